@@ -1,0 +1,73 @@
+package reput.peer;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Comparator;
+import java.util.List;
+import java.util.stream.Stream;
+
+/**
+ * The peer: Apache RocketMQ's own store code behind a command line. JSON on stdout, errors on stderr, exit 0 only on success.
+ *
+ * <pre>
+ * write   STORE N [--queues Q] [--body BYTES] [--seed S]   a store of N messages, closed cleanly
+ * rebuild STORE                                            both indexes from the log, timed
+ * open    STORE                                            what RocketMQ makes of a store as it is
+ * ask     STORE QUESTIONS.jsonl[.gz]                       the questions answered, line for line
+ * dump    STORE                                            the log's line and every queue's, with all its entries
+ * append  STORE N                                          N more messages, each read back
+ * hash                                                     String.hashCode of base64 lines on stdin, taken as UTF-8
+ *
+ * of all but hash: --commitlog-file BYTES --cq-file BYTES --index-slots N --index-items N
+ *                  --batch-topic TOPIC --set NAME=VALUE     (any of RocketMQ's store settings)
+ * </pre>
+ */
+public final class Peer {
+    private Peer() {
+    }
+
+    public static void main(String[] words) throws IOException {
+        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        System.setOut(new PrintStream(OutputStream.nullOutputStream()));
+        Path home = Files.createTempDirectory("reput-peer-home");
+        // RocketMQ and its RocksDB write logs and debug files under the user's home.
+        System.setProperty("user.home", home.toString());
+        int status = 0;
+        try {
+            Args args = new Args(words);
+            run(args.position(0, "command"), args, out);
+        } catch (Throwable problem) {
+            problem.printStackTrace();
+            status = 1;
+        }
+        out.flush();
+        delete(home);
+        System.exit(status); // RocketMQ leaves threads behind that would keep the process alive
+    }
+
+    private static void run(String command, Args args, PrintStream out) throws Exception {
+        switch (command) {
+            case "write" -> out.println(Json.text(Writing.write(args)));
+            case "rebuild" -> out.println(Json.text(Rebuilding.rebuild(args)));
+            case "open" -> out.println(Json.text(Opening.open(args)));
+            case "append" -> out.println(Json.text(Writing.append(args)));
+            case "ask" -> Asking.ask(args, out);
+            case "dump" -> Asking.dump(args, out);
+            case "hash" -> Hashing.hash(System.in, out);
+            default -> throw new IllegalArgumentException("unknown command: " + command);
+        }
+    }
+
+    private static void delete(Path folder) throws IOException {
+        try (Stream<Path> paths = Files.walk(folder)) {
+            List<Path> deepestFirst = paths.sorted(Comparator.reverseOrder()).toList();
+            for (Path path : deepestFirst) {
+                Files.delete(path);
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+"""Runs the peer: Apache RocketMQ's own store code, as the Java program in the folder `java`.
+
+Maven builds it once per checkout into `java/target` and again when its sources change. Nothing here starts Java or Maven
+before the first `available()` or `run()`.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+JAVA_DIR = Path(__file__).resolve().parent / "java"
+TARGET_DIR = JAVA_DIR / "target"
+STAMP = TARGET_DIR / "built-from"
+JAVA_MIN = 17
+BUILD_TIMEOUT_S = 900
+RUN_TIMEOUT_S = 600
+
+GOLDEN_SETTINGS = (
+    *("--commitlog-file", "1048576"),
+    *("--cq-file", "6000"),
+    *("--index-slots", "500"),
+    *("--index-items", "2000"),
+)
+"""Options for stores laid out as the golden ones are."""
+
+
+class PeerError(RuntimeError):
+    """The peer could not be built, or a command of it failed. The text holds what it wrote on stderr."""
+
+
+@functools.cache
+def available() -> str | None:
+    """Why the peer cannot run here, or None once it is built and can."""
+    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    if missing:
+        return f"the peer needs Maven and Java {JAVA_MIN}: no {' and no '.join(missing)} on the PATH"
+    version = _java_version()
+    if version < JAVA_MIN:
+        return f"the peer needs Java {JAVA_MIN}, the one on the PATH is {version}"
+    try:
+        build()
+    except PeerError as problem:
+        return str(problem)
+    return None
+
+
+def build() -> None:
+    """Build the program if its sources changed since it was built.
+
+    Raises:
+        PeerError: Maven failed, for example because it could not reach a repository.
+    """
+    sources = _sources_digest()
+    TARGET_DIR.mkdir(exist_ok=True)
+    with _locked(TARGET_DIR / "lock"):
+        if STAMP.is_file() and STAMP.read_text() == sources:
+            return
+        # Offline first: it needs no network where Maven has everything already.
+        outcomes = (_maven(*offline) for offline in (("-o",), ()))
+        failures = [failure for failure in _until_none(outcomes) if failure]
+        if len(failures) == 2:
+            raise PeerError(f"Maven cannot build the peer: {failures[-1]}")
+        STAMP.write_text(sources)
+
+
+def run(
+    command: str,
+    *args: str | Path | int,
+    stdin: bytes | None = None,
+    heap: str | None = None,
+    timeout_s: float = RUN_TIMEOUT_S,
+) -> Any:
+    """Run one command of the peer and return its JSON: a list for the commands that answer in lines, else an object.
+
+    Args:
+        command: `write`, `rebuild`, `open`, `ask`, `dump`, `append` or `hash`; `Peer.java` says what each does.
+        args: its arguments and options.
+        stdin: what it reads.
+        heap: the JVM's heap, fixed, as `-Xmx` spells it; None leaves it to Java.
+        timeout_s: seconds after which it is killed.
+
+    Raises:
+        PeerError: it could not be built, failed or took too long.
+    """
+    build()
+    jvm = () if heap is None else (f"-Xms{heap}", f"-Xmx{heap}")
+    words = ("java", *jvm, *_JVM_OPTIONS, "-cp", _class_path(), "reput.peer.Peer", command, *map(str, args))
+    try:
+        done = subprocess.run(words, input=stdin, capture_output=True, timeout=timeout_s, env=_environment(), check=False)
+    except subprocess.TimeoutExpired as late:
+        raise PeerError(f"peer {command} took more than {timeout_s} s") from late
+    if done.returncode != 0:
+        raise PeerError(f"peer {command} failed: {done.stderr.decode(errors='replace').strip()}")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return lines if command in ("ask", "dump", "hash") else lines[0]
+
+
+def hash_codes(texts: Iterable[bytes]) -> list[int]:
+    """Java's String.hashCode of each byte string, decoded as UTF-8 the way Java decodes."""
+    lines = b"".join(base64.b64encode(text) + b"\n" for text in texts)
+    return run("hash", stdin=lines)
+
+
+# Index files are named by local time; the golden stores were written in UTC.
+_JVM_OPTIONS = ("-Duser.timezone=UTC", "-Dfile.encoding=UTF-8")
+
+
+def _environment() -> dict[str, str]:
+    # Java 17 takes the encoding of file names (topics!) from the locale, and C means ASCII to it.
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
+
+
+def _class_path() -> str:
+    return f"{TARGET_DIR / 'classes'}{os.pathsep}{TARGET_DIR / 'dependency'}{os.sep}*"
+
+
+def _java_version() -> int:
+    banner = subprocess.run(("java", "-version"), capture_output=True, check=False).stderr.decode(errors="replace")
+    found = re.search(r'version "(?:1\.)?(\d+)', banner)
+    return int(found.group(1)) if found else 0
+
+
+def _sources_digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted([JAVA_DIR / "pom.xml", *(JAVA_DIR / "src").rglob("*")]):
+        if path.is_file():
+            digest.update(path.relative_to(JAVA_DIR).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _maven(*options: str) -> str | None:
+    """Build; None on success, else Maven's first line of error."""
+    words = ("mvn", "-q", "-B", *options, "package")
+    try:
+        done = subprocess.run(words, cwd=JAVA_DIR, capture_output=True, timeout=BUILD_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no result within {BUILD_TIMEOUT_S} s"
+    if done.returncode == 0:
+        return None
+    lines = [line for line in done.stdout.decode(errors="replace").splitlines() if "ERROR" in line]
+    return lines[0] if lines else f"exit status {done.returncode}"
+
+
+def _until_none(outcomes: Iterator[str | None]) -> Iterator[str | None]:
+    for outcome in outcomes:
+        yield outcome
+        if outcome is None:
+            return
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
