@@ -1,0 +1,1 @@
+"""The command line, one verb a file; output goes through one seam."""

@@ -1,0 +1,1 @@
+"""Record columns to ConsumeQueue entries and index items; pure."""

@@ -1,0 +1,66 @@
+"""Everything that reput raises on purpose.
+
+    ReputError                  exit code 2: could not look, nothing was changed
+    ├── ConfigError             a setting or an option is wrong
+    ├── NotAStoreError          the folder holds no RocketMQ store
+    ├── AccessError             rights are missing
+    ├── StoreLockedError        a live broker or another reput process owns the store
+    ├── UnsupportedStoreError   a kind of store that reput recognises and cannot build yet
+    ├── NoSpaceError            the disk cannot hold what has to be written
+    ├── StaleEpochError         another job took the store over; this one must not write any more
+    ├── EngineError             Spark or Java could not be started, or a task failed
+    └── DamagedStoreError       exit code 1: the store's bytes are wrong
+        └── DamagedLogError     bytes in the CommitLog that are no record, with good records behind
+
+Each message names the file, the offset where there is one, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class ReputError(Exception):
+    """Base of all errors that reput raises on purpose; `exit_code` is what the command line returns."""
+
+    exit_code = 2
+
+
+class ConfigError(ReputError):
+    """A setting, an option or a configuration file is wrong."""
+
+
+class NotAStoreError(ReputError):
+    """The folder holds no RocketMQ store."""
+
+
+class AccessError(ReputError):
+    """The operating system refuses to let us read or write something."""
+
+
+class StoreLockedError(ReputError):
+    """A live broker, or another reput process, owns the store."""
+
+
+class UnsupportedStoreError(ReputError):
+    """A kind of store, queue or log that reput recognises and does not build yet."""
+
+
+class NoSpaceError(ReputError):
+    """The disk cannot hold what has to be written."""
+
+
+class StaleEpochError(ReputError):
+    """Another job took the store over: this one must not write any more."""
+
+
+class EngineError(ReputError):
+    """Spark or Java could not be started, or one of its tasks failed."""
+
+
+class DamagedStoreError(ReputError):
+    """The store's bytes are wrong."""
+
+    exit_code = 1
+
+
+class DamagedLogError(DamagedStoreError):
+    """The CommitLog holds bytes that are no record, with good records behind them."""

@@ -1,0 +1,328 @@
+"""Every call that reput makes to the operating system about files, so that a test can make each of them fail.
+
+Callers say `fs.pwrite(...)`, never `from ... import pwrite`: one replaced function then reaches all of them. An OSError
+leaves this room as the ReputError that names the path and the remedy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.errors import AccessError, NoSpaceError, ReputError
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+@contextlib.contextmanager
+def errors_named(path: Path | str, doing: str) -> Iterator[None]:
+    """Turn an OSError of the block into a ReputError that says what was done to which path.
+
+    Raises:
+        NoSpaceError: the disk or the quota is full.
+        AccessError: rights are missing, or the file system is read-only.
+        ReputError: anything else the system said.
+    """
+    try:
+        yield
+    except OSError as error:
+        text = f"{path}: cannot {doing}: {error.strerror or error}"
+        if error.errno in _NO_SPACE:
+            raise NoSpaceError(f"{text}. Make room on this file system and run the command again") from error
+        if error.errno in _NO_RIGHTS:
+            raise AccessError(f"{text}. Run as the user that owns the store, or give this user the rights") from error
+        if error.errno == errno.EMFILE:
+            raise ReputError(f"{text}. Raise the limit of open files (ulimit -n)") from error
+        raise ReputError(text) from error
+
+
+class DirEntry(NamedTuple):
+    """A name in a folder: whether it is a folder itself (links are not followed) and its size in bytes."""
+
+    name: str
+    is_dir: bool
+    size: int
+
+
+def list_dir(path: Path | str) -> list[DirEntry]:
+    """What a folder holds, by name; empty when it is not there."""
+    entries = []
+    with errors_named(path, "list the folder"), contextlib.suppress(FileNotFoundError), os.scandir(path) as names:
+        for name in names:
+            status = name.stat(follow_symlinks=False)
+            entries.append(DirEntry(name.name, stat.S_ISDIR(status.st_mode), status.st_size))
+    return sorted(entries)
+
+
+def exists(path: Path | str) -> bool:
+    """Whether there is something under this name."""
+    return os.path.lexists(path)
+
+
+def read_bytes(path: Path | str, limit: int, offset: int = 0) -> bytes | None:
+    """At most `limit` bytes of a file from `offset`; None when it is not there."""
+    with errors_named(path, "read"), contextlib.suppress(FileNotFoundError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            pieces = []
+            while limit > 0 and (piece := os.pread(descriptor, limit, offset)):
+                pieces.append(piece)
+                offset += len(piece)
+                limit -= len(piece)
+            return b"".join(pieces)
+        finally:
+            os.close(descriptor)
+    return None
+
+
+@contextlib.contextmanager
+def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.uint8]]:
+    """A read-only map of `length` bytes of a file from `offset`, as a uint8 array; gone when the block ends."""
+    begin = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+    with errors_named(path, "map"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            size = os.fstat(descriptor).st_size
+            if offset + length > size:
+                raise ReputError(f"{path}: has {size} bytes, {offset + length} were expected; it changed meanwhile")
+            if length == 0:
+                yield np.empty(0, dtype=np.uint8)
+                return
+            memory = mmap.mmap(descriptor, offset - begin + length, access=mmap.ACCESS_READ, offset=begin)
+        finally:
+            os.close(descriptor)
+        if hasattr(mmap, "MADV_SEQUENTIAL"):
+            memory.madvise(mmap.MADV_SEQUENTIAL)
+    try:
+        yield np.frombuffer(memory, dtype=np.uint8)[offset - begin :]
+    finally:
+        # Views that are still alive keep the map; it goes with the last of them.
+        with contextlib.suppress(BufferError):
+            memory.close()
+
+
+def end_of_data(path: Path | str, size: int) -> int:
+    """An offset in a file of `size` bytes behind which there is only a hole (zeros that were never written)."""
+    with errors_named(path, "look for holes"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            position = end = 0
+            while position < size:
+                position = os.lseek(descriptor, position, os.SEEK_DATA)
+                position = end = os.lseek(descriptor, position, os.SEEK_HOLE)
+            return min(end, size)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return min(end, size)
+            if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
+                return size
+            raise
+        finally:
+            os.close(descriptor)
+
+
+class Owner(NamedTuple):
+    """Owner and modes that new files and folders of a store get."""
+
+    user: int
+    group: int
+    file_mode: int
+    dir_mode: int
+
+
+def owner_of(path: Path | str) -> Owner:
+    """Owner and modes taken from a folder of the store; files get its mode without the search bits."""
+    with errors_named(path, "look at"):
+        status = os.stat(path)
+    mode = stat.S_IMODE(status.st_mode) & 0o777
+    return Owner(status.st_uid, status.st_gid, mode & 0o666, mode | 0o300)
+
+
+def _own(descriptor: int, owner: Owner, mode: int) -> None:
+    status = os.fstat(descriptor)
+    if stat.S_IMODE(status.st_mode) != mode:
+        os.fchmod(descriptor, mode)
+    if (status.st_uid, status.st_gid) != (owner.user, owner.group):
+        os.fchown(descriptor, owner.user, owner.group)
+
+
+def make_dirs(path: Path | str, owner: Owner | None = None) -> None:
+    """Make a folder and those above it; those that are new get `owner`."""
+    path = Path(path)
+    if path.is_dir():
+        return
+    make_dirs(path.parent, owner)
+    with errors_named(path, "make the folder"), contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+        if owner is not None:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                _own(descriptor, owner, owner.dir_mode)
+            finally:
+                os.close(descriptor)
+
+
+def open_sized(path: str, size: int, owner: Owner) -> int:
+    """A descriptor to write a file of `size` bytes; it is made, a hole all through, when it is not there."""
+    with errors_named(path, f"make a file of {size} bytes"):
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, owner.file_mode)
+        except FileNotFoundError:
+            make_dirs(os.path.dirname(path), owner)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, owner.file_mode)
+        try:
+            if os.fstat(descriptor).st_size != size:
+                _own(descriptor, owner, owner.file_mode)
+                os.ftruncate(descriptor, size)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+def pwrite(descriptor: int, data: bytes | memoryview, offset: int) -> None:
+    """Write all of `data` at `offset`; a disk that is full is an error, not a short write."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def write_at(path: str, size: int, owner: Owner, data: bytes | memoryview, offset: int) -> None:
+    """Write `data` at `offset` of a file of `size` bytes, which is made when it is not there."""
+    descriptor = open_sized(path, size, owner)
+    try:
+        with errors_named(path, f"write {len(data)} bytes at {offset}"):
+            pwrite(descriptor, data, offset)
+    finally:
+        close(descriptor)
+
+
+def close(descriptor: int) -> None:
+    """Close a descriptor."""
+    os.close(descriptor)
+
+
+def sync(descriptor: int) -> None:
+    """Make a file's bytes durable."""
+    os.fsync(descriptor)
+
+
+def sync_path(path: Path | str) -> None:
+    """Make a file's bytes, or a folder's names, durable."""
+    with errors_named(path, "sync"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def start_writeback(descriptor: int) -> None:
+    """Ask the system to begin writing a file's dirty pages out, without waiting: the later sync then finds less."""
+    if sys.platform == "linux":
+        # 2 = SYNC_FILE_RANGE_WRITE. Only a hint: durability comes from the sync, so an error here changes nothing.
+        _LIBC.sync_file_range(
+            ctypes.c_int(descriptor), ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(2)
+        )
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def sync_tree(path: Path | str) -> None:
+    """Make everything under a folder durable: one syncfs where the system has it, else file by file."""
+    with errors_named(path, "sync the file system"):
+        if sys.platform == "linux":
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                if _LIBC.syncfs(ctypes.c_int(descriptor)) != 0:
+                    number = ctypes.get_errno()
+                    raise OSError(number, os.strerror(number))
+            finally:
+                os.close(descriptor)
+            return
+        for folder, _, files in os.walk(path):
+            for name in files:
+                sync_path(os.path.join(folder, name))
+            sync_path(folder)
+
+
+def rename(source: Path | str, target: Path | str) -> None:
+    """Rename within the file system; an existing target file is replaced."""
+    with errors_named(source, f"rename to {target}"):
+        os.rename(source, target)
+
+
+def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> None:
+    """Replace a file's content at once: a reader, and a crash, finds the old bytes or the new ones."""
+    temporary = f"{path}.tmp"
+    with errors_named(temporary, "write"):
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            if owner is not None:
+                _own(descriptor, owner, owner.file_mode)
+            pwrite(descriptor, data, 0)
+            sync(descriptor)
+        finally:
+            os.close(descriptor)
+    rename(temporary, path)
+    sync_path(os.path.dirname(path))
+
+
+def remove_file(path: Path | str) -> None:
+    """Remove a file; nothing happens when it is not there."""
+    with errors_named(path, "remove"), contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def remove_tree(path: Path | str) -> None:
+    """Remove a folder and all below it; nothing happens when it is not there."""
+    with errors_named(path, "remove"), contextlib.suppress(FileNotFoundError):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
+def save_array(path: str, *arrays: np.ndarray) -> None:
+    """Write arrays one after the other, raw; whoever reads them knows their lengths and dtypes."""
+    with errors_named(path, "write"):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            offset = 0
+            for array in arrays:
+                pwrite(descriptor, memoryview(np.ascontiguousarray(array)).cast("B"), offset)
+                offset += array.nbytes
+        finally:
+            os.close(descriptor)
+
+
+def load_array(path: str, dtype: str, count: int, offset: int = 0) -> np.ndarray:
+    """`count` values of a raw array from byte `offset` of a file that `save_array` wrote."""
+    with errors_named(path, "read"):
+        array = np.fromfile(path, dtype=dtype, count=count, offset=offset)
+    if len(array) != count:
+        raise ReputError(f"{path}: holds {len(array)} values from byte {offset}, {count} were expected")
+    return array
+
+
+def free_bytes(path: Path | str) -> int:
+    """Bytes that this user can still write on the file system of `path`."""
+    with errors_named(path, "ask for free space"):
+        status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize

@@ -1,0 +1,64 @@
+"""The mapped page of watermarks: each is one aligned 8-byte store, so a reader in another process sees old or new."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+from pathlib import Path
+
+import numpy as np
+
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats import own
+
+_PLACE = {field.name: number for number, field in enumerate(own.WATERMARKS.fields)}
+
+
+class Watermarks:
+    """The watermarks of a store, made with a fresh store id when the file is not there.
+
+    Raises:
+        DamagedStoreError: the file is there and is no watermarks file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with fs.errors_named(path, "map"):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                size = os.fstat(descriptor).st_size
+                if size == 0:
+                    fs.pwrite(descriptor, bytes(own.WATERMARKS_FILE_SIZE), 0)
+                elif size != own.WATERMARKS_FILE_SIZE:
+                    raise DamagedStoreError(f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected; remove it")
+                self._memory = mmap.mmap(descriptor, own.WATERMARKS_FILE_SIZE)
+            finally:
+                os.close(descriptor)
+        self._values = np.frombuffer(self._memory, dtype="<i8")
+        if self["magic"] == 0:
+            self["store_id_high"] = secrets.randbits(63)
+            self["store_id_low"] = secrets.randbits(63)
+            self["magic"] = own.WATERMARKS_MAGIC
+        elif self["magic"] != own.WATERMARKS_MAGIC:
+            raise DamagedStoreError(f"{path}: no watermarks file of reput; remove it")
+
+    def __getitem__(self, name: str) -> int:
+        return int(self._values[_PLACE[name]])
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self._values[_PLACE[name]] = value
+
+    @property
+    def store_id(self) -> str:
+        """The store's id as 32 hex digits."""
+        return f"{self['store_id_high']:016x}{self['store_id_low']:016x}"
+
+    def sync(self) -> None:
+        """Make the page durable."""
+        self._memory.flush()
+
+    def close(self) -> None:
+        """Drop the map."""
+        del self._values
+        self._memory.close()

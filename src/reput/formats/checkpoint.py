@@ -1,0 +1,44 @@
+"""checkpoint: five times and offsets in one page; says which store times are known to be on disk.
+
+Source: `org.apache.rocketmq.store.StoreCheckpoint`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reput.formats.layout import Field, Layout
+
+CHECKPOINT = Layout(
+    "checkpoint",
+    "StoreCheckpoint.flush",
+    [
+        Field("physic_msg_timestamp", "q", "store time (ms) up to which the CommitLog is flushed"),
+        Field("logics_msg_timestamp", "q", "store time (ms) up to which the ConsumeQueues are flushed"),
+        Field("index_msg_timestamp", "q", "store time (ms) up to which the IndexFiles are flushed"),
+        Field("master_flushed_offset", "q", "what the master has flushed; replication only"),
+        Field("confirm_phy_offset", "q", "after a recovery the start of the last good record"),
+    ],
+)
+CHECKPOINT_FILE_SIZE = 4096
+assert CHECKPOINT.size == 40
+
+
+class Checkpoint(NamedTuple):
+    """The values of a checkpoint; times in milliseconds, offsets in bytes."""
+
+    physic_msg_timestamp: int = 0
+    logics_msg_timestamp: int = 0
+    index_msg_timestamp: int = 0
+    master_flushed_offset: int = 0
+    confirm_phy_offset: int = 0
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The 4096 bytes of a checkpoint file."""
+    return CHECKPOINT.struct.pack(*checkpoint).ljust(CHECKPOINT_FILE_SIZE, b"\0")
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """The values in a checkpoint file; raises struct.error where it is shorter than 40 bytes."""
+    return Checkpoint(*CHECKPOINT.struct.unpack_from(data, 0))

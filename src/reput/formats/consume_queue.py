@@ -1,0 +1,61 @@
+"""ConsumeQueue: per topic and queue, files of 20-byte entries; entry n of the queue stands at byte n * 20.
+
+Source: `org.apache.rocketmq.store.ConsumeQueue`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reput.formats.layout import Field, Layout
+
+ENTRY = Layout(
+    "ConsumeQueue entry",
+    "ConsumeQueue.putMessagePositionInfo",
+    [
+        Field("physical_offset", "q", "where the record starts in the CommitLog"),
+        Field("size", "i", "the record's length in bytes; an entry is valid when this is above 0"),
+        Field("tags_code", "q", "hash of the TAGS property, sign-extended; delivery time (ms) for a delayed message"),
+    ],
+)
+ENTRY_SIZE = ENTRY.size
+assert ENTRY_SIZE == 20
+
+DEFAULT_FILE_SIZE = 300_000 * ENTRY_SIZE
+
+PRE_BLANK_SIZE = 0x7FFFFFFF
+PRE_BLANK = ENTRY.struct.pack(0, PRE_BLANK_SIZE, 0)
+"""The entry in front of a queue's first message when its first file does not start there, and in the place of a gap."""
+
+
+class Entry(NamedTuple):
+    """One entry of a ConsumeQueue: offsets and size in bytes, the tags code as it stands."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the peer takes this for an entry (pre-blanks count, all zero is the end)."""
+        return self.physical_offset >= 0 and self.size > 0
+
+    @property
+    def is_pre_blank(self) -> bool:
+        """Whether this only fills the place in front of the first message, or a gap."""
+        return self.physical_offset == 0 and self.size == PRE_BLANK_SIZE
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The 20 bytes of an entry."""
+    return ENTRY.struct.pack(*entry)
+
+
+def decode_entry(data: bytes | memoryview, offset: int = 0) -> Entry:
+    """The entry at byte `offset` of `data`; raises struct.error where fewer than 20 bytes are left."""
+    return Entry(*ENTRY.struct.unpack_from(data, offset))
+
+
+def file_size_in_use(configured_size: int) -> int:
+    """The queue file size RocketMQ uses for a configured one: rounded up to whole entries."""
+    return -(-configured_size // ENTRY_SIZE) * ENTRY_SIZE

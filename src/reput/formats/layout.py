@@ -1,0 +1,65 @@
+"""How a fixed layout is written down once: a list of fields gives the struct, the offsets and the table in the docs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its name, its `struct` code (`i` 4 bytes, `q` 8 bytes, `32s` bytes ...) and what it means."""
+
+    name: str
+    code: str
+    meaning: str
+
+
+class Layout:
+    """A fixed layout of fields without padding.
+
+    `byte_order` is `>` (big-endian) for RocketMQ's files and `<` for our own mapped file.
+    """
+
+    def __init__(self, title: str, source: str, fields: Iterable[Field], byte_order: str = ">") -> None:
+        self.title = title
+        self.source = source
+        self.fields = tuple(fields)
+        self.byte_order = byte_order
+        self.struct = struct.Struct(byte_order + "".join(field.code for field in self.fields))
+        self.size = self.struct.size
+
+    @cached_property
+    def offsets(self) -> dict[str, int]:
+        """Offset of each field in bytes, computed from the fields before it."""
+        offsets, position = {}, 0
+        for field in self.fields:
+            offsets[field.name] = position
+            position += struct.calcsize(self.byte_order + field.code)
+        return offsets
+
+    @cached_property
+    def dtype(self) -> Any:
+        """The same layout as a numpy structured dtype, for tests and small readers (kernels take `uint8`)."""
+        import numpy as np
+
+        def one(code: str) -> str:
+            kind = {"i": "i4", "q": "i8", "h": "i2", "b": "i1", "I": "u4"}.get(code)
+            return self.byte_order + kind if kind else "S" + code[:-1]
+
+        return np.dtype([(field.name, one(field.code)) for field in self.fields])
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Offset, size, name and meaning of each field, as text for the documentation."""
+        return [
+            (
+                str(self.offsets[field.name]),
+                str(struct.calcsize(self.byte_order + field.code)),
+                field.name,
+                field.meaning,
+            )
+            for field in self.fields
+        ]

@@ -1,0 +1,169 @@
+"""reput's own files. They live in one folder, `<store>/reput/`, which RocketMQ ignores.
+
+    watermarks          one page, mapped by writer, pipeline and readers: see the table
+    frontier            how far the indexes are complete and durable; JSON, replaced whole by rename
+    lock                held (flock, exclusive) by the one reput process that changes the store
+    fence               held (flock, shared) by every task while it writes; the next owner takes it exclusively
+    intent              the swap that is under way; JSON, replaced whole by rename; see below
+    staging-EPOCH/      what a job is building; removed by the next owner when its job died
+    aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
+
+An intent names its epoch and the parts that change, each relative to the store: `consumequeue`, `consumequeue/TOPIC`,
+`index` or `checkpoint`. Part P goes live by two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is
+complete and synced before the intent is written, so whoever finds an intent finishes it.
+
+The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue_offset` and `index_offset` (bytes: log
+offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and `index_count` (the last
+IndexFile and its item count), and `fingerprint` (`offset`, `size`, `crc`, `store_timestamp` of the last record below).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from reput.errors import DamagedStoreError
+from reput.formats import paths
+from reput.formats.layout import Field, Layout
+
+WATERMARKS = Layout(
+    "watermarks",
+    "reput; little-endian, so that each field is one atomic 8-byte store through an int64 view",
+    [
+        Field("magic", "q", "0x31307475706572 ('reput01')"),
+        Field("store_id_high", "q", "upper half of the store's random id"),
+        Field("store_id_low", "q", "lower half of it"),
+        Field("epoch", "q", "raised by every job and every recovery; a job of an older epoch must not write"),
+        Field("wrote_offset", "q", "log offset up to which records are written"),
+        Field("flushed_offset", "q", "log offset up to which the log is synced"),
+        Field("confirmed_offset", "q", "log offset up to which readers may look"),
+        Field("frontier_offset", "q", "visible frontier: log offset up to which the indexes may be read"),
+        Field("generation", "q", "raised when index files are replaced; readers then open them again"),
+    ],
+    byte_order="<",
+)
+WATERMARKS_MAGIC = int.from_bytes(b"reput01\0", "little")
+WATERMARKS_FILE_SIZE = 4096
+assert WATERMARKS.size == 72
+
+LAYOUTS = (WATERMARKS,)
+
+WATERMARKS_NAME = "watermarks"
+FRONTIER_NAME = "frontier"
+LOCK_NAME = "lock"
+FENCE_NAME = "fence"
+INTENT_NAME = "intent"
+FORMAT_VERSION = 1
+_MAX_JSON = 64 << 20
+
+
+def staging_name(epoch: int) -> str:
+    """The folder in which the job of this epoch builds."""
+    return f"staging-{epoch}"
+
+
+def aside_name(epoch: int) -> str:
+    """The folder into which the swap of this epoch moves what it replaces."""
+    return f"aside-{epoch}"
+
+
+class Intent(NamedTuple):
+    """A swap under way: its epoch and the parts that change, relative to the store."""
+
+    epoch: int
+    parts: tuple[str, ...]
+
+
+def is_swap_part(part: str) -> bool:
+    """Whether an intent may name `part`: nothing outside the store, nothing but indexes and the checkpoint."""
+    if part in (paths.CONSUME_QUEUE, paths.INDEX, paths.CHECKPOINT):
+        return True
+    folder, separator, topic = part.partition("/")
+    return folder == paths.CONSUME_QUEUE and bool(separator) and paths.is_topic_folder_name(topic.encode())
+
+
+def encode_intent(intent: Intent) -> bytes:
+    """The intent file's bytes."""
+    return _encode({"version": FORMAT_VERSION, "epoch": intent.epoch, "parts": list(intent.parts)})
+
+
+def decode_intent(data: bytes, where: str) -> Intent:
+    """The intent in a file's bytes.
+
+    Raises:
+        DamagedStoreError: it is no intent, or names something that a swap never touches.
+    """
+    value = _decode(data, where)
+    epoch, parts = value.get("epoch"), value.get("parts")
+    if not isinstance(epoch, int) or epoch < 0 or not isinstance(parts, list):
+        raise DamagedStoreError(f"{where}: no swap intent; remove it if reput did not write it")
+    for part in parts:
+        if not isinstance(part, str) or not is_swap_part(part):
+            raise DamagedStoreError(f"{where}: the intent names {part!r}, which no swap touches; do not use this store")
+    return Intent(epoch, tuple(parts))
+
+
+class Fingerprint(NamedTuple):
+    """The last record below a frontier: offset and size in bytes, CRC-32 of its bytes, store time in ms."""
+
+    offset: int
+    size: int
+    crc: int
+    store_timestamp: int
+
+
+class Frontier(NamedTuple):
+    """How far the indexes are complete and durable; offsets in bytes of the log."""
+
+    store_id: str
+    epoch: int
+    queue_offset: int
+    index_offset: int
+    index_file: str
+    index_count: int
+    fingerprint: Fingerprint | None
+
+
+def encode_frontier(frontier: Frontier) -> bytes:
+    """The frontier file's bytes."""
+    value = frontier._asdict()
+    value["fingerprint"] = frontier.fingerprint._asdict() if frontier.fingerprint else None
+    return _encode({"version": FORMAT_VERSION, **value})
+
+
+def decode_frontier(data: bytes, where: str) -> Frontier:
+    """The frontier in a file's bytes.
+
+    Raises:
+        DamagedStoreError: it is no frontier.
+    """
+    value = _decode(data, where)
+    try:
+        fingerprint = value["fingerprint"]
+        return Frontier(
+            store_id=str(value["store_id"]),
+            epoch=int(value["epoch"]),
+            queue_offset=int(value["queue_offset"]),
+            index_offset=int(value["index_offset"]),
+            index_file=str(value["index_file"]),
+            index_count=int(value["index_count"]),
+            fingerprint=Fingerprint(**{name: int(fingerprint[name]) for name in Fingerprint._fields})
+            if fingerprint
+            else None,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedStoreError(f"{where}: no frontier ({error}); remove it and run `reput rebuild`") from error
+
+
+def _encode(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, indent=1).encode() + b"\n"
+
+
+def _decode(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(data) if len(data) <= _MAX_JSON else None
+    except ValueError as error:
+        raise DamagedStoreError(f"{where}: not JSON ({error})") from error
+    if not isinstance(value, dict) or value.get("version") != FORMAT_VERSION:
+        raise DamagedStoreError(f"{where}: not a file that this version of reput wrote")
+    return value

@@ -1,0 +1,64 @@
+"""The only place that knows how files and folders of a store are named.
+
+    commitlog/00000000000000000000            start offset of the file, 20 digits
+    consumequeue/TOPIC/QUEUE/0000...          byte offset in the queue, 20 digits
+    index/20261121023731573                   local time of creation, 17 digits
+    checkpoint  abort  lock  config/*.json
+    reput/...                                 our own files, see `reput.formats.own`
+
+Source: `StorePathConfigHelper`, `UtilAll.offset2FileName`.
+"""
+
+from __future__ import annotations
+
+import re
+
+COMMIT_LOG = "commitlog"
+CONSUME_QUEUE = "consumequeue"
+CONSUME_QUEUE_EXT = "consumequeue_ext"
+BATCH_CONSUME_QUEUE = "batchconsumequeue"
+INDEX = "index"
+CHECKPOINT = "checkpoint"
+ABORT = "abort"
+LOCK = "lock"
+CONFIG = "config"
+REPUT = "reput"
+
+MULTI_PATH_SEPARATOR = ","
+MAX_TOPIC_BYTES = 255
+"""The longest name that the file systems of today give a folder."""
+
+_OFFSET_NAME = re.compile(r"\d{20}")
+_QUEUE_NAME = re.compile(r"0|[1-9]\d{0,9}")
+
+
+def offset_name(offset: int) -> str:
+    """The file name of the file that starts at `offset` bytes."""
+    return f"{offset:020d}"
+
+
+def parse_offset_name(name: str) -> int | None:
+    """The start offset in a file's name, None where RocketMQ would not have written such a name."""
+    if not _OFFSET_NAME.fullmatch(name):
+        return None
+    offset = int(name)
+    return offset if offset <= 0x7FFFFFFFFFFFFFFF else None
+
+
+def parse_queue_name(name: str) -> int | None:
+    """The queue id in a folder's name, None where it is not a queue's folder."""
+    if not _QUEUE_NAME.fullmatch(name):
+        return None
+    queue_id = int(name)
+    return queue_id if queue_id <= 0x7FFFFFFF else None
+
+
+def is_topic_folder_name(topic: bytes) -> bool:
+    """Whether `topic` can be one folder's name and stay inside the store: valid UTF-8, no separator, not a dot name."""
+    if not 0 < len(topic) <= MAX_TOPIC_BYTES or topic in (b".", b"..") or b"/" in topic or b"\0" in topic:
+        return False
+    try:
+        topic.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

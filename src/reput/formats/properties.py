@@ -1,0 +1,59 @@
+"""Message properties: `name 0x01 value 0x02` repeated, UTF-8.
+
+Written with a final separator; read with or without it. A piece needs a name and a value of at least one character
+each, else it is skipped; of a repeated name the later value wins.
+
+Source: `MessageDecoder.string2messageProperties`, `messageProperties2String`, `MessageConst`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+NAME_VALUE_SEPARATOR = 0x01
+PROPERTY_SEPARATOR = 0x02
+MAX_PROPERTIES_SIZE = 32767
+
+KEYS = b"KEYS"
+TAGS = b"TAGS"
+UNIQ_KEY = b"UNIQ_KEY"
+DELAY = b"DELAY"
+WAIT = b"WAIT"
+CRC32 = b"__CRC32#"
+INNER_NUM = b"INNER_NUM"
+INNER_BASE = b"INNER_BASE"
+INNER_MULTI_DISPATCH = b"INNER_MULTI_DISPATCH"
+INNER_MULTI_QUEUE_OFFSET = b"INNER_MULTI_QUEUE_OFFSET"
+
+KEY_SEPARATOR = b" "
+
+
+def decode_properties(data: bytes) -> dict[bytes, bytes]:
+    """The properties as raw UTF-8 names and values, in the order of first appearance."""
+    properties: dict[bytes, bytes] = {}
+    for piece in data.split(b"\x02"):
+        name, separator, value = piece.partition(b"\x01")
+        if separator and name and value:
+            properties[name] = value
+    return properties
+
+
+def encode_properties(properties: Mapping[bytes, bytes]) -> bytes:
+    """The bytes of `properties`.
+
+    Raises:
+        ValueError: a name or value is empty or holds a separator, which no reader could give back.
+    """
+    for name, value in properties.items():
+        for part in (name, value):
+            if not part or b"\x01" in part or b"\x02" in part:
+                raise ValueError(f"property {name!r}: names and values must be non-empty and free of 0x01 and 0x02")
+    return b"".join(name + b"\x01" + value + b"\x02" for name, value in properties.items())
+
+
+def text_properties(data: bytes) -> dict[str, str]:
+    """The properties as text, undecodable bytes replaced: for people to read."""
+    return {
+        name.decode("utf-8", "replace"): value.decode("utf-8", "replace")
+        for name, value in decode_properties(data).items()
+    }

@@ -1,0 +1,437 @@
+"""The message record of the CommitLog, and the blank record that ends a file.
+
+A record is a fixed head of 48 bytes, then parts whose lengths depend on sysFlag (hosts), on the magic (topic length) and
+on themselves. `RECORD_PARTS` lists them all; `examine` is the specification of what counts as a record, and the compiled
+kernels are tested against it.
+
+Source: `MessageExtEncoder`, `CommitLog.checkMessageAndReturnSize`, `MessageSysFlag`, `MessageVersion`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+
+from reput.formats import properties as props
+from reput.formats.layout import Field, Layout
+from reput.formats.paths import is_topic_folder_name
+
+MAGIC_V1 = 0xDAA320A7 - (1 << 32)
+MAGIC_V2 = 0xDAA320AB - (1 << 32)
+MAGIC_BLANK = 0xCBD43194 - (1 << 32)
+assert (MAGIC_V1, MAGIC_V2, MAGIC_BLANK) == (-626843481, -626843477, -875286124)
+
+FLAG_COMPRESSED = 0x1
+FLAG_MULTI_TAGS = 0x2
+TRANSACTION_MASK = 0xC
+TRANSACTION_PREPARED = 0x4
+TRANSACTION_COMMIT = 0x8
+TRANSACTION_ROLLBACK = 0xC
+FLAG_BORN_HOST_V6 = 0x10
+FLAG_STORE_HOST_V6 = 0x20
+FLAG_NEED_UNWRAP = 0x40
+FLAG_INNER_BATCH = 0x80
+COMPRESSION_MASK = 0x700
+
+SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
+"""Delayed messages wait under this topic; their tags code is the delivery time."""
+
+COMPRESSION_NAMES = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
+
+HEAD = Layout(
+    "Message record, head",
+    "MessageExtEncoder.encode",
+    [
+        Field("total_size", "i", "length of the whole record, this field included"),
+        Field("magic", "i", "0xDAA320A7 (v1) or 0xDAA320AB (v2: the topic's length takes two bytes)"),
+        Field("body_crc", "i", "CRC-32 of the stored body & 0x7FFFFFFF"),
+        Field("queue_id", "i", "the queue within the topic"),
+        Field("flag", "i", "the application's own flag"),
+        Field("queue_offset", "q", "the message's number in its queue; 0 for prepared and rolled-back messages"),
+        Field("physical_offset", "q", "where this record starts in the CommitLog"),
+        Field("sys_flag", "i", "bits: see the table of sysFlag"),
+        Field("born_timestamp", "q", "when the producer made the message (ms)"),
+    ],
+)
+HEAD_SIZE = HEAD.size
+assert HEAD_SIZE == 48
+MAGIC_AT = HEAD.offsets["magic"]
+PHYSICAL_OFFSET_AT = HEAD.offsets["physical_offset"]
+SYS_FLAG_AT = HEAD.offsets["sys_flag"]
+assert (MAGIC_AT, HEAD.offsets["queue_offset"], PHYSICAL_OFFSET_AT, SYS_FLAG_AT) == (4, 20, 28, 36)
+
+HOST_V4_SIZE = 4 + 4
+HOST_V6_SIZE = 16 + 4
+STORE_TIMESTAMP_AT_V4 = HEAD_SIZE + HOST_V4_SIZE
+assert STORE_TIMESTAMP_AT_V4 == 56
+
+BLANK = Layout(
+    "Blank record (end of a file)",
+    "CommitLog.DefaultAppendMessageCallback",
+    [
+        Field("size", "i", "all bytes that are left in this file"),
+        Field("magic", "i", "0xCBD43194"),
+    ],
+)
+BLANK_SIZE = BLANK.size
+assert BLANK_SIZE == 8
+"""A record fits a file only when this much is left behind it."""
+
+RECORD_PARTS: tuple[tuple[str, str, str], ...] = (
+    *((field.name, str(HEAD.rows()[n][1]), field.meaning) for n, field in enumerate(HEAD.fields)),
+    ("born_host", "8 or 20", "the producer's address, 4 or 16 bytes, and its port, 4 bytes (20 with sysFlag 0x10)"),
+    ("store_timestamp", "8", "when the broker stored the message (ms)"),
+    ("store_host", "8 or 20", "the broker's address and port (20 with sysFlag 0x20)"),
+    ("reconsume_times", "4", "how often it came back for another try"),
+    ("prepared_transaction_offset", "8", "where the prepared message of this transaction stands"),
+    ("body_length", "4", "bytes of the body"),
+    ("body", "n", "the body as stored, perhaps compressed"),
+    ("topic_length", "1 or 2", "bytes of the topic; one signed byte in v1, two in v2"),
+    ("topic", "n", "UTF-8"),
+    ("properties_length", "2", "bytes of the properties, at most 32767"),
+    ("properties", "n", "name 0x01 value 0x02, repeated; UTF-8"),
+)
+
+MIN_RECORD_SIZE = HEAD_SIZE + 2 * HOST_V4_SIZE + 8 + 4 + 8 + 4 + 1 + 2
+assert MIN_RECORD_SIZE == 91
+
+CRC_PROPERTY_SIZE = len(props.CRC32) + 1 + 10 + 1
+assert CRC_PROPERTY_SIZE == 20
+
+V2_TOPIC_LENGTH_ABOVE = 127
+"""A topic of more UTF-16 units than this makes RocketMQ write a v2 record."""
+
+
+class Verdict(IntEnum):
+    """What stands at a place of the log. Everything above BLANK is no record."""
+
+    GOOD = 0
+    BLANK = 1
+    ZERO = 2
+    TRUNCATED = 3
+    BAD_MAGIC = 4
+    BAD_OFFSET = 5
+    BAD_SIZE = 6
+    BAD_CRC = 7
+    BAD_QUEUE = 8
+    BAD_TOPIC = 9
+
+    @property
+    def meaning(self) -> str:
+        """One phrase for people."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Verdict.GOOD: "a record",
+    Verdict.BLANK: "the blank record that ends a file",
+    Verdict.ZERO: "nothing written",
+    Verdict.TRUNCATED: "a record that its file cuts short",
+    Verdict.BAD_MAGIC: "bytes without a record's magic number",
+    Verdict.BAD_OFFSET: "a record that belongs to another place of the log",
+    Verdict.BAD_SIZE: "a record whose lengths do not add up",
+    Verdict.BAD_CRC: "a record whose CRC does not match",
+    Verdict.BAD_QUEUE: "a record with a negative queue id or an impossible queue offset",
+    Verdict.BAD_TOPIC: "a record whose topic cannot be a folder's name",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An address (4 or 16 bytes) and a port, as a record stores them."""
+
+    address: bytes
+    port: int
+
+    def encode(self) -> bytes:
+        """Address, then the port as 4 bytes."""
+        return self.address + struct.pack(">i", self.port)
+
+    def __str__(self) -> str:
+        import ipaddress
+
+        text = str(ipaddress.ip_address(self.address))
+        return f"[{text}]:{self.port}" if len(self.address) == 16 else f"{text}:{self.port}"
+
+
+LOCALHOST = Host(b"\x7f\0\0\1", 10911)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A message record's values. Times in milliseconds, offsets in bytes; strings stay the bytes that are stored."""
+
+    topic: bytes
+    body: bytes = b""
+    properties: bytes = b""
+    queue_id: int = 0
+    flag: int = 0
+    queue_offset: int = 0
+    physical_offset: int = 0
+    sys_flag: int = 0
+    born_timestamp: int = 0
+    born_host: Host = LOCALHOST
+    store_timestamp: int = 0
+    store_host: Host = LOCALHOST
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    magic: int = MAGIC_V1
+    body_crc: int = 0
+    size: int = 0
+
+    @property
+    def message_id(self) -> str:
+        """The offset message id: store host and physical offset in upper-case hex."""
+        return (self.store_host.encode() + struct.pack(">q", self.physical_offset)).hex().upper()
+
+
+def crc32(data: bytes | memoryview) -> int:
+    """CRC-32 as the peer stores it: the sign bit cleared."""
+    return zlib.crc32(data) & 0x7FFFFFFF
+
+
+def crc_property(crc: int) -> bytes:
+    """The 20 bytes of the CRC property: ten decimal digits, least significant first, filled with '0' on the right."""
+    return props.CRC32 + b"\x01" + str(crc)[::-1].encode().ljust(10, b"0") + b"\x02"
+
+
+def decode_crc_property(data: bytes) -> int | None:
+    """The CRC in those 20 bytes, None where they are not a CRC property."""
+    digits = data[len(props.CRC32) + 1 : -1]
+    if len(data) != CRC_PROPERTY_SIZE or not digits.isdigit() or crc_property(int(digits[::-1])) != data:
+        return None
+    return int(digits[::-1])
+
+
+def magic_for_topic(topic: bytes) -> int:
+    """v2 for topics of more than 127 UTF-16 units, else v1 (autoMessageVersionOnTopicLen)."""
+    units = len(topic.decode("utf-8", "replace").encode("utf-16-be", "surrogatepass")) // 2
+    return MAGIC_V2 if units > V2_TOPIC_LENGTH_ABOVE else MAGIC_V1
+
+
+def record_size(topic: bytes, body: bytes, properties: bytes, sys_flag: int, magic: int) -> int:
+    """Length in bytes of a record with these parts."""
+    return (
+        MIN_RECORD_SIZE
+        + (HOST_V6_SIZE - HOST_V4_SIZE) * (bool(sys_flag & FLAG_BORN_HOST_V6) + bool(sys_flag & FLAG_STORE_HOST_V6))
+        + (magic == MAGIC_V2)
+        + len(topic)
+        + len(body)
+        + len(properties)
+    )
+
+
+def encode_record(record: Record, append_crc: bool = False) -> bytes:
+    """The bytes of a record.
+
+    Size, body CRC and the host bits of sysFlag are computed; the magic is taken as it stands. With `append_crc` the CRC
+    property is appended to the properties and covers everything in front of it (enabledAppendPropCRC).
+
+    Raises:
+        ValueError: a part is longer than its length field can say.
+    """
+    sys_flag = record.sys_flag & ~(FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6)
+    sys_flag |= FLAG_BORN_HOST_V6 if len(record.born_host.address) == 16 else 0
+    sys_flag |= FLAG_STORE_HOST_V6 if len(record.store_host.address) == 16 else 0
+    properties = record.properties
+    if append_crc:
+        separator = b"" if not properties or properties.endswith(b"\x02") else b"\x02"
+        properties += separator + bytes(CRC_PROPERTY_SIZE)
+    topic_code, topic_max = ("h", 32767) if record.magic == MAGIC_V2 else ("b", 127)
+    if len(record.topic) > topic_max:
+        raise ValueError(f"topic of {len(record.topic)} bytes: this record version holds at most {topic_max}")
+    if len(properties) > props.MAX_PROPERTIES_SIZE:
+        raise ValueError(f"properties of {len(properties)} bytes: at most {props.MAX_PROPERTIES_SIZE}")
+    head = HEAD.struct.pack(
+        record_size(record.topic, record.body, properties, sys_flag, record.magic),
+        record.magic,
+        crc32(record.body),
+        record.queue_id,
+        record.flag,
+        record.queue_offset,
+        record.physical_offset,
+        sys_flag,
+        record.born_timestamp,
+    )
+    data = b"".join(
+        (
+            head,
+            record.born_host.encode(),
+            struct.pack(">q", record.store_timestamp),
+            record.store_host.encode(),
+            struct.pack(">iqi", record.reconsume_times, record.prepared_transaction_offset, len(record.body)),
+            record.body,
+            struct.pack(">" + topic_code, len(record.topic)),
+            record.topic,
+            struct.pack(">h", len(properties)),
+            properties,
+        )
+    )
+    if append_crc:
+        data = data[:-CRC_PROPERTY_SIZE]
+        data += crc_property(crc32(data))
+    return data
+
+
+def encode_blank(space_left: int) -> bytes:
+    """The 8 bytes that end a file with `space_left` bytes left; what follows them does not matter."""
+    return BLANK.struct.pack(space_left, MAGIC_BLANK)
+
+
+def decode_record(data: bytes | memoryview, offset: int = 0) -> Record:
+    """The record at byte `offset` of `data`, which `examine` must have found good.
+
+    Raises:
+        ValueError: the lengths do not add up (nothing outside `data` is read).
+    """
+    parts = _lengths(data, offset, len(data))
+    if parts is None:
+        raise ValueError(f"no record at byte {offset}: its lengths do not add up")
+    head = HEAD.struct.unpack_from(data, offset)
+    size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp = head
+    view = memoryview(data)
+    born_size, store_size = host_sizes(sys_flag)
+    position = offset + HEAD_SIZE
+    born_host = _host(view[position : position + born_size])
+    position += born_size
+    (store_timestamp,) = struct.unpack_from(">q", data, position)
+    store_host = _host(view[position + 8 : position + 8 + store_size])
+    position += 8 + store_size
+    reconsume_times, prepared_offset = struct.unpack_from(">iq", data, position)
+    return Record(
+        topic=bytes(view[parts.topic_at : parts.topic_at + parts.topic_length]),
+        body=bytes(view[parts.body_at : parts.body_at + parts.body_length]),
+        properties=bytes(view[parts.properties_at : offset + size]),
+        queue_id=queue_id,
+        flag=flag,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        sys_flag=sys_flag,
+        born_timestamp=born_timestamp,
+        born_host=born_host,
+        store_timestamp=store_timestamp,
+        store_host=store_host,
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_offset,
+        magic=magic,
+        body_crc=body_crc,
+        size=size,
+    )
+
+
+def host_sizes(sys_flag: int) -> tuple[int, int]:
+    """Bytes of the born host and of the store host under this sysFlag."""
+    return (
+        HOST_V6_SIZE if sys_flag & FLAG_BORN_HOST_V6 else HOST_V4_SIZE,
+        HOST_V6_SIZE if sys_flag & FLAG_STORE_HOST_V6 else HOST_V4_SIZE,
+    )
+
+
+def _host(data: memoryview) -> Host:
+    return Host(bytes(data[:-4]), struct.unpack(">i", data[-4:])[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    body_at: int
+    body_length: int
+    topic_at: int
+    topic_length: int
+    properties_at: int
+
+
+def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _Parts | None:
+    """Where the parts of the record at `offset` stand, None where a length does not fit its record or `limit`."""
+    if limit - offset < MIN_RECORD_SIZE:
+        return None
+    size, magic = struct.unpack_from(">ii", data, offset)
+    if size < MIN_RECORD_SIZE or size > limit - offset:
+        return None
+    end = offset + size
+    (sys_flag,) = struct.unpack_from(">i", data, offset + SYS_FLAG_AT)
+    body_length_at = offset + HEAD_SIZE + sum(host_sizes(sys_flag)) + 8 + 4 + 8
+    if body_length_at + 4 > end:
+        return None
+    (body_length,) = struct.unpack_from(">i", data, body_length_at)
+    body_at = body_length_at + 4
+    topic_length_at = body_at + body_length
+    topic_code, topic_length_size = (">h", 2) if magic == MAGIC_V2 else (">b", 1)
+    if body_length < 0 or topic_length_at + topic_length_size > end:
+        return None
+    (topic_length,) = struct.unpack_from(topic_code, data, topic_length_at)
+    topic_at = topic_length_at + topic_length_size
+    if topic_length < 0 or topic_at + topic_length + 2 > end:
+        return None
+    (properties_length,) = struct.unpack_from(">h", data, topic_at + topic_length)
+    properties_at = topic_at + topic_length + 2
+    if properties_length < 0 or properties_at + properties_length != end:
+        return None
+    return _Parts(body_at, body_length, topic_at, topic_length, properties_at)
+
+
+CHECK_NONE, CHECK_BODY, CHECK_PROPERTY = 0, 1, 2
+"""How CRCs are checked: not at all, the body's (RocketMQ's default), the whole record's (forceVerifyPropCRC)."""
+
+
+def examine(
+    data: bytes | memoryview, offset: int, limit: int, physical_offset: int, crc_check: int = CHECK_BODY
+) -> tuple[Verdict, int]:
+    """What stands at byte `offset` of `data`, and its length where it is a record or a blank.
+
+    `limit` is the end of the file's bytes in `data`, `physical_offset` the log offset of `data[offset]`. Beyond the peer's
+    checks the physical offset in the record must be the place where it stands (bytes left over from an earlier life of
+    the file pass magic and CRC), the queue id and offset must not be negative, and the topic must be a folder's name.
+    """
+    if limit - offset < BLANK_SIZE:
+        return Verdict.TRUNCATED if any(data[offset:limit]) else Verdict.ZERO, 0
+    size, magic = struct.unpack_from(">ii", data, offset)
+    if magic == MAGIC_BLANK and size == limit - offset:
+        return Verdict.BLANK, size
+    if size == 0 and magic == 0:
+        return Verdict.ZERO, 0
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        return Verdict.BAD_MAGIC, 0
+    if limit - offset < PHYSICAL_OFFSET_AT + 8:
+        return Verdict.TRUNCATED, 0
+    (stored_offset,) = struct.unpack_from(">q", data, offset + PHYSICAL_OFFSET_AT)
+    if stored_offset != physical_offset:
+        return Verdict.BAD_OFFSET, 0
+    if size > limit - offset:
+        return Verdict.TRUNCATED, 0
+    parts = _lengths(data, offset, limit)
+    if parts is None:
+        return Verdict.BAD_SIZE, 0
+    if not _crc_matches(data, offset, size, parts, crc_check):
+        return Verdict.BAD_CRC, size
+    queue_id, _, queue_offset = struct.unpack_from(">iiq", data, offset + HEAD.offsets["queue_id"])
+    if queue_id < 0 or queue_offset < 0 or queue_offset > queue_offset_bound(physical_offset):
+        return Verdict.BAD_QUEUE, size
+    if not is_topic_folder_name(bytes(data[parts.topic_at : parts.topic_at + parts.topic_length])):
+        return Verdict.BAD_TOPIC, size
+    return Verdict.GOOD, size
+
+
+QUEUE_OFFSET_SLACK = 1_000_000
+
+
+def queue_offset_bound(physical_offset: int) -> int:
+    """The highest queue offset that a record at this place can have.
+
+    A log of that many bytes holds at most so many records; the slack covers queues that were set to a higher start.
+    It keeps a hostile queue offset from becoming a file position far out.
+    """
+    return physical_offset // MIN_RECORD_SIZE + QUEUE_OFFSET_SLACK
+
+
+def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _Parts, crc_check: int) -> bool:
+    if crc_check == CHECK_PROPERTY:
+        covered = offset + size - CRC_PROPERTY_SIZE
+        if covered < parts.properties_at:
+            return False
+        return decode_crc_property(bytes(data[covered : offset + size])) == crc32(memoryview(data)[offset:covered])
+    if crc_check == CHECK_BODY and parts.body_length > 0:
+        (stored,) = struct.unpack_from(">i", data, offset + HEAD.offsets["body_crc"])
+        return bool(stored == crc32(memoryview(data)[parts.body_at : parts.body_at + parts.body_length]))
+    return True

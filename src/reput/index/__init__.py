@@ -1,0 +1,1 @@
+"""IndexFiles as they lie on disk."""

@@ -1,0 +1,70 @@
+"""Loops over bytes, in two twins: plain Python that is the specification, and compiled code that is fast.
+
+`REPUT_KERNELS=reference` takes the plain ones everywhere, `compiled` (the default) the numba ones; both fill the same
+arrays and are tested against each other. Importing this package imports neither.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+from reput.errors import ConfigError
+
+SWITCH = "REPUT_KERNELS"
+
+
+class Kernels(NamedTuple):
+    """The kernels of one kind; signatures stand in `reput.kernels.reference`."""
+
+    find_boundary: Callable[..., int]
+    decode_range: Callable[..., int]
+    pack_entries: Callable[..., int]
+    chain_items: Callable[..., tuple[int, int]]
+
+
+@cache
+def kernels(kind: str | None = None) -> Kernels:
+    """The kernels of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    kind = kind or os.environ.get(SWITCH, "compiled")
+    if kind == "compiled":
+        from reput.kernels.compiled import chain, decode, examine, pack
+
+        return Kernels(examine.find_boundary, decode.decode_range, pack.pack_entries, chain.chain_items)
+    if kind == "reference":
+        from reput.kernels import reference
+
+        return Kernels(
+            reference.find_boundary, reference.decode_range, reference.pack_entries, reference.chain_items
+        )
+    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+
+
+def decode_arguments(columns: Any) -> tuple[Any, ...]:
+    """The arrays of `columns` in the order in which the decode kernels take them."""
+    return (
+        columns.position,
+        columns.size,
+        columns.queue,
+        columns.queue_offset,
+        columns.tags_code,
+        columns.store_timestamp,
+        columns.flags,
+        columns.first_item,
+        columns.item_hash,
+        columns.queue_id,
+        columns.topic_at,
+        columns.topic_size,
+        columns.topic_hash,
+        columns.is_schedule,
+        columns.names,
+        columns.queue_table,
+        columns.queue_key,
+        columns.state,
+    )

@@ -1,0 +1,167 @@
+"""What a decoded range is made of: native-endian columns, a small table of queues and a state vector.
+
+Both twins of the decode kernel fill the same arrays in place, so that a caller can size them, grow them and use them
+again for the next range. Column `i` of a record holds record `i` in log order.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats.record import MIN_RECORD_SIZE
+
+IN_QUEUE = 1
+IN_INDEX = 2
+HAS_TAG_ITEM = 4
+"""Bits of the `flags` column: gets a ConsumeQueue entry, gets index items, the last of its items is the tag's."""
+
+MAX_NAME_SIZE = 256
+
+
+class Stop(IntEnum):
+    """Why a decode call came back."""
+
+    REACHED_END = 0
+    FILE_END = 1
+    NOT_A_RECORD = 2
+    RECORDS_FULL = 3
+    ITEMS_FULL = 4
+    QUEUES_FULL = 5
+
+
+class State(IntEnum):
+    """Places in the state vector: counters that go on from call to call, and where the last call stopped."""
+
+    RECORDS = 0
+    ITEMS = 1
+    QUEUES = 2
+    NAMES = 3
+    POSITION = 4
+    VERDICT = 5
+    PREPARED = 6
+    ROLLED_BACK = 7
+    INNER_BATCHES = 8
+    FIRST_INNER_BATCH = 9
+    MULTI_DISPATCHES = 10
+    FIRST_MULTI_DISPATCH = 11
+    TIME_REGRESSIONS = 12
+    FIRST_TIME_REGRESSION = 13
+    LAST_STORE_TIMESTAMP = 14
+    FIRST_STORE_TIMESTAMP = 15
+    MAX_STORE_TIMESTAMP = 16
+
+
+class Columns:
+    """The columns of one decoded range, with room for `records` records and `items` index items.
+
+    | array | dtype | per | meaning |
+    |---|---|---|---|
+    | position | int64 | record | where it starts in the log |
+    | size | int32 | record | its length in bytes |
+    | queue | int32 | record | its row in the table of queues |
+    | queue_offset | int64 | record | its number in its queue |
+    | tags_code | int64 | record | as a ConsumeQueue entry holds it |
+    | store_timestamp | int64 | record | ms |
+    | flags | uint8 | record | IN_QUEUE, IN_INDEX, HAS_TAG_ITEM |
+    | first_item | int32 | record + 1 | items of the records before it |
+    | item_hash | int32 | item | the IndexFile's hash of topic, "#" and key |
+    | queue_id, topic_at, topic_size, topic_hash | int32 | queue | id, topic in `names`, Java hash of topic + "#" |
+    | names | uint8 | - | the topics' bytes, one after the other |
+    """
+
+    def __init__(self, records: int, items: int, queues: int = 1 << 12) -> None:
+        self.position: NDArray[np.int64] = np.empty(records, dtype=np.int64)
+        self.size: NDArray[np.int32] = np.empty(records, dtype=np.int32)
+        self.queue: NDArray[np.int32] = np.empty(records, dtype=np.int32)
+        self.queue_offset: NDArray[np.int64] = np.empty(records, dtype=np.int64)
+        self.tags_code: NDArray[np.int64] = np.empty(records, dtype=np.int64)
+        self.store_timestamp: NDArray[np.int64] = np.empty(records, dtype=np.int64)
+        self.flags: NDArray[np.uint8] = np.empty(records, dtype=np.uint8)
+        self.first_item: NDArray[np.int32] = np.zeros(records + 1, dtype=np.int32)
+        self.item_hash: NDArray[np.int32] = np.empty(items, dtype=np.int32)
+        self._allocate_queues(queues)
+        self.state: NDArray[np.int64] = np.zeros(len(State), dtype=np.int64)
+        self.clear()
+
+    def _allocate_queues(self, queues: int) -> None:
+        self.queue_id: NDArray[np.int32] = np.empty(queues, dtype=np.int32)
+        self.topic_at: NDArray[np.int32] = np.empty(queues, dtype=np.int32)
+        self.topic_size: NDArray[np.int32] = np.empty(queues, dtype=np.int32)
+        self.topic_hash: NDArray[np.int32] = np.empty(queues, dtype=np.int32)
+        self.is_schedule: NDArray[np.uint8] = np.empty(queues, dtype=np.uint8)
+        self.names: NDArray[np.uint8] = np.empty(queues * 64 + MAX_NAME_SIZE, dtype=np.uint8)
+        # Open addressing, at most half full: the queue's row + 1, and 0 for a free place.
+        self.queue_table: NDArray[np.int32] = np.zeros(queues * 4, dtype=np.int32)
+        self.queue_key: NDArray[np.uint64] = np.empty(queues, dtype=np.uint64)
+
+    @classmethod
+    def for_range(cls, size: int) -> Columns:
+        """Columns that surely hold the records of `size` bytes of log (pages that stay unused cost nothing)."""
+        records = size // MIN_RECORD_SIZE + 2
+        return cls(records, 4 * records + 1024)
+
+    def clear(self) -> None:
+        """Empty the columns, so that they can take another range."""
+        self.state[:] = 0
+        self.state[State.FIRST_INNER_BATCH] = -1
+        self.state[State.FIRST_MULTI_DISPATCH] = -1
+        self.state[State.FIRST_TIME_REGRESSION] = -1
+        self.state[State.FIRST_STORE_TIMESTAMP] = -1
+        self.state[State.LAST_STORE_TIMESTAMP] = -1
+        self.state[State.MAX_STORE_TIMESTAMP] = -1
+        self.first_item[0] = 0
+        self.queue_table[:] = 0
+
+    def grow(self, why: Stop) -> None:
+        """Make room for what the last call found no room for; what is there stays."""
+        if why is Stop.RECORDS_FULL:
+            records = 2 * len(self.position)
+            for name in ("position", "size", "queue", "queue_offset", "tags_code", "store_timestamp", "flags"):
+                setattr(self, name, _resized(getattr(self, name), records))
+            self.first_item = _resized(self.first_item, records + 1)
+        elif why is Stop.ITEMS_FULL:
+            self.item_hash = _resized(self.item_hash, 2 * len(self.item_hash) + 65536)
+        elif why is Stop.QUEUES_FULL:
+            self._grow_queues()
+
+    def _grow_queues(self) -> None:
+        names = ("queue_id", "topic_at", "topic_size", "topic_hash", "is_schedule", "names", "queue_key")
+        old = {name: getattr(self, name) for name in names}
+        self._allocate_queues(2 * len(self.queue_id))
+        for name in names:
+            getattr(self, name)[: len(old[name])] = old[name]
+        mask = len(self.queue_table) - 1
+        for row in range(self.queues):
+            place = int(self.queue_key[row]) & mask
+            while self.queue_table[place]:
+                place = place + 1 & mask
+            self.queue_table[place] = row + 1
+
+    @property
+    def records(self) -> int:
+        """Records in the columns."""
+        return int(self.state[State.RECORDS])
+
+    @property
+    def items(self) -> int:
+        """Index items in the columns."""
+        return int(self.state[State.ITEMS])
+
+    @property
+    def queues(self) -> int:
+        """Rows in the table of queues."""
+        return int(self.state[State.QUEUES])
+
+    def topic(self, row: int) -> bytes:
+        """The topic of a row in the table of queues."""
+        begin = int(self.topic_at[row])
+        return self.names[begin : begin + int(self.topic_size[row])].tobytes()
+
+
+def _resized(array: np.ndarray, length: int) -> np.ndarray:
+    bigger = np.empty(length, dtype=array.dtype)
+    bigger[: len(array)] = array
+    return bigger

@@ -1,0 +1,1 @@
+"""The compiled kernels (numba); imported only by way of `reput.kernels.kernels`."""

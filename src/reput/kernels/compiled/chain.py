@@ -1,0 +1,44 @@
+"""Chain index items: give each its number, its time and the item that was newest in its slot before it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from reput.formats import index_file as fmt
+from reput.kernels.compiled.memory import store_be32, store_be64
+
+_ITEM_SIZE = fmt.ITEM_SIZE
+_PHYSICAL_AT, _TIME_AT = fmt.ITEM.offsets["physical_offset"], fmt.ITEM.offsets["time_diff_s"]
+_PREVIOUS_AT = fmt.ITEM.offsets["previous_item"]
+_MAX_DIFF_S = 0x7FFFFFFF
+
+
+@njit(cache=True, nogil=True)
+def chain_items(record, item, item_end, first_item, position, store_timestamp, item_hash, slots, number, begin, out):
+    """Write items [item, item_end) to `out` (uint8, 20 bytes an item) and enter them into `slots` (int32).
+
+    `record` is the record that item `item` belongs to, `number` the first item's number in its file, `begin` the time
+    (ms) that time differences count from: before item 1 the previous file's end, from then on item 1's own time.
+    Returns the slots that were empty before, and the begin time to go on with.
+    """
+    slot_count = np.uint32(len(slots))
+    fresh = 0
+    for n in range(item, item_end):
+        while first_item[record + 1] <= n:
+            record += 1
+        slot = np.uint32(item_hash[n]) % slot_count
+        previous = slots[slot]
+        slots[slot] = number
+        fresh += previous == 0
+        time = store_timestamp[record]
+        diff = (time - begin) // 1000 if begin > 0 and time > begin else np.int64(0)
+        at = (n - item) * _ITEM_SIZE
+        store_be32(out, at, item_hash[n])
+        store_be64(out, at + _PHYSICAL_AT, position[record])
+        store_be32(out, at + _TIME_AT, np.int32(min(diff, _MAX_DIFF_S)))
+        store_be32(out, at + _PREVIOUS_AT, previous)
+        if number == 1:
+            begin = time
+        number += 1
+    return fresh, begin

@@ -1,0 +1,1 @@
+"""The CommitLog: its files, and what they hold."""

@@ -1,0 +1,1 @@
+"""The Spark jobs: plan, decode, stitch, dispatch, sink, publish."""

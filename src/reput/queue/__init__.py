@@ -1,0 +1,1 @@
+"""The kinds of ConsumeQueue as they lie on disk."""
