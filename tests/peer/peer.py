@@ -1,7 +1,7 @@
 """Runs the peer: Apache RocketMQ's own store code, as the Java program in the folder `java`.
 
-Maven builds it once per checkout into `java/target` and again when its sources change. Nothing here starts Java or Maven
-before the first `available()` or `run()`.
+Maven builds it once per checkout into `java/target`, and again when its sources change. Nothing here starts
+Java or Maven before the first `available()` or `run()`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 JAVA_DIR = Path(__file__).resolve().parent / "java"
 TARGET_DIR = JAVA_DIR / "target"
@@ -82,10 +84,10 @@ def run(
     heap: str | None = None,
     timeout_s: float = RUN_TIMEOUT_S,
 ) -> Any:
-    """Run one command of the peer and return its JSON: a list for the commands that answer in lines, else an object.
+    """Run one command of the peer and return its JSON: a list where it answers in lines, else an object.
 
     Args:
-        command: `write`, `rebuild`, `open`, `ask`, `dump`, `append` or `hash`; `Peer.java` says what each does.
+        command: `write`, `rebuild`, `open`, `ask`, `dump`, `append` or `hash`; see `Peer.java`.
         args: its arguments and options.
         stdin: what it reads.
         heap: the JVM's heap, fixed, as `-Xmx` spells it; None leaves it to Java.
@@ -98,7 +100,9 @@ def run(
     jvm = () if heap is None else (f"-Xms{heap}", f"-Xmx{heap}")
     words = ("java", *jvm, *_JVM_OPTIONS, "-cp", _class_path(), "reput.peer.Peer", command, *map(str, args))
     try:
-        done = subprocess.run(words, input=stdin, capture_output=True, timeout=timeout_s, env=_environment(), check=False)
+        done = subprocess.run(
+            words, input=stdin, capture_output=True, timeout=timeout_s, env=_environment(), check=False
+        )
     except subprocess.TimeoutExpired as late:
         raise PeerError(f"peer {command} took more than {timeout_s} s") from late
     if done.returncode != 0:
@@ -110,7 +114,8 @@ def run(
 def hash_codes(texts: Iterable[bytes]) -> list[int]:
     """Java's String.hashCode of each byte string, decoded as UTF-8 the way Java decodes."""
     lines = b"".join(base64.b64encode(text) + b"\n" for text in texts)
-    return run("hash", stdin=lines)
+    codes: list[int] = run("hash", stdin=lines)
+    return codes
 
 
 # Index files are named by local time; the golden stores were written in UTC.
@@ -127,8 +132,8 @@ def _class_path() -> str:
 
 
 def _java_version() -> int:
-    banner = subprocess.run(("java", "-version"), capture_output=True, check=False).stderr.decode(errors="replace")
-    found = re.search(r'version "(?:1\.)?(\d+)', banner)
+    banner = subprocess.run(("java", "-version"), capture_output=True, check=False).stderr
+    found = re.search(rb'version "(?:1\.)?(\d+)', banner)
     return int(found.group(1)) if found else 0
 
 

@@ -1,0 +1,182 @@
+"""Rebuild ConsumeQueue and IndexFile with RocketMQ's own code and with reput, on the same stores in turn.
+
+Environment:
+    SIZES         millions of messages in 64 queues; default "1 4 16"
+    MANY_QUEUES   millions of messages in 10,000 queues; default "4" if SIZES goes that far, else none
+    ROUNDS        default 3; medians are reported
+    PEER_HEAP     the peer's JVM heap; default 6g, or half the memory if that is less
+    BENCH_DIR     where the stores go, on the disk to be measured; default bench/work. They take some
+                  600 bytes a message and are removed at the end; where a run broke off with BENCH_DIR set,
+                  the next one uses them again.
+    RESULTS_DIR   default bench/results
+
+The last line of the output is `ratio end_to_end=.. warm=.. marginal=.. queues_10000=.. rss_gib=..`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import psutil
+import report
+import runs
+from report import Measured
+from rich.console import Console
+from same import assert_same_indexes
+from workload import REPOSITORY, Case, Workload, prepare
+
+QUEUES = 64
+MANY_QUEUES = 10_000
+WARM_UP = Case(messages=20_000, queues=QUEUES)
+
+
+def main() -> int:
+    """Measure, print, save; exit status 2 where the peer cannot run."""
+    if reason := runs.unavailable():
+        say(reason)
+        return 2
+    sizes = sorted(millions("SIZES", "1 4 16"))
+    many = millions("MANY_QUEUES", "4" if max(sizes) >= 4 else "")
+    rounds = int(os.environ.get("ROUNDS", "3"))
+    work = work_folder()
+    finished = False
+    try:
+        plain = [measure(Case(size, QUEUES), work, rounds) for size in sizes]
+        crowded = [measure(Case(size, MANY_QUEUES), work, rounds) for size in many]
+        finished = True
+    finally:
+        if finished or "BENCH_DIR" not in os.environ:
+            shutil.rmtree(work)
+    show(plain, crowded, environment(rounds))
+    return 0
+
+
+def millions(name: str, default: str) -> list[int]:
+    """Numbers of messages from an environment variable that holds millions, such as "0.2 1"."""
+    return [round(float(word) * 1_000_000) for word in os.environ.get(name, default).split()]
+
+
+def work_folder() -> Path:
+    """The folder for stores; one of our own, which may be removed whole."""
+    if "BENCH_DIR" in os.environ:
+        work = Path(os.environ["BENCH_DIR"]) / "rebuild"
+        work.mkdir(parents=True, exist_ok=True)
+        return work
+    parent = REPOSITORY / "bench" / "work"
+    parent.mkdir(exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="rebuild-", dir=parent))
+
+
+def measure(case: Case, work: Path, rounds: int) -> Measured:
+    """All rounds of one case, then the memory run; the case's store is removed afterwards."""
+    heap = os.environ.get("PEER_HEAP", default_heap())
+    warm_up = prepare(WARM_UP, work, heap)
+    say(f"{case}: the peer writes the store")
+    workload = prepare(case, work, heap)
+    measured = Measured(case, workload.written["log_bytes"])
+    for number in range(1, rounds + 1):
+        measure_round(measured, workload, warm_up, work / "peer-indexes", heap)
+        say(
+            f"{case}: round {number} of {rounds}: peer {measured.peer_seconds[-1]:.2f} s, "
+            f"end to end {measured.end_to_end_seconds[-1]:.2f} s, warm {measured.warm_seconds[-1]:.2f} s"
+        )
+    measured.peak_pss_bytes = runs.peak_pss_bytes(workload)
+    say(f"{case}: peak memory {measured.peak_pss_bytes / 2**30:.2f} GiB")
+    remove(workload, work)
+    return measured
+
+
+def measure_round(measured: Measured, workload: Workload, warm_up: Workload, aside: Path, heap: str) -> None:
+    """The peer, reput as a fresh process, reput warm: in this order; results compared."""
+    peers = runs.peer_rebuild(workload, heap)
+    measured.peer_seconds.append(peers["seconds_total_with_sync"])
+    measured.peer_jvm_start_seconds.append(peers["jvm_start_seconds"])
+    workload.move_indexes(aside)
+    measured.end_to_end_seconds.append(runs.end_to_end_seconds(workload))
+    assert_same_indexes(aside, workload.store)
+    measured.warm_seconds.append(runs.warm_seconds(workload, warm_up))
+    measured.files_compared = assert_same_indexes(aside, workload.store)
+    shutil.rmtree(aside)
+
+
+def remove(workload: Workload, work: Path) -> None:
+    """Free the disk for the next case."""
+    shutil.rmtree(workload.store)
+    for note in work.glob(f"{workload.case}.*"):
+        note.unlink()
+
+
+def default_heap() -> str:
+    """6 GiB as the design's numbers have it, or half the memory where that is less."""
+    return f"{min(6 * 1024, psutil.virtual_memory().total // 2 // 2**20)}m"
+
+
+def show(plain: list[Measured], crowded: list[Measured], machine: dict[str, Any]) -> None:
+    """Print the header, the table and the ratios, and save them."""
+    console = Console(width=max(120, Console().width))
+    for sentence in report.COUNTED:
+        console.print(f"- {sentence}", highlight=False)
+    measured = [*plain, *crowded]
+    console.print(report.table(measured))
+    found = report.ratios(plain, crowded[-1] if crowded else None)
+    results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / "results"))
+    report.save(results / f"rebuild-{machine['cores']}c", machine, measured, found)
+    print(report.ratio_line(found))
+
+
+def environment(rounds: int) -> dict[str, Any]:
+    """Versions, the machine's size and the command: nothing that names the machine."""
+    names = ("SIZES", "MANY_QUEUES", "PEER_HEAP")
+    settings = [f'{name}="{os.environ[name]}"' for name in names if name in os.environ]
+    return {
+        "command": " ".join(["make bench-rebuild", *settings, f"ROUNDS={rounds}"]),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "peer_heap": os.environ.get("PEER_HEAP", default_heap()),
+        "rocketmq": "5.5.1",
+        "java": java_version(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("reput", "pyspark", "numba", "numpy", "pyarrow")},
+        "commit": commit(),
+    }
+
+
+def java_version() -> str:
+    """What Java calls itself, in one line."""
+    banner = subprocess.run(("java", "-version"), capture_output=True, text=True, check=False).stderr
+    return banner.splitlines()[0] if banner else "unknown"
+
+
+def version(package: str) -> str:
+    """The installed version of a package, or "not installed" (reput run from its sources)."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def commit() -> str:
+    """The commit that was measured, where this is a checkout with git at hand."""
+    words = ("git", "-C", str(REPOSITORY), "rev-parse", "--short", "HEAD")
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def say(line: str) -> None:
+    """Progress, on stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""One run of each thing compared: the peer, reput as a fresh process, reput warm; and reput's memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from workload import REPOSITORY, Workload
+
+from peer import peer
+
+SAMPLE_INTERVAL_S = 0.1
+RUN_TIMEOUT_S = 7200
+
+
+class RunError(Exception):
+    """A run failed; the text holds its standard error."""
+
+
+def unavailable() -> str | None:
+    """Why the peer cannot run here, or None if it can."""
+    return peer.available()
+
+
+def peer_rebuild(workload: Workload, heap: str) -> dict[str, Any]:
+    """The peer's report: `seconds_total_with_sync` runs from the start of load until all is synced."""
+    workload.reset()
+    report: dict[str, Any] = peer.run("rebuild", workload.store, heap=heap, timeout_s=RUN_TIMEOUT_S)
+    return report
+
+
+def end_to_end_seconds(workload: Workload) -> float:
+    """Wall clock of `python -m reput rebuild`: the start of Python, Java and Spark included."""
+    workload.reset()
+    begin = time.perf_counter()
+    _finish(*_start(_rebuild_command(workload.store)))
+    return time.perf_counter() - begin
+
+
+def warm_seconds(workload: Workload, warm_up: Workload) -> float:
+    """Seconds of `reput.rebuild(store, spark=session)` in a session that has rebuilt a small store before."""
+    warm_up.reset()
+    workload.reset()
+    script = str(Path(__file__).with_name("warm_rebuild.py"))
+    output = _finish(*_start([sys.executable, script, str(workload.store), str(warm_up.store)]))
+    return float(json.loads(output.splitlines()[-1])["seconds"])
+
+
+def peak_pss_bytes(workload: Workload) -> int:
+    """The most memory that a fresh `reput rebuild` and its children held at once: PSS, sampled."""
+    workload.reset()
+    command, process = _start(_rebuild_command(workload.store))
+    peak = 0
+    done = threading.Event()
+
+    def sample() -> None:
+        nonlocal peak
+        while not done.wait(SAMPLE_INTERVAL_S):
+            peak = max(peak, tree_pss_bytes(process.pid))
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        _finish(command, process)
+    finally:
+        done.set()
+        sampler.join()
+    return peak
+
+
+def tree_pss_bytes(pid: int) -> int:
+    """PSS of a process and all its descendants: memory that several share counts once, divided among them."""
+    try:
+        root = psutil.Process(pid)
+        processes = [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    return sum(_pss_bytes(process.pid) for process in processes)
+
+
+def _pss_bytes(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return 0  # it has ended
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
+
+
+def _rebuild_command(store: Path) -> list[str]:
+    return [sys.executable, "-m", "reput", "rebuild", str(store), "--json"]
+
+
+def _start(command: list[str]) -> tuple[list[str], subprocess.Popen[str]]:
+    paths = [str(REPOSITORY / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    pipe = subprocess.PIPE
+    return command, subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
+
+
+def _finish(command: list[str], process: subprocess.Popen[str]) -> str:
+    try:
+        output, errors = process.communicate(timeout=RUN_TIMEOUT_S)
+    except BaseException:
+        process.kill()
+        raise
+    if process.returncode != 0:
+        raise RunError(f"{' '.join(command)} gave status {process.returncode}: {errors.strip()}")
+    return output
