@@ -15,7 +15,11 @@ ENTRY = Layout(
     [
         Field("physical_offset", "q", "where the record starts in the CommitLog"),
         Field("size", "i", "the record's length in bytes; an entry is valid when this is above 0"),
-        Field("tags_code", "q", "hash of the TAGS property, sign-extended; delivery time (ms) for a delayed message"),
+        Field(
+            "tags_code",
+            "q",
+            "hash of the TAGS property, sign-extended; delivery time (ms) for a delayed message",
+        ),
     ],
 )
 ENTRY_SIZE = ENTRY.size
@@ -25,7 +29,7 @@ DEFAULT_FILE_SIZE = 300_000 * ENTRY_SIZE
 
 PRE_BLANK_SIZE = 0x7FFFFFFF
 PRE_BLANK = ENTRY.struct.pack(0, PRE_BLANK_SIZE, 0)
-"""The entry in front of a queue's first message when its first file does not start there, and in the place of a gap."""
+"""The entry that fills a queue's first file up to its first message, and the place of a gap."""
 
 
 class Entry(NamedTuple):

@@ -1,8 +1,8 @@
 """Java's `String.hashCode` over strings that are stored as UTF-8, and the two hashes made from it.
 
-A record stores topics, tags and keys as UTF-8; the peer decodes them into a Java string (UTF-16 units, with U+FFFD in
-place of malformed bytes) and hashes the units. Java and Python replace malformed bytes differently (an encoded
-surrogate is one replacement in Java and three in Python), so the decoding is spelled out here.
+A record stores topics, tags and keys as UTF-8; the peer decodes them into a Java string (UTF-16 units, with
+U+FFFD in place of malformed bytes) and hashes the units. Java and Python replace malformed bytes differently
+(an encoded surrogate is one replacement in Java and three in Python), so the decoding is spelled out here.
 
 Source: `java.lang.String.hashCode`, the JDK 17 UTF-8 decoder, `MessageExtBrokerInner.tagsString2tagsCode`,
 `IndexFile.indexKeyHashMethod`.
@@ -10,7 +10,10 @@ Source: `java.lang.String.hashCode`, the JDK 17 UTF-8 decoder, `MessageExtBroker
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 REPLACEMENT = 0xFFFD
 
@@ -38,7 +41,7 @@ def _continues(data: bytes, position: int, end: int) -> bool:
 
 
 def _decode_sequence(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """Code point and byte length of the sequence at `position`; REPLACEMENT and the bytes it stands for if malformed."""
+    """Code point and length of the sequence at `position`; REPLACEMENT and what it replaces if malformed."""
     first = data[position]
     if 0xC2 <= first <= 0xDF:
         if _continues(data, position + 1, end):
@@ -83,7 +86,7 @@ def to_int32(value: int) -> int:
 
 
 def java_string_hash_utf8(data: bytes, seed: int = 0) -> int:
-    """Java `String.hashCode` of the string stored as UTF-8 in `data`; `seed` is the hash of what stands before it."""
+    """Java `String.hashCode` of the string stored in `data`; `seed` is the hash of what stands before it."""
     if data.isascii():
         value = seed
         for unit in data:

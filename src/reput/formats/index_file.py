@@ -1,7 +1,7 @@
-"""IndexFile: a 40-byte header, the hash slots, then the items; chains lead from a slot to the newest item and back.
+"""IndexFile: a 40-byte header, the hash slots, then the items, chained from a slot to the newest and back.
 
-Item numbers start at 1, so item 0 is never used and a file of n items holds n - 1. The file's name is the local time of
-its creation as 17 digits, yyyyMMddHHmmssSSS.
+Item numbers start at 1, so item 0 is never used and a file of n items holds n - 1. The file's name is the
+local time of its creation as 17 digits, yyyyMMddHHmmssSSS.
 
 Source: `org.apache.rocketmq.store.index.IndexHeader`, `IndexFile`, `IndexService`.
 """
@@ -28,7 +28,9 @@ HEADER = Layout(
 HEADER_SIZE = HEADER.size
 assert HEADER_SIZE == 40
 
-SLOT = Layout("IndexFile slot", "IndexFile", [Field("newest_item", "i", "number of the newest item, 0 for none")])
+SLOT = Layout(
+    "IndexFile slot", "IndexFile", [Field("newest_item", "i", "number of the newest item, 0 for none")]
+)
 SLOT_SIZE = SLOT.size
 assert SLOT_SIZE == 4
 

@@ -1,17 +1,19 @@
-"""How a fixed layout is written down once: a list of fields gives the struct, the offsets and the table in the docs."""
+"""A fixed layout, written down once: a list of fields gives the struct, the offsets and the docs' table."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its name, its `struct` code (`i` 4 bytes, `q` 8 bytes, `32s` bytes ...) and what it means."""
+    """One field: its name, its `struct` code (`i` 4 bytes, `q` 8 bytes, `32s` bytes ...) and its meaning."""
 
     name: str
     code: str

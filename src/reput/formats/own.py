@@ -3,18 +3,20 @@
     watermarks          one page, mapped by writer, pipeline and readers: see the table
     frontier            how far the indexes are complete and durable; JSON, replaced whole by rename
     lock                held (flock, exclusive) by the one reput process that changes the store
-    fence               held (flock, shared) by every task while it writes; the next owner takes it exclusively
+    fence               held (flock, shared) by every task while it writes, by the next owner exclusively
     intent              the swap that is under way; JSON, replaced whole by rename; see below
     staging-EPOCH/      what a job is building; removed by the next owner when its job died
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
 
-An intent names its epoch and the parts that change, each relative to the store: `consumequeue`, `consumequeue/TOPIC`,
-`index` or `checkpoint`. Part P goes live by two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is
-complete and synced before the intent is written, so whoever finds an intent finishes it.
+An intent names its epoch and the parts that change, each relative to the store: `consumequeue`,
+`consumequeue/TOPIC`, `index` or `checkpoint`. Part P goes live by two renames: P to `aside-EPOCH/P`, then
+`staging-EPOCH/P` to P. Staging is complete and synced before the intent is written, so whoever finds an
+intent finishes it.
 
-The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue_offset` and `index_offset` (bytes: log
-offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and `index_count` (the last
-IndexFile and its item count), and `fingerprint` (`offset`, `size`, `crc`, `store_timestamp` of the last record below).
+The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue_offset` and `index_offset`
+(bytes: log offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and
+`index_count` (the last IndexFile and its item count), and `fingerprint` (`offset`, `size`, `crc`,
+`store_timestamp` of the last record below).
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class Intent(NamedTuple):
 
 
 def is_swap_part(part: str) -> bool:
-    """Whether an intent may name `part`: nothing outside the store, nothing but indexes and the checkpoint."""
+    """Whether an intent may name `part`: nothing outside the store, only indexes and the checkpoint."""
     if part in (paths.CONSUME_QUEUE, paths.INDEX, paths.CHECKPOINT):
         return True
     folder, separator, topic = part.partition("/")
@@ -99,7 +101,9 @@ def decode_intent(data: bytes, where: str) -> Intent:
         raise DamagedStoreError(f"{where}: no swap intent; remove it if reput did not write it")
     for part in parts:
         if not isinstance(part, str) or not is_swap_part(part):
-            raise DamagedStoreError(f"{where}: the intent names {part!r}, which no swap touches; do not use this store")
+            raise DamagedStoreError(
+                f"{where}: the intent names {part!r}, which no swap touches; do not use this store"
+            )
     return Intent(epoch, tuple(parts))
 
 
@@ -152,7 +156,9 @@ def decode_frontier(data: bytes, where: str) -> Frontier:
             else None,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedStoreError(f"{where}: no frontier ({error}); remove it and run `reput rebuild`") from error
+        raise DamagedStoreError(
+            f"{where}: no frontier ({error}); remove it and run `reput rebuild`"
+        ) from error
 
 
 def _encode(value: dict[str, Any]) -> bytes:

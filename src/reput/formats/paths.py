@@ -54,7 +54,7 @@ def parse_queue_name(name: str) -> int | None:
 
 
 def is_topic_folder_name(topic: bytes) -> bool:
-    """Whether `topic` can be one folder's name and stay inside the store: valid UTF-8, no separator, not a dot name."""
+    """Whether `topic` can be a folder's name inside the store: valid UTF-8, no separator, not a dot name."""
     if not 0 < len(topic) <= MAX_TOPIC_BYTES or topic in (b".", b"..") or b"/" in topic or b"\0" in topic:
         return False
     try:

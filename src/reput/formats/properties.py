@@ -1,14 +1,17 @@
 """Message properties: `name 0x01 value 0x02` repeated, UTF-8.
 
-Written with a final separator; read with or without it. A piece needs a name and a value of at least one character
-each, else it is skipped; of a repeated name the later value wins.
+Written with a final separator; read with or without it. A piece needs a name and a value of at least one
+character each, else it is skipped; of a repeated name the later value wins.
 
 Source: `MessageDecoder.string2messageProperties`, `messageProperties2String`, `MessageConst`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NAME_VALUE_SEPARATOR = 0x01
 PROPERTY_SEPARATOR = 0x02
@@ -47,7 +50,9 @@ def encode_properties(properties: Mapping[bytes, bytes]) -> bytes:
     for name, value in properties.items():
         for part in (name, value):
             if not part or b"\x01" in part or b"\x02" in part:
-                raise ValueError(f"property {name!r}: names and values must be non-empty and free of 0x01 and 0x02")
+                raise ValueError(
+                    f"property {name!r}: names and values must be non-empty and free of 0x01 and 0x02"
+                )
     return b"".join(name + b"\x01" + value + b"\x02" for name, value in properties.items())
 
 

@@ -1,8 +1,8 @@
 """The message record of the CommitLog, and the blank record that ends a file.
 
-A record is a fixed head of 48 bytes, then parts whose lengths depend on sysFlag (hosts), on the magic (topic length) and
-on themselves. `RECORD_PARTS` lists them all; `examine` is the specification of what counts as a record, and the compiled
-kernels are tested against it.
+A record is a fixed head of 48 bytes, then parts whose lengths depend on sysFlag (hosts), on the magic (topic
+length) and on themselves. `RECORD_PARTS` lists them all; `examine` is the specification of what counts as a
+record, and the compiled kernels are tested against it.
 
 Source: `MessageExtEncoder`, `CommitLog.checkMessageAndReturnSize`, `MessageSysFlag`, `MessageVersion`.
 """
@@ -49,7 +49,9 @@ HEAD = Layout(
         Field("body_crc", "i", "CRC-32 of the stored body & 0x7FFFFFFF"),
         Field("queue_id", "i", "the queue within the topic"),
         Field("flag", "i", "the application's own flag"),
-        Field("queue_offset", "q", "the message's number in its queue; 0 for prepared and rolled-back messages"),
+        Field(
+            "queue_offset", "q", "the message's number in its queue; 0 for prepared and rolled-back messages"
+        ),
         Field("physical_offset", "q", "where this record starts in the CommitLog"),
         Field("sys_flag", "i", "bits: see the table of sysFlag"),
         Field("born_timestamp", "q", "when the producer made the message (ms)"),
@@ -81,7 +83,11 @@ assert BLANK_SIZE == 8
 
 RECORD_PARTS: tuple[tuple[str, str, str], ...] = (
     *((field.name, str(HEAD.rows()[n][1]), field.meaning) for n, field in enumerate(HEAD.fields)),
-    ("born_host", "8 or 20", "the producer's address, 4 or 16 bytes, and its port, 4 bytes (20 with sysFlag 0x10)"),
+    (
+        "born_host",
+        "8 or 20",
+        "the producer's address, 4 or 16 bytes, and its port, 4 bytes (20 with sysFlag 0x10)",
+    ),
     ("store_timestamp", "8", "when the broker stored the message (ms)"),
     ("store_host", "8 or 20", "the broker's address and port (20 with sysFlag 0x20)"),
     ("reconsume_times", "4", "how often it came back for another try"),
@@ -161,7 +167,7 @@ LOCALHOST = Host(b"\x7f\0\0\1", 10911)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A message record's values. Times in milliseconds, offsets in bytes; strings stay the bytes that are stored."""
+    """A message record's values; times in ms, offsets in bytes, strings as the bytes that are stored."""
 
     topic: bytes
     body: bytes = b""
@@ -193,7 +199,7 @@ def crc32(data: bytes | memoryview) -> int:
 
 
 def crc_property(crc: int) -> bytes:
-    """The 20 bytes of the CRC property: ten decimal digits, least significant first, filled with '0' on the right."""
+    """The CRC property's 20 bytes: ten decimal digits, least significant first, '0' filled on the right."""
     return props.CRC32 + b"\x01" + str(crc)[::-1].encode().ljust(10, b"0") + b"\x02"
 
 
@@ -215,7 +221,8 @@ def record_size(topic: bytes, body: bytes, properties: bytes, sys_flag: int, mag
     """Length in bytes of a record with these parts."""
     return (
         MIN_RECORD_SIZE
-        + (HOST_V6_SIZE - HOST_V4_SIZE) * (bool(sys_flag & FLAG_BORN_HOST_V6) + bool(sys_flag & FLAG_STORE_HOST_V6))
+        + (HOST_V6_SIZE - HOST_V4_SIZE)
+        * (bool(sys_flag & FLAG_BORN_HOST_V6) + bool(sys_flag & FLAG_STORE_HOST_V6))
         + (magic == MAGIC_V2)
         + len(topic)
         + len(body)
@@ -226,8 +233,9 @@ def record_size(topic: bytes, body: bytes, properties: bytes, sys_flag: int, mag
 def encode_record(record: Record, append_crc: bool = False) -> bytes:
     """The bytes of a record.
 
-    Size, body CRC and the host bits of sysFlag are computed; the magic is taken as it stands. With `append_crc` the CRC
-    property is appended to the properties and covers everything in front of it (enabledAppendPropCRC).
+    Size, body CRC and the host bits of sysFlag are computed; the magic is taken as it stands. With
+    `append_crc` the CRC property is appended to the properties and covers everything in front of it
+    (enabledAppendPropCRC).
 
     Raises:
         ValueError: a part is longer than its length field can say.
@@ -343,7 +351,7 @@ class _Parts:
 
 
 def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _Parts | None:
-    """Where the parts of the record at `offset` stand, None where a length does not fit its record or `limit`."""
+    """Where the parts of the record at `offset` stand, None where a length does not fit it or `limit`."""
     if limit - offset < MIN_RECORD_SIZE:
         return None
     size, magic = struct.unpack_from(">ii", data, offset)
@@ -372,7 +380,7 @@ def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _Parts | None
 
 
 CHECK_NONE, CHECK_BODY, CHECK_PROPERTY = 0, 1, 2
-"""How CRCs are checked: not at all, the body's (RocketMQ's default), the whole record's (forceVerifyPropCRC)."""
+"""Which CRC is checked: none, the body's (RocketMQ's default), the whole record's (forceVerifyPropCRC)."""
 
 
 def examine(
@@ -380,9 +388,10 @@ def examine(
 ) -> tuple[Verdict, int]:
     """What stands at byte `offset` of `data`, and its length where it is a record or a blank.
 
-    `limit` is the end of the file's bytes in `data`, `physical_offset` the log offset of `data[offset]`. Beyond the peer's
-    checks the physical offset in the record must be the place where it stands (bytes left over from an earlier life of
-    the file pass magic and CRC), the queue id and offset must not be negative, and the topic must be a folder's name.
+    `limit` is the end of the file's bytes in `data`, `physical_offset` the log offset of `data[offset]`.
+    Beyond the peer's checks the physical offset in the record must be the place where it stands (bytes left
+    over from an earlier life of the file pass magic and CRC), the queue id and offset must not be negative,
+    and the topic must be a folder's name.
     """
     if limit - offset < BLANK_SIZE:
         return Verdict.TRUNCATED if any(data[offset:limit]) else Verdict.ZERO, 0
@@ -419,8 +428,8 @@ QUEUE_OFFSET_SLACK = 1_000_000
 def queue_offset_bound(physical_offset: int) -> int:
     """The highest queue offset that a record at this place can have.
 
-    A log of that many bytes holds at most so many records; the slack covers queues that were set to a higher start.
-    It keeps a hostile queue offset from becoming a file position far out.
+    A log of that many bytes holds at most so many records; the slack covers queues that were set to a higher
+    start. It keeps a hostile queue offset from becoming a file position far out.
     """
     return physical_offset // MIN_RECORD_SIZE + QUEUE_OFFSET_SLACK
 
@@ -430,7 +439,9 @@ def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _Parts
         covered = offset + size - CRC_PROPERTY_SIZE
         if covered < parts.properties_at:
             return False
-        return decode_crc_property(bytes(data[covered : offset + size])) == crc32(memoryview(data)[offset:covered])
+        return decode_crc_property(bytes(data[covered : offset + size])) == crc32(
+            memoryview(data)[offset:covered]
+        )
     if crc_check == CHECK_BODY and parts.body_length > 0:
         (stored,) = struct.unpack_from(">i", data, offset + HEAD.offsets["body_crc"])
         return bool(stored == crc32(memoryview(data)[parts.body_at : parts.body_at + parts.body_length]))

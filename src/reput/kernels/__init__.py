@@ -1,17 +1,19 @@
 """Loops over bytes, in two twins: plain Python that is the specification, and compiled code that is fast.
 
-`REPUT_KERNELS=reference` takes the plain ones everywhere, `compiled` (the default) the numba ones; both fill the same
-arrays and are tested against each other. Importing this package imports neither.
+`REPUT_KERNELS=reference` takes the plain ones everywhere, `compiled` (the default) the numba ones; both fill
+the same arrays and are tested against each other. Importing this package imports neither.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SWITCH = "REPUT_KERNELS"
 

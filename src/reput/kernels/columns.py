@@ -1,22 +1,25 @@
 """What a decoded range is made of: native-endian columns, a small table of queues and a state vector.
 
-Both twins of the decode kernel fill the same arrays in place, so that a caller can size them, grow them and use them
-again for the next range. Column `i` of a record holds record `i` in log order.
+Both twins of the decode kernel fill the same arrays in place, so that a caller can size them, grow them and
+use them again for the next range. Column `i` of a record holds record `i` in log order.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reput.formats.record import MIN_RECORD_SIZE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 IN_QUEUE = 1
 IN_INDEX = 2
 HAS_TAG_ITEM = 4
-"""Bits of the `flags` column: gets a ConsumeQueue entry, gets index items, the last of its items is the tag's."""
+"""Bits of the `flags` column: gets a ConsumeQueue entry, gets index items, its last item is the tag's."""
 
 MAX_NAME_SIZE = 256
 
@@ -68,7 +71,10 @@ class Columns:
     | flags | uint8 | record | IN_QUEUE, IN_INDEX, HAS_TAG_ITEM |
     | first_item | int32 | record + 1 | items of the records before it |
     | item_hash | int32 | item | the IndexFile's hash of topic, "#" and key |
-    | queue_id, topic_at, topic_size, topic_hash | int32 | queue | id, topic in `names`, Java hash of topic + "#" |
+    | queue_id | int32 | queue | its id |
+    | topic_at, topic_size | int32 | queue | where its topic stands in `names`, and the topic's length |
+    | topic_hash | int32 | queue | Java hash of topic + "#" |
+    | is_schedule | uint8 | queue | whether it is one of the delayed messages' queues |
     | names | uint8 | - | the topics' bytes, one after the other |
     """
 
@@ -99,7 +105,7 @@ class Columns:
 
     @classmethod
     def for_range(cls, size: int) -> Columns:
-        """Columns that surely hold the records of `size` bytes of log (pages that stay unused cost nothing)."""
+        """Columns that hold the records of `size` bytes of log for sure (pages never used cost nothing)."""
         records = size // MIN_RECORD_SIZE + 2
         return cls(records, 4 * records + 1024)
 
@@ -119,7 +125,15 @@ class Columns:
         """Make room for what the last call found no room for; what is there stays."""
         if why is Stop.RECORDS_FULL:
             records = 2 * len(self.position)
-            for name in ("position", "size", "queue", "queue_offset", "tags_code", "store_timestamp", "flags"):
+            for name in (
+                "position",
+                "size",
+                "queue",
+                "queue_offset",
+                "tags_code",
+                "store_timestamp",
+                "flags",
+            ):
                 setattr(self, name, _resized(getattr(self, name), records))
             self.first_item = _resized(self.first_item, records + 1)
         elif why is Stop.ITEMS_FULL:

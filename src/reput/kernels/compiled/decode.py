@@ -1,6 +1,6 @@
 """Decode a range of the log into columns: one pass, each byte of the records looked at once.
 
-The twin of `reput.kernels.reference.decode`, which is the specification.
+The twin of `reput.kernels.reference.decode_range`, which is the specification.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _equals(buffer, begin, end, name):
 
 @njit(cache=True, nogil=True)
 def _note_property(buffer, begin, separator, end, found):
-    """Remember where the value of a known name stands: `found` holds (begin, end) of UNIQ_KEY, KEYS, TAGS, DELAY ..."""
+    """Remember where the value of a known name stands: `found` holds begin and end of UNIQ_KEY ..."""
     if separator <= begin or separator + 1 >= end:
         return
     length = separator - begin
@@ -186,12 +186,12 @@ def _positive(value):
 
 @njit(cache=True, nogil=True)
 def decode_range(
-    buffer, base, begin, end, limit, crc_check, tag_items, delays_ms,
-    position_out, size_out, queue_out, queue_offset_out, tags_code_out, store_timestamp_out, flags_out,
-    first_item_out, item_hash_out,
-    queue_id_out, topic_at_out, topic_size_out, topic_hash_out, is_schedule_out, names, queue_table, queue_key, state,
+    buffer, base, begin, end, limit, crc_check, tag_items, delays_ms, position_out, size_out, queue_out,
+    queue_offset_out, tags_code_out, store_timestamp_out, flags_out, first_item_out, item_hash_out,
+    queue_id_out, topic_at_out, topic_size_out, topic_hash_out, is_schedule_out, names, queue_table,
+    queue_key, state,
 ):  # fmt: skip
-    """Decode records from `begin` until one starts at or past `end`; returns why it stopped (Stop), state is updated.
+    """Decode records from `begin` until one starts at or past `end`; returns why it stopped (`Stop`).
 
     `buffer[0]` stands at log offset `base`; nothing at or past `limit` (the file's end) is read.
     """
@@ -289,7 +289,9 @@ def decode_range(
             if stop == _ITEMS_FULL:
                 break
             if tag_items and found[5] > found[4]:
-                seed = np.int32((np.uint32(seed) * np.uint32(31) + np.uint32(0x54)) * np.uint32(31) + np.uint32(0x23))
+                seed = np.int32(
+                    (np.uint32(seed) * np.uint32(31) + np.uint32(0x54)) * np.uint32(31) + np.uint32(0x23)
+                )
                 item_hash_out[new_items] = _positive(java_hash(buffer, found[4], found[5], seed))
                 new_items += 1
                 flags |= HAS_TAG_ITEM

@@ -1,10 +1,11 @@
-"""What stands at a place of the log; the twin of `reput.formats.record.examine`, and the search for a boundary."""
+"""What stands at a place of the log (the twin of `reput.formats.record.examine`), and where one begins."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from reput.formats import properties as props
 from reput.formats import record as fmt
 from reput.formats.paths import MAX_TOPIC_BYTES
 from reput.kernels.compiled.crc import crc32
@@ -20,7 +21,7 @@ _V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
 _BORN_V6, _STORE_V6 = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_STORE_HOST_V6
 _SLACK = fmt.QUEUE_OFFSET_SLACK
 _CRC_SIZE = fmt.CRC_PROPERTY_SIZE
-_CRC_NAME = np.frombuffer(fmt.props.CRC32 + b"\x01", dtype=np.uint8)
+_CRC_NAME = np.frombuffer(props.CRC32 + b"\x01", dtype=np.uint8)
 _CHECK_BODY, _CHECK_PROPERTY = fmt.CHECK_BODY, fmt.CHECK_PROPERTY
 
 GOOD, BLANK, ZERO, TRUNCATED = (
@@ -34,7 +35,11 @@ BAD_MAGIC, BAD_OFFSET, BAD_SIZE = (
     int(fmt.Verdict.BAD_OFFSET),
     int(fmt.Verdict.BAD_SIZE),
 )
-BAD_CRC, BAD_QUEUE, BAD_TOPIC = int(fmt.Verdict.BAD_CRC), int(fmt.Verdict.BAD_QUEUE), int(fmt.Verdict.BAD_TOPIC)
+BAD_CRC, BAD_QUEUE, BAD_TOPIC = (
+    int(fmt.Verdict.BAD_CRC),
+    int(fmt.Verdict.BAD_QUEUE),
+    int(fmt.Verdict.BAD_TOPIC),
+)
 
 _FIRST_MAGIC_BYTE, _SECOND_MAGIC_BYTE, _THIRD_MAGIC_BYTE = 0xDA, 0xA3, 0x20
 
@@ -57,6 +62,7 @@ def _crc_property_matches(buffer, position, end, properties_at):
 
 @njit(cache=True, nogil=True)
 def is_topic_folder_name(buffer, begin, end):
+    """Whether these bytes can be a folder's name; the twin of `reput.formats.paths.is_topic_folder_name`."""
     if begin == end or end - begin > MAX_TOPIC_BYTES:
         return False
     if buffer[begin] == 0x2E and (end - begin == 1 or (end - begin == 2 and buffer[begin + 1] == 0x2E)):
@@ -72,7 +78,9 @@ def is_topic_folder_name(buffer, begin, end):
 @njit(cache=True, nogil=True)
 def examine(buffer, position, limit, physical_offset, crc_check):
     """Verdict and size of what stands at `position`; the whole of the specification."""
-    verdict, size, _, _, topic_at, topic_end, _ = examine_parts(buffer, position, limit, physical_offset, crc_check)
+    verdict, size, _, _, topic_at, topic_end, _ = examine_parts(
+        buffer, position, limit, physical_offset, crc_check
+    )
     if verdict == GOOD and not is_topic_folder_name(buffer, topic_at, topic_end):
         verdict = BAD_TOPIC
     return verdict, size
@@ -82,8 +90,8 @@ def examine(buffer, position, limit, physical_offset, crc_check):
 def examine_parts(buffer, position, limit, physical_offset, crc_check):
     """Verdict and, of a record or blank, size, body_at, body_end, topic_at, topic_end and sys_flag.
 
-    All but the topic's spelling, which the decoder looks at once a queue. Every length is compared with the record's
-    end, and the record's end with `limit`, before a byte behind it is read.
+    All but the topic's spelling, which the decoder looks at once a queue. Every length is compared with the
+    record's end, and the record's end with `limit`, before a byte behind it is read.
     """
     nothing = (0, 0, 0, 0, 0, 0)
     left = limit - position
@@ -117,7 +125,9 @@ def examine_parts(buffer, position, limit, physical_offset, crc_check):
     topic_at = body_end + (2 if magic == _V2 else 1)
     if body_length < 0 or topic_at > end:
         return (BAD_SIZE, *nothing)
-    topic_length = np.int64(load_be16(buffer, body_end)) if magic == _V2 else np.int64(np.int8(buffer[body_end]))
+    topic_length = (
+        np.int64(load_be16(buffer, body_end)) if magic == _V2 else np.int64(np.int8(buffer[body_end]))
+    )
     topic_end = topic_at + topic_length
     if topic_length < 0 or topic_end + 2 > end:
         return (BAD_SIZE, *nothing)
@@ -140,7 +150,7 @@ def examine_parts(buffer, position, limit, physical_offset, crc_check):
 
 @njit(cache=True, nogil=True)
 def find_boundary(buffer, base, begin, end, limit, crc_check):
-    """The first position in [begin, end) where a record stands, -1 for none; `base` is the log offset of `buffer[0]`."""
+    """The first position in [begin, end) where a record stands, -1 for none."""
     position = begin
     while position < end:
         # A record's magic is its bytes 4 to 7; eight zeros there hold none, wherever they begin.

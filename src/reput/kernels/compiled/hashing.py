@@ -20,7 +20,7 @@ def _unit(word, shift):
 
 @njit(cache=True, nogil=True)
 def java_hash(buffer, begin, end, seed):
-    """Hash of the string stored in `buffer[begin:end]`; `seed` is the hash of what stands before it (int32)."""
+    """Hash of the string stored in `buffer[begin:end]`; `seed` (int32) is the hash of what stands before."""
     value = np.uint32(seed)
     position = begin
     # Eight ASCII bytes a step: their powers of 31 do not wait for one another.
@@ -71,7 +71,7 @@ def _java_hash_units(buffer, begin, end, value):
 
 @njit(cache=True, nogil=True)
 def decode_sequence(buffer, position, end):
-    """Code point and length of the multi-byte sequence at `position`; U+FFFD and what it replaces where malformed."""
+    """Code point and length of the sequence at `position`; U+FFFD and what it replaces where malformed."""
     first = np.int64(buffer[position])
     if first < 0xC2 or first > 0xF4 or not _continues(buffer, position + 1, end):
         return np.int64(0xFFFD), 1
@@ -105,7 +105,10 @@ def is_utf8(buffer, begin, end):
             continue
         code_point, length = decode_sequence(buffer, position, end)
         if code_point == 0xFFFD and not (
-            length == 3 and buffer[position] == 0xEF and buffer[position + 1] == 0xBF and buffer[position + 2] == 0xBD
+            length == 3
+            and buffer[position] == 0xEF
+            and buffer[position + 1] == 0xBF
+            and buffer[position + 2] == 0xBD
         ):
             return False
         position += length

@@ -1,7 +1,7 @@
 """Unaligned loads and stores on `uint8` buffers, as one machine instruction each.
 
-Nothing here checks a bound: whoever calls has compared the position with the buffer's end first. numba refuses
-big-endian arrays, and bytes put together one by one are not always merged into one load.
+Nothing here checks a bound: whoever calls has compared the position with the buffer's end first. numba
+refuses big-endian arrays, and bytes put together one by one are not always merged into one load.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Group the ConsumeQueue entries of a decoded range by queue and pack them: a counting sort straight into bytes."""
+"""Group a range's ConsumeQueue entries by queue and pack them: a counting sort straight into bytes."""
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from reput.formats import consume_queue as fmt
@@ -15,12 +14,25 @@ _SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_cod
 
 @njit(cache=True, nogil=True)
 def pack_entries(
-    records, queues, position, size, queue, queue_offset, tags_code, flags, entries, start, first, last, steady
+    records,
+    queues,
+    position,
+    size,
+    queue,
+    queue_offset,
+    tags_code,
+    flags,
+    entries,
+    start,
+    first,
+    last,
+    steady,
 ):
     """Fill `entries` (uint8) with 20 bytes an entry, queue by queue and in log order within a queue.
 
-    Per queue: `start` (queues + 1) the entries before it, `first` and `last` the queue offsets of its first and last
-    record (-1 without records), `steady` whether each is one more than the one before. Returns the number of entries.
+    Per queue: `start` (queues + 1) the entries before it, `first` and `last` the queue offsets of its first
+    and last record (-1 without records), `steady` whether each is one more than the one before. Returns the
+    number of entries.
     """
     for row in range(queues):
         start[row] = 0
