@@ -1,4 +1,4 @@
-"""The program that drives RocketMQ: does it say what RocketMQ said when the golden stores were made?"""
+"""The program that drives RocketMQ says what RocketMQ said when the golden stores were made."""
 
 from __future__ import annotations
 
