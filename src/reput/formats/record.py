@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from reput.formats import properties as props
+from reput.formats.hashing import utf16_units
 from reput.formats.layout import Field, Layout
 from reput.formats.paths import is_topic_folder_name
 
@@ -213,7 +214,7 @@ def decode_crc_property(data: bytes) -> int | None:
 
 def magic_for_topic(topic: bytes) -> int:
     """v2 for topics of more than 127 UTF-16 units, else v1 (autoMessageVersionOnTopicLen)."""
-    units = len(topic.decode("utf-8", "replace").encode("utf-16-be", "surrogatepass")) // 2
+    units = sum(1 for _ in utf16_units(topic))
     return MAGIC_V2 if units > V2_TOPIC_LENGTH_ABOVE else MAGIC_V1
 
 

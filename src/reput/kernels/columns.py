@@ -99,8 +99,9 @@ class Columns:
         self.topic_hash: NDArray[np.int32] = np.empty(queues, dtype=np.int32)
         self.is_schedule: NDArray[np.uint8] = np.empty(queues, dtype=np.uint8)
         self.names: NDArray[np.uint8] = np.empty(queues * 64 + MAX_NAME_SIZE, dtype=np.uint8)
-        # Open addressing, at most half full: the queue's row + 1, and 0 for a free place.
-        self.queue_table: NDArray[np.int32] = np.zeros(queues * 4, dtype=np.int32)
+        # Open addressing, at most a quarter full: the queue's row + 1, and 0 for a free place. Its places are
+        # found with a mask, so their number is a power of two.
+        self.queue_table: NDArray[np.int32] = np.zeros(1 << (4 * queues - 1).bit_length(), dtype=np.int32)
         self.queue_key: NDArray[np.uint64] = np.empty(queues, dtype=np.uint64)
 
     @classmethod
@@ -124,7 +125,7 @@ class Columns:
     def grow(self, why: Stop) -> None:
         """Make room for what the last call found no room for; what is there stays."""
         if why is Stop.RECORDS_FULL:
-            records = 2 * len(self.position)
+            records = 2 * len(self.position) + 16
             for name in (
                 "position",
                 "size",
@@ -144,7 +145,7 @@ class Columns:
     def _grow_queues(self) -> None:
         names = ("queue_id", "topic_at", "topic_size", "topic_hash", "is_schedule", "names", "queue_key")
         old = {name: getattr(self, name) for name in names}
-        self._allocate_queues(2 * len(self.queue_id))
+        self._allocate_queues(2 * len(self.queue_id) + 16)
         for name in names:
             getattr(self, name)[: len(old[name])] = old[name]
         mask = len(self.queue_table) - 1

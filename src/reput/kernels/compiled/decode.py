@@ -57,6 +57,7 @@ _S_REGRESSIONS, _S_FIRST_REGRESSION = int(State.TIME_REGRESSIONS), int(State.FIR
 _S_LAST_TIME, _S_FIRST_TIME = int(State.LAST_STORE_TIMESTAMP), int(State.FIRST_STORE_TIMESTAMP)
 _S_MAX_TIME = int(State.MAX_STORE_TIMESTAMP)
 _UNKNOWN_LEVEL_DELAY_MS = 1000
+_ABOVE_INT = 1 << 32
 
 
 @njit(cache=True, nogil=True)
@@ -162,14 +163,15 @@ def _parse_java_int(buffer, begin, end):
     """What Integer.parseInt makes of ASCII text, and whether it is a number at all."""
     negative = buffer[begin] == 0x2D
     position = begin + 1 if negative or buffer[begin] == 0x2B else begin
-    if position == end or end - position > 10:
+    if position == end:
         return np.int64(0), False
     value = np.int64(0)
     while position < end:
         digit = np.int64(buffer[position]) - 0x30
         if digit < 0 or digit > 9:
             return np.int64(0), False
-        value = value * 10 + digit
+        # Leading zeros are allowed, so the text may be long; the bound keeps its value from wrapping.
+        value = min(value * 10 + digit, _ABOVE_INT)
         position += 1
     if negative:
         value = -value
@@ -210,9 +212,6 @@ def decode_range(
                 position += size
                 stop = _FILE_END
             break
-        if n >= len(position_out):
-            stop = _RECORDS_FULL
-            break
         record_end = position + size
 
         # The queue: its row in the table, made at its first record.
@@ -229,10 +228,14 @@ def decode_range(
         ):
             place = place + np.uint64(1) & mask
             row = np.int64(queue_table[place]) - 1
+        # A topic that is in the table has been looked at.
+        if row < 0 and not is_topic_folder_name(buffer, topic_at, topic_end):
+            verdict, stop = BAD_TOPIC, _NOT_A_RECORD
+            break
+        if n >= len(position_out):
+            stop = _RECORDS_FULL
+            break
         if row < 0:
-            if not is_topic_folder_name(buffer, topic_at, topic_end):
-                verdict, stop = BAD_TOPIC, _NOT_A_RECORD
-                break
             if queues >= len(queue_id_out) or names_used + topic_size > len(names):
                 stop = _QUEUES_FULL
                 break

@@ -1,0 +1,156 @@
+"""Settings of a store, under RocketMQ's names in snake_case.
+
+A value that nobody gave is None: what the files tell, or RocketMQ's default, then takes its place (`reput.store.settings`
+decides, and remembers which). `StoreConfig.from_file` reads RocketMQ's own broker.conf (Java properties).
+
+Source: `MessageStoreConfig`, `BrokerConfig`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from reput.errors import ConfigError
+
+_CONFIG_LIMIT = 1 << 20
+_TRUE, _FALSE = "true", "false"
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """What broker.conf says about the store; sizes in bytes. None: not said."""
+
+    store_path_root_dir: str | None = None
+    store_path_commit_log: str | None = None
+    mapped_file_size_commit_log: int | None = None
+    mapped_file_size_consume_queue: int | None = None
+    max_hash_slot_num: int | None = None
+    max_index_num: int | None = None
+    message_delay_level: str | None = None
+    message_index_enable: bool | None = None
+    force_verify_prop_crc: bool | None = None
+    check_crc_on_recover: bool | None = None
+    store_type: str | None = None
+    enable_consume_queue_ext: bool | None = None
+    rocksdb_cq_double_write_enable: bool | None = None
+    enable_lmq: bool | None = None
+    enable_multi_dispatch: bool | None = None
+    enable_dledger_commit_log: bool | None = None
+
+    @classmethod
+    def from_file(cls, path: Path | str) -> StoreConfig:
+        """Read a broker.conf.
+
+        Raises:
+            ConfigError: it cannot be read, or a value is not of its kind.
+        """
+        try:
+            data = Path(path).read_bytes()[: _CONFIG_LIMIT + 1]
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot read the configuration: {error.strerror}") from error
+        if len(data) > _CONFIG_LIMIT:
+            raise ConfigError(f"{path}: over {_CONFIG_LIMIT} bytes; this is no broker.conf")
+        return cls.from_properties(parse_properties(data.decode("utf-8", "replace")), str(path))
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], where: str = "settings") -> StoreConfig:
+        """Settings from RocketMQ's names; names that the store does not know are left alone, as RocketMQ does.
+
+        Raises:
+            ConfigError: a value is not of its kind.
+        """
+        values: dict[str, object] = {}
+        for name, text in properties.items():
+            field = _FIELDS.get(name)
+            if field is not None:
+                values[field] = _parse(name, text.strip(), _KINDS[field], where)
+        return cls(**values)  # type: ignore[arg-type]
+
+    def updated(self, assignments: Iterable[str]) -> StoreConfig:
+        """These settings with `NAME=VALUE` assignments (RocketMQ's names) on top.
+
+        Raises:
+            ConfigError: an assignment is malformed, or no such setting is known.
+        """
+        properties = {}
+        for assignment in assignments:
+            name, separator, value = assignment.partition("=")
+            if not separator or name.strip() not in _FIELDS:
+                known = ", ".join(sorted(_FIELDS))
+                raise ConfigError(f"--set {assignment}: give NAME=VALUE with one of {known}")
+            properties[name.strip()] = value
+        told = self.from_properties(properties, "--set")
+        return replace(self, **{f.name: v for f in fields(told) if (v := getattr(told, f.name)) is not None})
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
+
+
+_FIELDS = {_camel(field.name): field.name for field in fields(StoreConfig)}
+# RocketMQ writes these with capitals that the rule above does not make.
+_FIELDS["forceVerifyPropCRC"] = _FIELDS.pop("forceVerifyPropCrc")
+_FIELDS["checkCRCOnRecover"] = _FIELDS.pop("checkCrcOnRecover")
+_FIELDS["rocksdbCQDoubleWriteEnable"] = _FIELDS.pop("rocksdbCqDoubleWriteEnable")
+_FIELDS["enableDLegerCommitLog"] = _FIELDS.pop("enableDledgerCommitLog")
+_KINDS = {field.name: str(field.type).split(" ")[0] for field in fields(StoreConfig)}
+
+
+def _parse(name: str, text: str, kind: str, where: str) -> object:
+    if kind == "str":
+        return text
+    if kind == "bool":
+        if text.lower() not in (_TRUE, _FALSE):
+            raise ConfigError(f"{where}: {name}={text}: true or false is needed")
+        return text.lower() == _TRUE
+    if not re.fullmatch(r"\d{1,18}", text) or int(text) == 0:
+        raise ConfigError(f"{where}: {name}={text}: a whole number above 0 is needed")
+    return int(text)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Java's properties format as broker.conf uses it: comments, `=` or `:`, continued lines, escapes."""
+    properties: dict[str, str] = {}
+    pending = ""
+    for line in text.splitlines():
+        line = pending + line.lstrip()
+        pending = ""
+        if not line or line[0] in "#!":
+            continue
+        trailing = len(line) - len(line.rstrip("\\"))
+        if trailing % 2:
+            pending = line[:-1]
+            continue
+        match = re.match(r"((?:\\.|[^\\=:\s])+)\s*[=:\s]?\s*(.*)", line, re.DOTALL)
+        if match:
+            properties[_unescape(match[1])] = _unescape(match[2])
+    return properties
+
+
+def _unescape(text: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        code = match[1]
+        if code[0] == "u" and len(code) == 5:
+            return chr(int(code[1:], 16))
+        return {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(code, code)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, text, flags=re.DOTALL)
+
+
+def parse_delay_levels(text: str) -> list[int]:
+    """Delays in milliseconds of `messageDelayLevel` ("1s 5s 10s ..."), the first is level 1.
+
+    Raises:
+        ConfigError: a level is no number with one of the units s, m, h and d.
+    """
+    delays = []
+    for level in text.split():
+        match = re.fullmatch(r"(\d{1,9})([smhd])", level)
+        if match is None:
+            raise ConfigError(f"messageDelayLevel: {level!r} is no delay; write levels like 1s 5m 2h")
+        delays.append(int(match[1]) * _UNITS_MS[match[2]])
+    return delays

@@ -1,0 +1,135 @@
+"""The files of a CommitLog: which there are, whether RocketMQ would load them, and where their data may end.
+
+Source: `MappedFileQueue.load`: files in the order of their names; a zero-length last file is removed; any other file whose
+length is not the configured one makes the load fail.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reput.errors import DamagedStoreError, NotAStoreError, UnsupportedStoreError
+from reput.files import fs
+from reput.formats import paths, record
+
+_DLEDGER_MAGICS = {1, 2}
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of the log: its path, its start offset in the log, its length, and where its data ends at the latest."""
+
+    path: Path
+    start: int
+    size: int
+    data_end: int
+
+    @property
+    def end(self) -> int:
+        """Log offset behind the file."""
+        return self.start + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """The files of a log in order; `gaps` are (begin, end) log offsets that no file covers, `notes` what was odd."""
+
+    folder: Path
+    files: tuple[LogFile, ...]
+    file_size: int
+    gaps: tuple[tuple[int, int], ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def min_offset(self) -> int:
+        """Log offset of the first byte kept, 0 without files."""
+        return self.files[0].start if self.files else 0
+
+    @property
+    def end_offset(self) -> int:
+        """Log offset behind the last file."""
+        return self.files[-1].end if self.files else 0
+
+
+def list_log_files(folder: Path, configured_size: int | None = None, tolerant: bool = False) -> LogFiles:
+    """The files of the log in `folder`.
+
+    Args:
+        folder: the store's commitlog folder.
+        configured_size: mappedFileSizeCommitLog, None when it is not known: the files then tell.
+        tolerant: take files of odd sizes and holes between files as they are, and say so in `notes` (salvage).
+
+    Raises:
+        NotAStoreError: there is no such folder.
+        DamagedStoreError: a file has another length than the rest, or one is missing in the middle.
+        UnsupportedStoreError: the files are DLedger's.
+    """
+    if not fs.exists(folder):
+        raise NotAStoreError(f"{folder}: no such folder, so this is no RocketMQ store (give the storePathRootDir)")
+    named = []
+    for entry in fs.list_dir(folder):
+        start = None if entry.is_dir else paths.parse_offset_name(entry.name)
+        if start is not None:
+            named.append((start, folder / entry.name, entry.size))
+    notes: list[str] = []
+    if named and named[-1][2] == 0:
+        notes.append(f"{named[-1][1]}: empty last file, which RocketMQ removes when it loads the log; ignored")
+        named.pop()
+    file_size = configured_size or _told_size([(start, size) for start, _, size in named])
+    files = []
+    for start, path, size in named:
+        if size != file_size:
+            _odd(
+                f"{path}: {size} bytes, the log's files have {file_size}; RocketMQ would not load this log",
+                "Restore the file to its full length, name the size with --set mappedFileSizeCommitLog=N, or add --salvage",
+                tolerant,
+                notes,
+            )
+        files.append(LogFile(path, start, size, start + fs.end_of_data(path, size)))
+    _refuse_dledger(files)
+    return LogFiles(folder, tuple(files), file_size, _gaps(files, tolerant, notes), tuple(notes))
+
+
+def _told_size(files: list[tuple[int, int]]) -> int:
+    """The file size that names and lengths agree on best; RocketMQ's default without files."""
+    votes = Counter(size for _, size in files if size)
+    votes.update(after[0] - before[0] for before, after in zip(files, files[1:], strict=False))
+    return votes.most_common(1)[0][0] if votes else 1 << 30
+
+
+def _odd(what: str, remedy: str, tolerant: bool, notes: list[str]) -> None:
+    if not tolerant:
+        raise DamagedStoreError(f"{what}. {remedy}")
+    notes.append(what)
+
+
+def _gaps(files: list[LogFile], tolerant: bool, notes: list[str]) -> tuple[tuple[int, int], ...]:
+    gaps = []
+    for before, after in zip(files, files[1:], strict=False):
+        if after.start < before.end:
+            raise DamagedStoreError(
+                f"{after.path}: starts at {after.start}, inside {before.path.name} which ends at {before.end}. "
+                "Remove the one that does not belong to this log"
+            )
+        if after.start > before.end:
+            _odd(
+                f"{before.path}: ends at {before.end} and the next file starts at {after.start}: "
+                f"{after.start - before.end} bytes of log are missing",
+                "Restore the missing file, or add --salvage to go on behind the hole",
+                tolerant,
+                notes,
+            )
+            gaps.append((before.end, after.start))
+    return tuple(gaps)
+
+
+def _refuse_dledger(files: list[LogFile]) -> None:
+    if not files:
+        return
+    head = fs.read_bytes(files[0].path, 8) or b""
+    first, second = record.BLANK.struct.unpack(head.ljust(8, b"\0"))
+    magics = (record.MAGIC_V1, record.MAGIC_V2, record.MAGIC_BLANK)
+    if first in _DLEDGER_MAGICS and second not in magics and second > record.MIN_RECORD_SIZE:
+        raise UnsupportedStoreError(f"{files[0].path}: a DLedger log, which reput does not read yet")

@@ -1,0 +1,156 @@
+"""Who calls the task functions: Spark, or a plain loop. The functions are the same.
+
+Rows in Spark's plan are task arguments (a split, a queue, an index file), never messages. Tasks give small values back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from reput.errors import EngineError, ReputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_POLL_S = 0.1
+_PREFIX = "reput.errors."
+
+
+class Progress(Protocol):
+    """Told how far a stage is: finished tasks of all tasks."""
+
+    def __call__(self, finished: int, total: int) -> None: ...
+
+
+class Engine(Protocol):
+    """Runs one function over many arguments; results come in the order of the arguments."""
+
+    shares_driver_files: bool
+    """Whether all tasks run on the driver's machine, so that its sync reaches what they wrote."""
+
+    def run(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[R]:
+        """Call `function` on each argument."""
+        ...
+
+
+class LoopEngine:
+    """A loop in this process: for tests, and for someone without Java."""
+
+    shares_driver_files = True
+
+    def run(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[R]:
+        """Call `function` on each argument, one after the other."""
+        results = []
+        for argument in arguments:
+            results.append(function(argument))
+            progress(len(results), len(arguments))
+        return results
+
+
+class SparkEngine:
+    """Spark, by way of an existing session. One argument is one task."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+        self.classic = hasattr(session, "_jsc")
+        self.shares_driver_files = self.classic and session.sparkContext.master.startswith("local")
+
+    def run(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[R]:
+        """Call `function` on each argument in a task of its own.
+
+        Raises:
+            ReputError: what a task raised on purpose; EngineError for anything else that made the job fail.
+        """
+        if not arguments:
+            return []
+        outcomes = (self._run_classic if self.classic else self._run_connect)(function, arguments, progress)
+        progress(len(arguments), len(arguments))
+        return [_opened(outcome) for outcome in outcomes]
+
+    def _run_classic(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[Any]:
+        context = self.session.sparkContext
+        rdd = context.parallelize(arguments, len(arguments)).mapPartitions(_partition_task(function))
+        done = threading.Event()
+        watcher = threading.Thread(
+            target=_watch, args=(context, rdd.id(), len(arguments), progress, done), daemon=True
+        )
+        watcher.start()
+        try:
+            return rdd.collect()
+        except Exception as error:
+            raise EngineError(f"a Spark job failed: {_first_line(error)}") from error
+        finally:
+            done.set()
+            watcher.join()
+
+    def _run_connect(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[Any]:
+        # Spark Connect has no RDDs: the same tasks go through an Arrow map, one row an argument.
+        import pickle
+
+        from pyspark import cloudpickle
+
+        def over(batches: Any) -> Any:
+            import pyarrow as pa
+
+            for batch in batches:
+                for number, argument in zip(batch["number"].to_pylist(), batch["argument"].to_pylist(), strict=True):
+                    outcome = _guarded(function, pickle.loads(argument))  # noqa: S301 - made by this driver
+                    yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [pickle.dumps(outcome)]})
+
+        rows = [(number, cloudpickle.dumps(argument)) for number, argument in enumerate(arguments)]
+        frame = self.session.createDataFrame(rows, "number long, argument binary").repartition(len(rows), "number")
+        try:
+            found = frame.mapInArrow(over, "number long, outcome binary").collect()
+        except Exception as error:
+            raise EngineError(f"a Spark job failed: {_first_line(error)}") from error
+        return [pickle.loads(row["outcome"]) for row in sorted(found, key=lambda row: row["number"])]  # noqa: S301
+
+
+class _Failure:
+    """An error that a task raised on purpose, carried to the driver as a value: Spark would bury it in a stack trace."""
+
+    def __init__(self, error: ReputError) -> None:
+        self.error = error
+
+
+def _guarded(function: Callable[[A], R], argument: A) -> R | _Failure:
+    try:
+        return function(argument)
+    except ReputError as error:
+        return _Failure(type(error)(*error.args))
+
+
+def _partition_task(function: Callable[[A], R]) -> Callable[[Any], Any]:
+    def over(arguments: Any) -> Any:
+        for argument in arguments:
+            yield _guarded(function, argument)
+
+    return over
+
+
+def _opened(outcome: R | _Failure) -> R:
+    if isinstance(outcome, _Failure):
+        raise outcome.error
+    return outcome
+
+
+def _watch(context: Any, _rdd: int, total: int, progress: Progress, done: threading.Event) -> None:
+    tracker = context.statusTracker()
+    while not done.wait(_POLL_S):
+        finished = 0
+        for stage in tracker.getActiveStageIds():
+            info = tracker.getStageInfo(stage)
+            if info is not None and info.numTasks == total:
+                finished = max(finished, info.numCompletedTasks)
+        progress(finished, total)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    errors = [line.strip() for line in lines if "Error" in line or "Exception" in line]
+    return (errors or lines or [type(error).__name__])[-1 if errors else 0][:500]

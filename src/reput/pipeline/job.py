@@ -1,0 +1,106 @@
+"""What every task of a job knows, and what it gives back to the driver: small values only."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from reput.errors import StaleEpochError
+from reput.files import fs, locks
+from reput.files.watermarks import Watermarks
+from reput.formats import own
+from reput.formats.record import Verdict
+from reput.pipeline.decode import DecodeSettings, Gap
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks."""
+
+    reput_folder: str
+    staging: str
+    epoch: int
+    decode: DecodeSettings
+    queue_file_size: int
+    index_slots: int
+    index_items: int
+    owner: fs.Owner
+    build_queues: bool = True
+    build_index: bool = True
+    topics: frozenset[bytes] | None = None
+    skip_topics: frozenset[bytes] = field(default_factory=frozenset)
+    sync_in_tasks: bool = False
+
+    def wants(self, topic: bytes) -> bool:
+        """Whether the queues of this topic are built."""
+        return topic not in self.skip_topics and (self.topics is None or topic in self.topics)
+
+    @cached_property
+    def parts_folder(self) -> str:
+        """Where tasks leave what a later stage reads; gone before the swap."""
+        return f"{self.staging}/parts"
+
+    @cached_property
+    def queue_folder(self) -> str:
+        """The staged consumequeue folder."""
+        return f"{self.staging}/consumequeue"
+
+    @cached_property
+    def index_folder(self) -> str:
+        """The staged index folder."""
+        return f"{self.staging}/index"
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the fence while a task writes, and make sure that the job still owns the store.
+
+        Raises:
+            StaleEpochError: another job took the store over.
+        """
+        folder = Path(self.reput_folder)
+        with locks.task_fence(folder / own.FENCE_NAME):
+            watermarks = Watermarks(folder / own.WATERMARKS_NAME)
+            try:
+                if watermarks["epoch"] != self.epoch:
+                    raise StaleEpochError(f"{folder}: epoch {watermarks['epoch']} has replaced {self.epoch}")
+            finally:
+                watermarks.close()
+            yield
+
+
+class Oddities(NamedTuple):
+    """What a split held that a report names: counts, and the log offset of the first of each (-1: none)."""
+
+    prepared: int
+    rolled_back: int
+    inner_batches: int
+    first_inner_batch: int
+    multi_dispatches: int
+    first_multi_dispatch: int
+    time_regressions: int
+    first_time_regression: int
+
+
+class SplitResult(NamedTuple):
+    """What a decode task tells the driver about its split; offsets are log offsets, times ms (-1: no record)."""
+
+    number: int
+    begin: int
+    first_record: int
+    chain_end: int
+    gaps: tuple[Gap, ...]
+    open_verdict: Verdict | None
+    records: int
+    items: int
+    queue_entries: int
+    records_after_last_item: int
+    last_record: int
+    last_record_size: int
+    first_store_timestamp: int
+    last_store_timestamp: int
+    max_store_timestamp: int
+    oddities: Oddities

@@ -1,0 +1,107 @@
+"""The files that decode tasks leave for the next stage: a split's queue ranges, and its index items as columns.
+
+They are private to one job, lie in its staging folder and are removed before the swap. Raw native arrays, one after the
+other; the counts stand in front (ranges) or are known to the driver (items).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.dispatch.batch import QueueBatch, QueueKey
+from reput.files import fs
+from reput.kernels.columns import Columns
+
+
+class QueueRanges(NamedTuple):
+    """The queues of one split in which it has entries.
+
+    `first`, `last` int64: queue offsets of the first and last record; `count` int64 entries; `steady` uint8.
+    """
+
+    keys: list[QueueKey]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    count: NDArray[np.int64]
+    steady: NDArray[np.uint8]
+
+
+def ranges_path(parts_folder: str, number: int) -> str:
+    """The file of a split's queue ranges."""
+    return f"{parts_folder}/{number}.ranges"
+
+
+def items_path(parts_folder: str, number: int) -> str:
+    """The file of a split's index items."""
+    return f"{parts_folder}/{number}.items"
+
+
+def save_ranges(path: str, batch: QueueBatch, rows: NDArray[np.int64]) -> None:
+    """Leave the ranges of the queues in `rows`."""
+    columns = batch.columns
+    names = b"".join(columns.topic(row) for row in rows.tolist())
+    fs.save_array(
+        path,
+        np.array([len(rows), len(names)], dtype=np.int64),
+        batch.first[rows],
+        batch.last[rows],
+        np.diff(batch.start)[rows],
+        columns.queue_id[rows],
+        columns.topic_size[rows],
+        batch.steady[rows],
+        np.frombuffer(names, dtype=np.uint8),
+    )
+
+
+def load_ranges(path: str) -> QueueRanges:
+    """The ranges that a split left."""
+    rows, name_bytes = fs.load_array(path, "i8", 2).tolist()
+    offset = 16
+    columns = []
+    for dtype in ("i8", "i8", "i8", "i4", "i4", "u1"):
+        columns.append(fs.load_array(path, dtype, rows, offset))
+        offset += columns[-1].nbytes
+    first, last, count, queue_id, topic_size, steady = columns
+    names = fs.load_array(path, "u1", name_bytes, offset).tobytes()
+    ends = np.cumsum(topic_size).tolist()
+    begins = [0, *ends[:-1]]
+    keys = [
+        QueueKey(names[begin:end], queue)
+        for begin, end, queue in zip(begins, ends, queue_id.tolist(), strict=True)
+    ]
+    return QueueRanges(keys, first, last, count, steady)
+
+
+class ItemColumns(NamedTuple):
+    """A split's index items: per record `position`, `store_timestamp` (int64) and `first_item` (int32, records + 1),
+    per item `item_hash` (int32)."""
+
+    position: NDArray[np.int64]
+    store_timestamp: NDArray[np.int64]
+    first_item: NDArray[np.int32]
+    item_hash: NDArray[np.int32]
+
+
+def save_items(path: str, columns: Columns) -> None:
+    """Leave the index items of decoded columns."""
+    records, items = columns.records, columns.items
+    fs.save_array(
+        path,
+        columns.position[:records],
+        columns.store_timestamp[:records],
+        columns.first_item[: records + 1],
+        columns.item_hash[:items],
+    )
+
+
+def load_items(path: str, records: int, items: int) -> ItemColumns:
+    """The index items that a split left."""
+    offset = 0
+    columns = []
+    for dtype, count in (("i8", records), ("i8", records), ("i4", records + 1), ("i4", items)):
+        columns.append(fs.load_array(path, dtype, count, offset))
+        offset += columns[-1].nbytes
+    return ItemColumns(*columns)

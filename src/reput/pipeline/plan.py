@@ -1,0 +1,57 @@
+"""plan: the log's files become splits, byte ranges that tasks decode. Needs only names, sizes and holes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reput.log.files import LogFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A range [begin, end) of one log file, as log offsets.
+
+    A task decodes the records that start in it; the last may reach past `end`, up to the file's end `file_start +
+    file_size`. `exact`: `begin` is known to be a boundary (a file's start, or proved by the split before), else the task
+    looks for the first one. Behind `data_end` the file is a hole.
+    """
+
+    number: int
+    path: str
+    file_start: int
+    file_size: int
+    begin: int
+    end: int
+    data_end: int
+    exact: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes in the range."""
+        return self.end - self.begin
+
+
+def plan_splits(log: LogFiles, split_bytes: int) -> list[Split]:
+    """The splits of a log, in its order. No split crosses a file: a file's start is a boundary for sure."""
+    splits: list[Split] = []
+    for file in log.files:
+        begin = file.start
+        while begin < file.data_end:
+            end = min(begin + split_bytes, file.end)
+            # A short rest goes with the split before it: a task costs more than its bytes.
+            if file.end - end < split_bytes // 4:
+                end = file.end
+            splits.append(
+                Split(
+                    number=len(splits),
+                    path=str(file.path),
+                    file_start=file.start,
+                    file_size=file.size,
+                    begin=begin,
+                    end=end,
+                    data_end=file.data_end,
+                    exact=begin == file.start,
+                )
+            )
+            begin = end
+    return splits

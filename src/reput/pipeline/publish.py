@@ -1,0 +1,90 @@
+"""publish: the staged indexes get their checkpoint, become durable, and go live by one swap; the frontier follows."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from reput.files import fs
+from reput.formats import own, paths
+from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, decode_checkpoint, encode_checkpoint
+from reput.log.files import LogFiles
+from reput.pipeline.index_build import IndexFileResult
+from reput.pipeline.job import SplitResult
+from reput.store.layout import StoreLayout
+from reput.store.owner import Ownership
+
+
+def read_checkpoint(layout: StoreLayout) -> Checkpoint:
+    """The store's checkpoint; zeros where it is missing or too short."""
+    data = fs.read_bytes(layout.checkpoint, CHECKPOINT_FILE_SIZE) or b""
+    try:
+        return decode_checkpoint(data)
+    except struct.error:
+        return Checkpoint()
+
+
+def next_checkpoint(
+    old: Checkpoint, last: SplitResult | None, queues: bool, index_files: list[IndexFileResult] | None
+) -> Checkpoint:
+    """The checkpoint of a store whose log and indexes are durable up to its last record.
+
+    RocketMQ, opening after a crash, destroys every IndexFile that ends later than index_msg_timestamp, and scans the log
+    from the file whose first record is older than the lesser of the other two: so these say what is true now.
+    """
+    new = old
+    if last is not None:
+        new = new._replace(physic_msg_timestamp=last.last_store_timestamp, confirm_phy_offset=last.last_record)
+        if queues:
+            new = new._replace(logics_msg_timestamp=last.last_store_timestamp)
+    if index_files is not None:
+        ends = [file.header.end_timestamp for file in index_files]
+        new = new._replace(index_msg_timestamp=max(ends, default=0))
+    return new
+
+
+def stage_checkpoint(layout: StoreLayout, epoch: int, checkpoint: Checkpoint, owner: fs.Owner) -> None:
+    """Write the checkpoint that goes live with the indexes."""
+    fs.write_at(
+        str(layout.staging(epoch) / paths.CHECKPOINT), CHECKPOINT_FILE_SIZE, owner, encode_checkpoint(checkpoint), 0
+    )
+
+
+def publish_frontier(
+    owned: Ownership,
+    log: LogFiles,
+    end: int,
+    last: SplitResult | None,
+    queues: bool,
+    index_files: list[IndexFileResult] | None,
+) -> None:
+    """Say how far the indexes are complete: durable in the frontier file, visible in the watermarks."""
+    path = owned.layout.own(own.FRONTIER_NAME)
+    data = fs.read_bytes(path, 1 << 20)
+    old = own.decode_frontier(data, str(path)) if data else None
+    fingerprint = fingerprint_of(log, last)
+    final = index_files[-1] if index_files else None
+    frontier = own.Frontier(
+        store_id=owned.watermarks.store_id,
+        epoch=owned.epoch,
+        queue_offset=end if queues else (old.queue_offset if old else 0),
+        index_offset=end if index_files is not None else (old.index_offset if old else 0),
+        index_file=final.name if final else (old.index_file if old else ""),
+        index_count=final.header.index_count if final else (old.index_count if old else 0),
+        fingerprint=fingerprint,
+    )
+    fs.write_whole(path, own.encode_frontier(frontier), fs.owner_of(owned.layout.root))
+    owned.watermarks["frontier_offset"] = min(frontier.queue_offset, frontier.index_offset)
+    owned.watermarks["generation"] += 1
+    owned.watermarks.sync()
+
+
+def fingerprint_of(log: LogFiles, last: SplitResult | None) -> own.Fingerprint | None:
+    """What tells the last record below a frontier from another one at its place."""
+    if last is None:
+        return None
+    for file in log.files:
+        if file.start <= last.last_record < file.end:
+            data = fs.read_bytes(file.path, last.last_record_size, last.last_record - file.start) or b""
+            return own.Fingerprint(last.last_record, len(data), zlib.crc32(data), last.last_store_timestamp)
+    return None

@@ -1,0 +1,205 @@
+"""redo: queues whose offsets do not run straight through the log are built again in log order, by the rules.
+
+A repeated offset: the first record wins, like the peer's `ConsumeQueue.putMessagePositionInfo`. An offset that restarts
+at 0 (the topic was deleted and made again): a new generation, the last one wins. A gap: pre-blank entries, since a hole
+of zeros would make RocketMQ cut the queue there.
+
+Two stages: tasks take the entries of the queues concerned out of each split, then one task a queue goes through them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.dispatch.batch import QueueKey, group_by_queue
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK
+from reput.kernels.columns import IN_QUEUE
+from reput.pipeline.decode import decode_split
+from reput.pipeline.job import Job
+from reput.pipeline.plan import Split
+from reput.pipeline.sink import queue_path, write_entries
+from reput.pipeline.tasks import columns_for
+
+_BLANKS_AT_ONCE = 50_000
+
+
+class Extract(NamedTuple):
+    """Where a split's entries of one crooked queue lie in its extract file: from entry `start`, `count` of them."""
+
+    split: int
+    start: int
+    count: int
+
+
+class QueueOutcome(NamedTuple):
+    """A queue as it was built: its first and next queue offset, its entries, and what its records did.
+
+    `repeats`: records left out because their offset was taken; `blanks`: pre-blank entries in gaps; `restarts`:
+    generations that went because the numbering began again; `dropped`: entries of those.
+    """
+
+    key: QueueKey
+    first: int
+    next: int
+    entries: int
+    repeats: int
+    blanks: int
+    restarts: int
+    dropped: int
+
+
+class Run(NamedTuple):
+    """Consecutive queue offsets in log order: the first of them, and their entries' bytes."""
+
+    first: int
+    entries: memoryview
+
+    @property
+    def next(self) -> int:
+        """The offset behind the run."""
+        return self.first + len(self.entries) // ENTRY_SIZE
+
+
+def extract_path(job: Job, number: int) -> str:
+    """The file with what a split holds of the crooked queues: queue offsets (int64), then entries (20 bytes each)."""
+    return f"{job.parts_folder}/{number}.extract"
+
+
+def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> list[tuple[QueueKey, Extract]]:
+    """Take the entries of these queues out of a split, in log order within each queue."""
+    decoded = decode_split(split, job.decode, columns_for(split))
+    columns = decoded.columns
+    batch = group_by_queue(columns)
+    wanted = set(keys)
+    rows = [(row, key) for row, key in batch.queues() if key in wanted]
+    in_queue = np.flatnonzero(columns.flags[: columns.records] & IN_QUEUE)
+    by_queue = in_queue[np.argsort(columns.queue[in_queue], kind="stable")]
+    offsets = columns.queue_offset[by_queue]
+    found, pieces, at = [], [], 0
+    for row, key in rows:
+        begin, end = int(batch.start[row]), int(batch.start[row + 1])
+        pieces.append((offsets[begin:end], batch.entries[begin * ENTRY_SIZE : end * ENTRY_SIZE]))
+        found.append((key, Extract(split.number, at, end - begin)))
+        at += end - begin
+    if pieces:
+        with job.writing():
+            fs.save_array(
+                extract_path(job, split.number),
+                np.concatenate([piece[0] for piece in pieces]),
+                np.concatenate([piece[1] for piece in pieces]),
+            )
+    return found
+
+
+def redo_queue(job: Job, key: QueueKey, extracts: Sequence[tuple[Extract, int]]) -> QueueOutcome:
+    """Build one queue from its extracts, each with the number of all entries in its file, in log order."""
+    after_zero = deque(_what_follows_zero(job, extracts))
+    with job.writing():
+        fs.remove_tree(queue_path(job.queue_folder, key))
+        builder = _QueueBuilder(job, key)
+        expected = -1
+        for run in _runs(job, extracts):
+            starts = run.first != expected
+            following = after_zero.popleft() if starts and run.first == 0 else -1
+            builder.take(run, following if starts else None)
+            expected = run.next
+    return builder.outcome()
+
+
+def _what_follows_zero(job: Job, extracts: Sequence[tuple[Extract, int]]) -> list[int]:
+    """For each stretch of consecutive offsets that starts at 0, the offset behind its end (-1: none)."""
+    follows: list[int] = []
+    expected, from_zero = -1, False
+    for run in _runs(job, extracts):
+        if run.first != expected:
+            if from_zero:
+                follows.append(run.first)
+            from_zero = run.first == 0
+        expected = run.next
+    if from_zero:
+        follows.append(-1)
+    return follows
+
+
+def _runs(job: Job, extracts: Sequence[tuple[Extract, int]]) -> Iterator[Run]:
+    for part, in_file in extracts:
+        path = extract_path(job, part.split)
+        offsets: NDArray[np.int64] = fs.load_array(path, "i8", part.count, part.start * 8)
+        entries = fs.load_array(path, "u1", part.count * ENTRY_SIZE, in_file * 8 + part.start * ENTRY_SIZE)
+        breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
+        for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), part.count], strict=True):
+            yield Run(int(offsets[begin]), memoryview(entries)[begin * ENTRY_SIZE : end * ENTRY_SIZE])
+
+
+class _QueueBuilder:
+    """The rules over the runs of one queue; writes as it goes, so that memory stays at one split's entries."""
+
+    def __init__(self, job: Job, key: QueueKey) -> None:
+        self.job = job
+        self.key = key
+        self.first = self.next = -1
+        self.repeats = self.blanks = self.restarts = self.dropped = 0
+
+    def take(self, run: Run, following: int | None) -> None:
+        """Take the next run in log order.
+
+        `following` is the offset that comes behind the stretch which this run starts at 0 (-1: none or another start);
+        None says that this run only goes on where the one before ended.
+        """
+        if self.next < 0:
+            self.first = self.next = run.first
+        elif run.first > self.next:
+            self._fill(run.first)
+        elif run.first < self.next:
+            if following is not None and run.first == 0 and self._restarts(following):
+                self._start_again()
+            else:
+                run = self._without_repeats(run)
+        self._write(run)
+
+    def _restarts(self, following: int) -> bool:
+        # Message 0 given twice at once is a repeat; where the queue goes on as if nothing had been, so is the stretch.
+        return self.next > 1 and following != self.next
+
+    def _start_again(self) -> None:
+        fs.remove_tree(queue_path(self.job.queue_folder, self.key))
+        self.restarts += 1
+        self.dropped += self.next - self.first
+        self.first = self.next = 0
+        self.blanks = 0
+
+    def _without_repeats(self, run: Run) -> Run:
+        repeated = min(self.next, run.next) - run.first
+        self.repeats += repeated
+        return Run(run.first + repeated, run.entries[repeated * ENTRY_SIZE :])
+
+    def _fill(self, until: int) -> None:
+        self.blanks += until - self.next
+        while self.next < until:
+            count = min(until - self.next, _BLANKS_AT_ONCE)
+            write_entries(self.job, self.key, self.next, memoryview(PRE_BLANK * count))
+            self.next += count
+
+    def _write(self, run: Run) -> None:
+        if run.entries:
+            write_entries(self.job, self.key, run.first, run.entries)
+            self.next = run.next
+
+    def outcome(self) -> QueueOutcome:
+        """What was built."""
+        return QueueOutcome(
+            key=self.key,
+            first=max(self.first, 0),
+            next=max(self.next, 0),
+            entries=0 if self.next < 0 else self.next - self.first - self.blanks,
+            repeats=self.repeats,
+            blanks=self.blanks,
+            restarts=self.restarts,
+            dropped=self.dropped,
+        )

@@ -1,0 +1,46 @@
+"""sink: entries go straight to their places in the staged ConsumeQueue files.
+
+Entry n of a queue stands at byte n * 20, so tasks need no shuffle, and a retried or speculative task writes the same
+bytes again.
+"""
+
+from __future__ import annotations
+
+from reput.dispatch.batch import QueueKey
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.paths import offset_name
+from reput.pipeline.job import Job
+
+
+def queue_path(folder: str, key: QueueKey) -> str:
+    """The folder of a queue below a consumequeue folder; the decode kernel has checked that the topic can be a name."""
+    return f"{folder}/{key.topic.decode()}/{key.queue_id}"
+
+
+def write_entries(job: Job, key: QueueKey, first: int, entries: memoryview) -> None:
+    """Write consecutive entries of a queue, the first of which has queue offset `first`."""
+    folder = queue_path(job.queue_folder, key)
+    position, file_size = first * ENTRY_SIZE, job.queue_file_size
+    while entries:
+        start = position // file_size * file_size
+        piece = entries[: start + file_size - position]
+        _write_piece(job, f"{folder}/{offset_name(start)}", piece, position - start)
+        entries = entries[len(piece) :]
+        position += len(piece)
+
+
+def _write_piece(job: Job, path: str, piece: memoryview, offset: int) -> None:
+    descriptor = fs.open_sized(path, job.queue_file_size, job.owner)
+    try:
+        with fs.errors_named(path, f"write {len(piece)} bytes at {offset}"):
+            fs.pwrite(descriptor, piece, offset)
+            finish_file(job, descriptor)
+    finally:
+        fs.close(descriptor)
+
+
+def finish_file(job: Job, descriptor: int) -> None:
+    """After the last write of a task to a file: sync it, where the driver's sync would not reach its machine."""
+    if job.sync_in_tasks:
+        fs.sync(descriptor)

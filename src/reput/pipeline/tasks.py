@@ -1,0 +1,81 @@
+"""The tasks of the first stage: decode a split, dispatch it, sink it. Plain functions over (job, split)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reput.dispatch.batch import QueueBatch, group_by_queue
+from reput.kernels.columns import Columns, State
+from reput.pipeline import parts
+from reput.pipeline.decode import DecodedSplit, decode_split
+from reput.pipeline.job import Job, Oddities, SplitResult
+from reput.pipeline.plan import Split
+from reput.pipeline.sink import write_entries
+
+_scratch: list[Columns] = []
+"""The columns of this worker's last split, used again: fresh memory for each split would cost its page faults."""
+
+
+def columns_for(split: Split) -> Columns:
+    """Columns with room for a split, from the split before where they are large enough."""
+    wanted = split.size // 64 + 64
+    if _scratch and len(_scratch[0].position) >= split.size // 91 + 2:
+        return _scratch[0]
+    _scratch[:] = [Columns.for_range(max(split.size, wanted))]
+    return _scratch[0]
+
+
+def decode_and_sink(job: Job, split: Split) -> SplitResult:
+    """Decode a split, write its ConsumeQueue entries into staging and leave its ranges and items for the next stages."""
+    decoded = decode_split(split, job.decode, columns_for(split))
+    with job.writing():
+        entries = 0
+        if job.build_queues:
+            entries = _sink_queues(job, split, group_by_queue(decoded.columns))
+        if job.build_index:
+            parts.save_items(parts.items_path(job.parts_folder, split.number), decoded.columns)
+    return _result(decoded, entries)
+
+
+def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
+    rows = [row for row, key in batch.queues() if job.wants(key.topic)]
+    for row in rows:
+        # A queue that does not run straight is left to the redo stage, which sees all of it in log order.
+        if batch.steady[row]:
+            write_entries(job, batch.key(row), int(batch.first[row]), batch.queue_entries(row))
+    wanted = np.array(rows, dtype=np.int64)
+    parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, wanted)
+    return int(np.diff(batch.start)[wanted].sum())
+
+
+def _result(decoded: DecodedSplit, queue_entries: int) -> SplitResult:
+    columns, records = decoded.columns, decoded.columns.records
+    state = columns.state
+    last_with_item = int(np.searchsorted(columns.first_item[: records + 1], columns.items)) if columns.items else 0
+    return SplitResult(
+        number=decoded.split.number,
+        begin=decoded.split.begin,
+        first_record=decoded.first_record,
+        chain_end=decoded.chain_end,
+        gaps=tuple(decoded.gaps),
+        open_verdict=decoded.open_verdict,
+        records=records,
+        items=columns.items,
+        queue_entries=queue_entries,
+        records_after_last_item=records - last_with_item,
+        last_record=int(columns.position[records - 1]) if records else -1,
+        last_record_size=int(columns.size[records - 1]) if records else 0,
+        first_store_timestamp=int(state[State.FIRST_STORE_TIMESTAMP]),
+        last_store_timestamp=int(state[State.LAST_STORE_TIMESTAMP]),
+        max_store_timestamp=int(state[State.MAX_STORE_TIMESTAMP]),
+        oddities=Oddities(
+            prepared=int(state[State.PREPARED]),
+            rolled_back=int(state[State.ROLLED_BACK]),
+            inner_batches=int(state[State.INNER_BATCHES]),
+            first_inner_batch=int(state[State.FIRST_INNER_BATCH]),
+            multi_dispatches=int(state[State.MULTI_DISPATCHES]),
+            first_multi_dispatch=int(state[State.FIRST_MULTI_DISPATCH]),
+            time_regressions=int(state[State.TIME_REGRESSIONS]),
+            first_time_regression=int(state[State.FIRST_TIME_REGRESSION]),
+        ),
+    )

@@ -1,0 +1,123 @@
+"""Where the parts of one store lie, and which kinds of store reput refuses by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from reput.config import StoreConfig
+from reput.errors import NotAStoreError, UnsupportedStoreError
+from reput.files import fs
+from reput.formats import own, paths
+
+_ROCKSDB_SIGNS = ("CURRENT", "IDENTITY")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLayout:
+    """The paths of a store; `commit_log` may lie elsewhere (storePathCommitLog)."""
+
+    root: Path
+    commit_log: Path
+
+    @property
+    def consume_queue(self) -> Path:
+        """Folder of the ConsumeQueues."""
+        return self.root / paths.CONSUME_QUEUE
+
+    @property
+    def index(self) -> Path:
+        """Folder of the IndexFiles."""
+        return self.root / paths.INDEX
+
+    @property
+    def checkpoint(self) -> Path:
+        """The checkpoint file."""
+        return self.root / paths.CHECKPOINT
+
+    @property
+    def abort(self) -> Path:
+        """The file that says that the broker did not close the store."""
+        return self.root / paths.ABORT
+
+    @property
+    def broker_lock(self) -> Path:
+        """RocketMQ's lock file."""
+        return self.root / paths.LOCK
+
+    @property
+    def reput(self) -> Path:
+        """The folder of reput's own files."""
+        return self.root / paths.REPUT
+
+    def own(self, name: str) -> Path:
+        """One of reput's own files or folders."""
+        return self.reput / name
+
+    def staging(self, epoch: int) -> Path:
+        """The staging folder of a job."""
+        return self.reput / own.staging_name(epoch)
+
+
+def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
+    """The layout of the store in `root`.
+
+    Raises:
+        NotAStoreError: there is no folder, or no commitlog in it.
+        UnsupportedStoreError: the log lies in several paths.
+    """
+    root = Path(root).absolute()
+    commit_log = root / paths.COMMIT_LOG
+    if config.store_path_commit_log:
+        if paths.MULTI_PATH_SEPARATOR in config.store_path_commit_log:
+            raise UnsupportedStoreError(
+                f"storePathCommitLog={config.store_path_commit_log}: a multi-path log, which reput does not read yet"
+            )
+        commit_log = Path(config.store_path_commit_log).absolute()
+    if not fs.exists(root):
+        raise NotAStoreError(f"{root}: no such folder. Give a store's root (storePathRootDir, often ~/store)")
+    if not root.is_dir():
+        raise NotAStoreError(f"{root}: not a folder. Give a store's root (storePathRootDir, often ~/store)")
+    if not commit_log.is_dir():
+        _refuse_dledger_folder(root)
+        hint = " (this is a commitlog folder: give the one above it)" if root.name == paths.COMMIT_LOG else ""
+        raise NotAStoreError(f"{commit_log}: no such folder, so {root} is no RocketMQ store{hint}")
+    return StoreLayout(root, commit_log)
+
+
+def _refuse_dledger_folder(root: Path) -> None:
+    for entry in fs.list_dir(root):
+        if entry.is_dir and entry.name.startswith("dledger-"):
+            raise UnsupportedStoreError(f"{root / entry.name}: a DLedger log, which reput does not read yet")
+
+
+def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> None:
+    """Refuse, by name, stores whose indexes are of a kind that reput does not build yet.
+
+    Raises:
+        UnsupportedStoreError: RocksDB, ext or batch queues, or light message queues (LMQ).
+    """
+    for why in _unsupported_kinds(layout, config):
+        raise UnsupportedStoreError(f"{why}, which reput does not build yet; nothing was changed")
+
+
+def _unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
+    found = []
+    if config.enable_dledger_commit_log:
+        found.append("enableDLegerCommitLog=true: a DLedger log")
+    if (config.store_type or "default") != "default":
+        found.append(f"storeType={config.store_type}: RocksDB ConsumeQueues")
+    if config.rocksdb_cq_double_write_enable:
+        found.append("rocksdbCQDoubleWriteEnable=true: RocksDB ConsumeQueues")
+    if config.enable_consume_queue_ext:
+        found.append("enableConsumeQueueExt=true: ConsumeQueueExt")
+    queue_names = {entry.name for entry in fs.list_dir(layout.consume_queue)}
+    if queue_names & set(_ROCKSDB_SIGNS):
+        found.append(f"{layout.consume_queue}: RocksDB ConsumeQueues")
+    lmq = sorted(name for name in queue_names if name.startswith("%LMQ%"))
+    if lmq:
+        found.append(f"{layout.consume_queue / lmq[0]}: light message queues (LMQ)")
+    for name, kind in ((paths.CONSUME_QUEUE_EXT, "ConsumeQueueExt"), (paths.BATCH_CONSUME_QUEUE, "batch ConsumeQueues")):
+        if any(entry.is_dir for entry in fs.list_dir(layout.root / name)):
+            found.append(f"{layout.root / name}: {kind}")
+    return found

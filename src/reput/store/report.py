@@ -1,0 +1,80 @@
+"""What a job found and did, as plain values: the text and JSON outputs are made from the same report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class LogGap:
+    """Bytes [begin, end) of the log that are no record, though records follow; `why` says what stands at `begin`."""
+
+    begin: int
+    end: int
+    file: str
+    why: str
+
+    @property
+    def size(self) -> int:
+        """Bytes in the gap."""
+        return self.end - self.begin
+
+
+@dataclass(slots=True)
+class QueueOddity:
+    """A queue whose offsets did not run straight: repeats left out, pre-blank entries filled in, generations dropped."""
+
+    topic: str
+    queue_id: int
+    repeats: int
+    blanks: int
+    restarts: int
+    dropped: int
+
+
+@dataclass(slots=True)
+class TopicSummary:
+    """The queues of one topic as they were built."""
+
+    topic: str
+    queues: int
+    entries: int
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(slots=True)
+class RebuildReport:
+    """What a rebuild did. Offsets are bytes of the log, times milliseconds, durations seconds."""
+
+    store: str
+    salvage: bool
+    built: list[str] = field(default_factory=list)
+    log_min_offset: int = 0
+    log_max_offset: int = 0
+    log_bytes: int = 0
+    messages: int = 0
+    queue_entries: int = 0
+    index_items: int = 0
+    prepared: int = 0
+    rolled_back: int = 0
+    queues: int = 0
+    index_files: list[str] = field(default_factory=list)
+    topics: list[TopicSummary] = field(default_factory=list)
+    gaps: list[LogGap] = field(default_factory=list)
+    torn_tail_bytes: int = 0
+    torn_tail_offset: int | None = None
+    crooked_queues: list[QueueOddity] = field(default_factory=list)
+    retained_queues: list[str] = field(default_factory=list)
+    time_regressions: int = 0
+    first_time_regression: int | None = None
+    stitched_again: int = 0
+    assumed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        return asdict(self)

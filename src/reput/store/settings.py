@@ -1,0 +1,92 @@
+"""The settings a job works with: from the configuration, else from the store's files, else RocketMQ's defaults.
+
+What was assumed is kept, so that a report can say it (a wrong queue file size would give a store that RocketMQ refuses).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from reput.config import StoreConfig, parse_delay_levels
+from reput.formats import consume_queue, index_file, record
+from reput.index.files import list_index_files, told_slots_and_items
+from reput.queue.files import list_queues
+from reput.store.layout import StoreLayout
+
+DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+_QUEUES_ASKED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Sizes in bytes, delays in ms (level 1 first); `assumed` says which values nobody told."""
+
+    queue_file_size: int
+    index_slots: int
+    index_items: int
+    delays_ms: tuple[int, ...]
+    crc_check: int
+    index_enabled: bool
+    assumed: tuple[str, ...]
+
+
+def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool = True) -> StoreSettings:
+    """The settings of a store.
+
+    Raises:
+        ConfigError: a configured value is not of its kind.
+    """
+    assumed: list[str] = []
+    slots, items = _index_sizes(layout, config, assumed)
+    levels = config.message_delay_level
+    if levels is None:
+        levels = DEFAULT_DELAY_LEVELS
+        assumed.append(f"messageDelayLevel={levels} (RocketMQ's default)")
+    check = record.CHECK_PROPERTY if config.force_verify_prop_crc else record.CHECK_BODY
+    return StoreSettings(
+        queue_file_size=_queue_file_size(layout, config, assumed),
+        index_slots=slots,
+        index_items=items,
+        delays_ms=tuple(parse_delay_levels(levels)),
+        crc_check=check if verify_crc else record.CHECK_NONE,
+        index_enabled=config.message_index_enable is not False,
+        assumed=tuple(assumed),
+    )
+
+
+def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> int:
+    if config.mapped_file_size_consume_queue is not None:
+        return consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
+    sizes: Counter[int] = Counter()
+    for asked, queue in enumerate(list_queues(layout.consume_queue)):
+        sizes.update(file.size for file in queue.files if file.size and file.size % consume_queue.ENTRY_SIZE == 0)
+        if asked >= _QUEUES_ASKED:
+            break
+    if sizes:
+        size = sizes.most_common(1)[0][0]
+        assumed.append(f"mappedFileSizeConsumeQueue={size} (as the present queue files have)")
+        return size
+    assumed.append(f"mappedFileSizeConsumeQueue={consume_queue.DEFAULT_FILE_SIZE} (RocketMQ's default)")
+    return consume_queue.DEFAULT_FILE_SIZE
+
+
+def _index_sizes(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> tuple[int, int]:
+    slots, items = config.max_hash_slot_num, config.max_index_num
+    if slots is not None and items is not None:
+        return slots, items
+    source = "RocketMQ's default"
+    told = None
+    for file in list_index_files(layout.index):
+        told = told_slots_and_items(file)
+        if told is not None:
+            source = "as the present IndexFiles have"
+            break
+    told_slots, told_items = told or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
+    if slots is None:
+        slots = told_slots
+        assumed.append(f"maxHashSlotNum={slots} ({source})")
+    if items is None:
+        items = told_items
+        assumed.append(f"maxIndexNum={items} ({source})")
+    return slots, items
