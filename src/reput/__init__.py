@@ -1,0 +1,79 @@
+"""reput: RocketMQ's message store for Python, indexed by Spark.
+
+    import reput
+    report = reput.rebuild("/path/to/store")        # both indexes from the log, with Spark
+    report = reput.check("/path/to/store")          # are the indexes what the log says?
+
+Importing this package is cheap: Spark, numba and pyarrow are loaded by the calls that need them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reput.api import check, info, rebuild
+    from reput.config import StoreConfig
+    from reput.errors import (
+        AccessError,
+        ConfigError,
+        DamagedLogError,
+        DamagedStoreError,
+        EngineError,
+        NoSpaceError,
+        NotAStoreError,
+        ReputError,
+        StaleEpochError,
+        StoreLockedError,
+        UnsupportedStoreError,
+    )
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "check": "reput.api",
+    "info": "reput.api",
+    "rebuild": "reput.api",
+    "StoreConfig": "reput.config",
+    "AccessError": "reput.errors",
+    "ConfigError": "reput.errors",
+    "DamagedLogError": "reput.errors",
+    "DamagedStoreError": "reput.errors",
+    "EngineError": "reput.errors",
+    "NoSpaceError": "reput.errors",
+    "NotAStoreError": "reput.errors",
+    "ReputError": "reput.errors",
+    "StaleEpochError": "reput.errors",
+    "StoreLockedError": "reput.errors",
+    "UnsupportedStoreError": "reput.errors",
+}
+
+__all__ = [
+    "AccessError",
+    "ConfigError",
+    "DamagedLogError",
+    "DamagedStoreError",
+    "EngineError",
+    "NoSpaceError",
+    "NotAStoreError",
+    "ReputError",
+    "StaleEpochError",
+    "StoreConfig",
+    "StoreLockedError",
+    "UnsupportedStoreError",
+    "check",
+    "info",
+    "rebuild",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reput' has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -24,6 +24,7 @@ from reput.pipeline.decode import DecodeSettings, Gap
 from reput.pipeline.engine import Engine
 from reput.pipeline.index_build import IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
+from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.stitch import Stitched, stitch
@@ -67,19 +68,6 @@ class RebuildOptions:
                 raise ConfigError(f"topic {topic!r}: no name of a topic")
         if self.topics and self.only == INDEX:
             raise ConfigError("--topic chooses queues, and --only index builds none: give one of them")
-
-
-class ProgressListener:
-    """Told what a job is at; the command line draws it. Does nothing by itself."""
-
-    def stage(self, name: str, total_bytes: int) -> None:
-        """A stage begins that goes over so many bytes of log."""
-
-    def advance(self, finished: int, total: int) -> None:
-        """So many of the stage's tasks are done."""
-
-    def note(self, text: str) -> None:
-        """Something worth a line while the job runs."""
 
 
 @dataclass(slots=True)

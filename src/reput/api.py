@@ -1,0 +1,128 @@
+"""The calls behind `reput.rebuild`, `reput.check` and `reput.info`: joins the store's rules with the Spark jobs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from reput.config import StoreConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reput.pipeline.engine import Engine
+    from reput.pipeline.listener import ProgressListener
+    from reput.store.info import StoreInfo
+    from reput.store.report import CheckReport, RebuildReport
+
+
+def rebuild(
+    path: str | Path,
+    *,
+    spark: SparkSession | Literal[False] | None = None,
+    master: str | None = None,
+    config: StoreConfig | str | Path | None = None,
+    only: Literal["queue", "index"] | None = None,
+    topics: Sequence[str] = (),
+    skip_topics: Sequence[str] = (),
+    index_tags: Literal["auto", "on", "off"] = "auto",
+    salvage: bool = False,
+    verify_crc: bool = True,
+    split_mb: float = 128,
+    listener: ProgressListener | None = None,
+) -> RebuildReport:
+    """Rebuild the ConsumeQueues and IndexFiles of a store from its CommitLog.
+
+    The new indexes are built beside the old ones and swapped in when they are proved whole; until then, and after any
+    error, the old ones are untouched.
+
+    Args:
+        path: the store's root (storePathRootDir).
+        spark: an existing session; None starts one (on `master`, `local[*]` by default) and leaves it to be used again;
+            False runs the same tasks one after the other in this process, without Java.
+        master: Spark master URL for a session that is started here.
+        config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's defaults.
+        only: rebuild the queues alone, or the IndexFiles alone.
+        topics: rebuild the queues of these topics alone; those of other topics are kept as they are.
+        skip_topics: keep the queues of these topics as they are.
+        index_tags: whether tags get index items: as the present IndexFiles have it, yes, or no.
+        salvage: go on behind damaged bytes, and list every gap.
+        verify_crc: check each body's CRC.
+        split_mb: size of the ranges that tasks decode, in MiB.
+        listener: told about progress.
+
+    Raises:
+        DamagedLogError: the log is damaged in the middle, and `salvage` is off.
+        ReputError: see `reput.errors`.
+    """
+    from reput.pipeline.rebuild import RebuildOptions, rebuild_store
+
+    options = RebuildOptions(
+        only=only,
+        topics=tuple(topics),
+        skip_topics=tuple(skip_topics),
+        index_tags=index_tags,
+        salvage=salvage,
+        verify_crc=verify_crc,
+        split_mb=split_mb,
+    )
+    with engine_for(spark, master) as engine:
+        return rebuild_store(path, engine, config_from(config), options, listener)
+
+
+def check(
+    path: str | Path,
+    *,
+    spark: SparkSession | Literal[False] | None = None,
+    master: str | None = None,
+    config: StoreConfig | str | Path | None = None,
+    verify_crc: bool = True,
+    split_mb: float = 128,
+    listener: ProgressListener | None = None,
+) -> CheckReport:
+    """Hold a store's indexes against its log; nothing is changed. Arguments as for `rebuild`.
+
+    Raises:
+        ReputError: the store could not be looked at; what is wrong in it is in the report instead.
+    """
+    from reput.pipeline.check import check_store
+
+    with engine_for(spark, master) as engine:
+        return check_store(
+            path, engine, config_from(config), verify_crc=verify_crc, split_mb=split_mb, listener=listener
+        )
+
+
+def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) -> StoreInfo:
+    """What a store holds, from its files' names, ends and headers: quick, whatever its size; nothing is changed.
+
+    Raises:
+        NotAStoreError: there is no store.
+    """
+    from reput.store.info import store_info
+
+    return store_info(path, config_from(config))
+
+
+def config_from(config: StoreConfig | str | Path | None) -> StoreConfig:
+    """The settings that a caller gave as such or as the path of a broker.conf."""
+    if config is None:
+        return StoreConfig()
+    return config if isinstance(config, StoreConfig) else StoreConfig.from_file(config)
+
+
+@contextlib.contextmanager
+def engine_for(spark: SparkSession | Literal[False] | None, master: str | None) -> Iterator[Engine]:
+    """The engine that a caller asked for."""
+    from reput.pipeline.engine import LoopEngine, SparkEngine
+
+    if spark is False:
+        yield LoopEngine()
+        return
+    if spark is None:
+        from reput.pipeline.session import start_session
+
+        spark = start_session(master)
+    yield SparkEngine(spark)
