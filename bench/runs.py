@@ -99,7 +99,11 @@ def _rebuild_command(store: Path) -> list[str]:
 
 def _start(command: list[str]) -> tuple[list[str], subprocess.Popen[str]]:
     paths = [str(REPOSITORY / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment = {
+        "PYSPARK_PYTHON": sys.executable,  # Spark's own default is whatever python3 is on the PATH
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
     pipe = subprocess.PIPE
     return command, subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
 

@@ -116,7 +116,7 @@ def without_repeat(got: dict[str, Any], wanted: dict[str, Any], last_indexed: in
 
     Known exception: recovering an uncleanly closed store, RocketMQ dispatches its last log files again. It
     skips records below its newest index file's end, but that end is the start of the last record indexed,
-    which so gets its items twice, whoever built the file. The second may push the oldest out of a full answer.
+    which so gets its items twice, whoever built the file. A full answer may lose its oldest record to that.
     """
     if "key" not in got or got["phys"].count(last_indexed) < 2:
         return got
