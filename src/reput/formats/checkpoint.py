@@ -1,4 +1,6 @@
-"""checkpoint: five times and offsets in one page; says which store times are known to be on disk.
+"""checkpoint: six times and offsets in one page; says what is known to be on disk.
+
+RocketMQ 4.x writes the first three, 5.5.1 all six, versions between them five; what was not written is 0.
 
 Source: `org.apache.rocketmq.store.StoreCheckpoint`.
 """
@@ -18,10 +20,15 @@ CHECKPOINT = Layout(
         Field("index_msg_timestamp", "q", "store time (ms) up to which the IndexFiles are flushed"),
         Field("master_flushed_offset", "q", "what the master has flushed; replication only"),
         Field("confirm_phy_offset", "q", "after a recovery the start of the last good record"),
+        Field(
+            "logics_physical_offset",
+            "q",
+            "start of the last record whose entry is flushed; an abnormal recovery begins at or before it",
+        ),
     ],
 )
 CHECKPOINT_FILE_SIZE = 4096
-assert CHECKPOINT.size == 40
+assert CHECKPOINT.size == 48
 
 
 class Checkpoint(NamedTuple):
@@ -32,6 +39,7 @@ class Checkpoint(NamedTuple):
     index_msg_timestamp: int = 0
     master_flushed_offset: int = 0
     confirm_phy_offset: int = 0
+    logics_physical_offset: int = 0
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
@@ -40,5 +48,5 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
-    """The values in a checkpoint file; raises struct.error where it is shorter than 40 bytes."""
+    """The values in a checkpoint file; raises struct.error where it is shorter than 48 bytes."""
     return Checkpoint(*CHECKPOINT.struct.unpack_from(data, 0))
