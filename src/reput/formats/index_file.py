@@ -52,7 +52,7 @@ DEFAULT_ITEMS = 20_000_000
 TAG_KEY_PREFIX = b"T#"
 """What stands between `topic + "#"` and the TAGS text in a tag item's key (RocketMQ 5.4.0 and later)."""
 
-_NAME = re.compile(r"\d{17}")
+_NAME = re.compile(r"[0-9]{17}")
 
 
 class Header(NamedTuple):

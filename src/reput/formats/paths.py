@@ -28,8 +28,8 @@ MULTI_PATH_SEPARATOR = ","
 MAX_TOPIC_BYTES = 255
 """The longest name that the file systems of today give a folder."""
 
-_OFFSET_NAME = re.compile(r"\d{20}")
-_QUEUE_NAME = re.compile(r"0|[1-9]\d{0,9}")
+_OFFSET_NAME = re.compile(r"[0-9]{20}")
+_QUEUE_NAME = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def offset_name(offset: int) -> str:
