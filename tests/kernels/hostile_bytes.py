@@ -1,0 +1,156 @@
+"""Run the compiled kernels over hostile bytes between guard pages; started by test_memory_safety.py.
+
+python hostile_bytes.py NOTE SEED CASES      cases SEED, SEED + 1, ...; NOTE is a file that names the case under way
+python hostile_bytes.py NOTE canary-end      must die: reads behind the buffer
+python hostile_bytes.py NOTE canary-start    must die: reads in front of it
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.index_file import ITEM_SIZE
+from reput.kernels import decode_arguments, kernels
+from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
+from support.guarded import GuardedRoom, guard_outputs, guarded_array
+from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder
+from support.twins import DELAYS_MS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ROOM = GuardedRoom(1 << 14)
+LENGTHS = (0, 1, 0x5A, 0x5B, 0x7F, 0xFF, 0x7FFF, 0x8000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+LENGTH_FIELDS_AT = (0, 12, 20, 28, 36, 80, 84, 96, 108)
+CAPACITIES = ((1, 2, 1), (2, 3, 2), (8, 4, 8), (40, 200, 40))
+COLUMNS = [guard_outputs(Columns(*capacity)) for capacity in CAPACITIES]
+
+
+def properties(chance: Random) -> bytes:
+    """Properties of any shape, so that names and values begin and end everywhere."""
+    pieces = (
+        chance.choice(NAMES)
+        + chance.choice((b"\x01", b"\x01", b"\x01", b""))
+        + chance.choice((*TEXTS, *LEVELS, b"", chance.randbytes(chance.randrange(40))))
+        for _ in range(chance.randrange(7))
+    )
+    return b"\x02".join(pieces) + chance.choice((b"\x02", b""))
+
+
+def hostile_log(chance: Random) -> bytes:
+    """A log that is cut, bent and spoilt."""
+    log = LogBuilder(1 << 14, append_crc=chance.random() < 0.3)
+    for _ in range(chance.randrange(1, 8)):
+        log.message(
+            chance.choice(GOOD_TOPICS * 3 + BAD_TOPICS),
+            queue_id=chance.choice((0, 1, 2, -1)),
+            body=chance.randbytes(chance.randrange(80)),
+            properties=properties(chance),
+            sys_flag=chance.randrange(1 << 11),
+            magic=chance.choice((-626843481, -626843477)) if False else -626843477,
+        )
+    data = bytearray(bytes(log))
+    places = [placed.offset for placed in log.placed]
+    for _ in range(chance.choice((0, 0, 1, 1, 2, 5))):
+        place = chance.choice(places)
+        match chance.randrange(4):
+            case 0:
+                at = min(place + chance.choice(LENGTH_FIELDS_AT), len(data) - 4)
+                data[at : at + 4] = chance.choice(LENGTHS).to_bytes(4)
+            case 1:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            case 2:
+                # A size that reaches the very end, so that what stands there is looked at.
+                data[place : place + 4] = (len(data) - place).to_bytes(4)
+            case _:
+                at = chance.randrange(len(data))
+                data[at : at + 4] = chance.choice(
+                    (b"\x01\x02\x01\x02", b"\xf0\x9f\x98\x80", b"\xed\xa0\x80\xff")
+                )
+    if chance.random() < 0.4:
+        del data[chance.randrange(len(data)) :]
+    elif chance.random() < 0.2:
+        data += chance.randbytes(chance.randrange(40))
+    return bytes(data)
+
+
+def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> None:
+    """Every kernel over one buffer, with `limit` at its very end."""
+    twin, size = kernels("compiled"), len(buffer)
+    crc_check = chance.randrange(3)
+    found = twin.find_boundary(buffer, 0, chance.randrange(size + 1), size, size, crc_check)
+    columns = chance.choice(COLUMNS)
+    for begin in {0, max(found, 0), *positions}:
+        columns.clear()
+        position, stop = begin, Stop.RECORDS_FULL
+        while stop in (Stop.RECORDS_FULL, Stop.ITEMS_FULL, Stop.QUEUES_FULL) and position < size:
+            stop = Stop(
+                twin.decode_range(
+                    buffer, 0, position, size, size, crc_check, True, DELAYS_MS, *decode_arguments(columns)
+                )
+            )
+            use(columns)
+            if position == columns.state[State.POSITION]:
+                break
+            position = int(columns.state[State.POSITION])
+            columns.clear()
+
+
+def use(columns: Columns) -> None:
+    """Pack and chain what was decoded into outputs of exactly the size needed."""
+    twin, queues, records = kernels("compiled"), columns.queues, columns.records
+    count = int(np.count_nonzero(columns.flags[:records] & IN_QUEUE))
+    per_queue = [guarded_array(queues + more, np.int64) for more in (1, 0, 0)]
+    arrays = (
+        getattr(columns, name) for name in ("position", "size", "queue", "queue_offset", "tags_code", "flags")
+    )
+    twin.pack_entries(
+        records,
+        queues,
+        *arrays,
+        guarded_array(count * ENTRY_SIZE, np.uint8),
+        *per_queue,
+        guarded_array(queues, np.uint8),
+    )
+    twin.chain_items(
+        0,
+        0,
+        columns.items,
+        columns.first_item,
+        columns.position,
+        columns.store_timestamp,
+        columns.item_hash,
+        guarded_array(7, np.int32),
+        1,
+        0,
+        guarded_array(columns.items * ITEM_SIZE, np.uint8),
+    )
+
+
+def main(note: str, what: str, cases: int = 0) -> None:
+    """Run the cases, or die as a canary."""
+    if what.startswith("canary"):
+        buffer = ROOM.at_end(bytes(100)) if what == "canary-end" else ROOM.at_start(bytes(100))
+        begin, end = (0, 5000) if what == "canary-end" else (-200, 100)
+        kernels("compiled").find_boundary(buffer, 0, begin, end, end, 0)
+        return
+    descriptor = os.open(note, os.O_WRONLY | os.O_CREAT)
+    for seed in range(int(what), int(what) + cases):
+        os.pwrite(descriptor, f"{seed:<12}".encode(), 0)
+        for place in (ROOM.at_end, ROOM.at_start):
+            chance = Random(seed)
+            data = hostile_log(chance)
+            positions = [at for at in range(4, len(data)) if data[at : at + 3] == b"\xda\xa3\x20"]
+            run_case(chance, place(data), [at - 4 for at in positions])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))
+    Path(sys.argv[1]).write_text("done", encoding="utf-8")
