@@ -1,6 +1,6 @@
 """Run the compiled kernels over hostile bytes between guard pages; started by test_memory_safety.py.
 
-python hostile_bytes.py NOTE SEED CASES      cases SEED, SEED + 1, ...; NOTE is a file that names the case under way
+python hostile_bytes.py NOTE SEED CASES      cases SEED, SEED + 1, ...; the file NOTE names the current one
 python hostile_bytes.py NOTE canary-end      must die: reads behind the buffer
 python hostile_bytes.py NOTE canary-start    must die: reads in front of it
 """

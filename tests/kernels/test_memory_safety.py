@@ -35,7 +35,7 @@ def run(note: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("seed", [0, 1_000_000])
 def test_hostile_bytes_between_guard_pages(seed: int, tmp_path: Path) -> None:
-    """Over hostile bytes that end (or begin) at a guard page, into outputs that end at one, no kernel dies."""
+    """Over hostile bytes beside a guard page, into outputs that end at one, no kernel dies."""
     note = tmp_path / "note"
     done = run(note, str(seed), str(CASES))
 
