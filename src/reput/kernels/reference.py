@@ -42,9 +42,6 @@ Int64s = NDArray[np.int64]
 UInt64s = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 
-UNKNOWN_LEVEL_DELAY_MS = 1000
-"""How long a message waits whose delay level is not in the table."""
-
 MAX_TIME_DIFF_S = 0x7FFFFFFF
 
 _MAGIC = re.compile(
@@ -153,8 +150,8 @@ def _append(
     transaction = record.sys_flag & TRANSACTION_MASK
     flags, hashes = 0, []
     if transaction != TRANSACTION_ROLLBACK:
-        # A place for the tag is asked for whether there is one or not.
-        if items + max(len(keys) + 1, 2) > len(arrays.item_hash):
+        # Room for the most there can be: a key takes two bytes with its space; the unique key, a last key and the tag.
+        if items + len(values.get(properties.KEYS, b"")) // 2 + 3 > len(arrays.item_hash):
             return Stop.ITEMS_FULL
         flags = IN_INDEX if transaction == TRANSACTION_PREPARED else IN_INDEX | IN_QUEUE
         if tag_items and tags:
@@ -200,11 +197,9 @@ def _index_keys(values: dict[bytes, bytes]) -> Iterator[bytes]:
 
 def _tags_code(record: Record, values: dict[bytes, bytes], delays_ms: Int64s) -> int:
     """What the ConsumeQueue keeps of a record's tags, or of its delay."""
-    level = _java_int(values.get(properties.DELAY, b""))
+    level = min(_java_int(values.get(properties.DELAY, b"")), len(delays_ms) - 1)
     if record.topic == SCHEDULE_TOPIC and level > 0:
-        level = min(level, len(delays_ms) - 1)
-        delay_ms = int(delays_ms[level]) if level > 0 else -1
-        return _to_int64(record.store_timestamp + (delay_ms if delay_ms >= 0 else UNKNOWN_LEVEL_DELAY_MS))
+        return _to_int64(record.store_timestamp + int(delays_ms[level]))
     return java_string_hash_utf8(values.get(properties.TAGS, b""))
 
 

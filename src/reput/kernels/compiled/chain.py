@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from reput.formats import index_file as fmt
-from reput.kernels.compiled.memory import store_be32, store_be64
+from reput.kernels.compiled.jit import kernel
+from reput.kernels.compiled.memory import address_of, store_be32, store_be64
 
 _ITEM_SIZE = fmt.ITEM_SIZE
 _PHYSICAL_AT, _TIME_AT = fmt.ITEM.offsets["physical_offset"], fmt.ITEM.offsets["time_diff_s"]
@@ -14,7 +14,7 @@ _PREVIOUS_AT = fmt.ITEM.offsets["previous_item"]
 _MAX_DIFF_S = 0x7FFFFFFF
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chain_items(
     record, item, item_end, first_item, position, store_timestamp, item_hash, slots, number, begin, out
 ):
@@ -26,6 +26,7 @@ def chain_items(
     """
     slot_count = np.uint32(len(slots))
     fresh = 0
+    at = address_of(out)
     for n in range(item, item_end):
         while first_item[record + 1] <= n:
             record += 1
@@ -35,11 +36,11 @@ def chain_items(
         fresh += previous == 0
         time = store_timestamp[record]
         diff = (time - begin) // 1000 if begin > 0 and time > begin else np.int64(0)
-        at = (n - item) * _ITEM_SIZE
-        store_be32(out, at, item_hash[n])
-        store_be64(out, at + _PHYSICAL_AT, position[record])
-        store_be32(out, at + _TIME_AT, np.int32(min(diff, _MAX_DIFF_S)))
-        store_be32(out, at + _PREVIOUS_AT, previous)
+        store_be32(at, item_hash[n])
+        store_be64(at + _PHYSICAL_AT, position[record])
+        store_be32(at + _TIME_AT, np.int32(min(diff, _MAX_DIFF_S)))
+        store_be32(at + _PREVIOUS_AT, previous)
+        at += _ITEM_SIZE
         if number == 1:
             begin = time
         number += 1

@@ -6,33 +6,39 @@ The twin of `reput.kernels.reference.decode_range`, which is the specification.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from reput.formats import properties as props
 from reput.formats import record as fmt
 from reput.kernels.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, State, Stop
 from reput.kernels.compiled.examine import BAD_TOPIC, BLANK, GOOD, examine_parts, is_topic_folder_name
-from reput.kernels.compiled.hashing import java_hash
+from reput.kernels.compiled.hashing import java_hash_at
+from reput.kernels.compiled.jit import kernel
 from reput.kernels.compiled.memory import (
-    count_trailing_zeros,
-    find_separators_32,
+    address_of,
+    byte_at,
     load_be32,
     load_be64,
-    load_le32,
     load_le64,
+    prefetch,
+    separators_32,
+    spaces_32,
+    trailing_zeros,
 )
 
 
-def _word(name: bytes) -> int:
-    return int.from_bytes(name, "little")
+def _start_of(name: bytes) -> np.uint64:
+    """The first eight bytes of a property: its name and the 0x01 behind it, as a little-endian number."""
+    return np.uint64(int.from_bytes((name + b"\x01")[:8], "little"))
 
 
-_KEYS, _TAGS = np.uint32(_word(props.KEYS)), np.uint32(_word(props.TAGS))
-_UNIQ_KEY = np.uint64(_word(props.UNIQ_KEY))
-_DELAY = np.frombuffer(props.DELAY, dtype=np.uint8)
-_MULTI_DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH, dtype=np.uint8)
-_MULTI_QUEUE_OFFSET = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET, dtype=np.uint8)
+_KEYS, _TAGS, _UNIQ_KEY = _start_of(props.KEYS), _start_of(props.TAGS), _start_of(props.UNIQ_KEY)
+_DELAY, _INNER_MULTI = _start_of(props.DELAY), _start_of(props.INNER_MULTI_DISPATCH)
+_FIVE_BYTES, _SIX_BYTES = np.uint64((1 << 40) - 1), np.uint64((1 << 48) - 1)
+_MULTI_DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + b"\x01", dtype=np.uint8)
+_MULTI_QUEUE_OFFSET = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + b"\x01", dtype=np.uint8)
 _SCHEDULE_TOPIC = np.frombuffer(fmt.SCHEDULE_TOPIC, dtype=np.uint8)
+_DELAY_NAME = np.frombuffer(props.DELAY + b"\x01", dtype=np.uint8)
+_PREFETCH_AHEAD = 2048
 _QUEUE_ID_AT, _QUEUE_OFFSET_AT = fmt.HEAD.offsets["queue_id"], fmt.HEAD.offsets["queue_offset"]
 _STORE_TIMESTAMP_AT, _V6_MORE = fmt.STORE_TIMESTAMP_AT_V4, fmt.HOST_V6_SIZE - fmt.HOST_V4_SIZE
 _BORN_V6, _INNER_BATCH = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_INNER_BATCH
@@ -56,137 +62,157 @@ _S_MULTI, _S_FIRST_MULTI = int(State.MULTI_DISPATCHES), int(State.FIRST_MULTI_DI
 _S_REGRESSIONS, _S_FIRST_REGRESSION = int(State.TIME_REGRESSIONS), int(State.FIRST_TIME_REGRESSION)
 _S_LAST_TIME, _S_FIRST_TIME = int(State.LAST_STORE_TIMESTAMP), int(State.FIRST_STORE_TIMESTAMP)
 _S_MAX_TIME = int(State.MAX_STORE_TIMESTAMP)
-_UNKNOWN_LEVEL_DELAY_MS = 1000
 _ABOVE_INT = 1 << 32
 
 
-@njit(cache=True, nogil=True)
-def _equals(buffer, begin, end, name):
-    if end - begin != len(name):
+@kernel
+def _starts_with(begin, end, name):
+    if end - begin < len(name):
         return False
     for n in range(len(name)):
-        if buffer[begin + n] != name[n]:
+        if byte_at(begin + n) != name[n]:
             return False
     return True
 
 
-@njit(cache=True, nogil=True)
-def _note_property(buffer, begin, separator, end, found):
-    """Remember where the value of a known name stands: `found` holds begin and end of UNIQ_KEY ..."""
-    if separator <= begin or separator + 1 >= end:
-        return
-    length = separator - begin
-    which = -1
-    if length == 4:
-        name = load_le32(buffer, begin)
-        if name == _KEYS:
-            which = 1
-        elif name == _TAGS:
-            which = 2
-    elif length == 8:
-        if load_le64(buffer, begin) == _UNIQ_KEY:
-            which = 0
-    elif length == 5:
-        if _equals(buffer, begin, separator, _DELAY):
-            which = 3
-    elif length == 20:
-        if _equals(buffer, begin, separator, _MULTI_DISPATCH):
-            which = 4
-    elif length == 24 and _equals(buffer, begin, separator, _MULTI_QUEUE_OFFSET):
-        which = 5
-    if which >= 0:
-        found[2 * which] = separator + 1
-        found[2 * which + 1] = end
+@kernel
+def _next_separator(at, end, limit):
+    """Address of the next 0x02, or `end`."""
+    while at < end and at + 32 <= limit:
+        found = separators_32(at)
+        if found:
+            return min(at + trailing_zeros(found), end)
+        at += 32
+    while at < end and byte_at(at) != 0x02:
+        at += 1
+    return min(at, end)
 
 
-@njit(cache=True, nogil=True)
-def scan_properties(buffer, begin, end, limit, found):
-    """Find the values of the properties that dispatch looks at; a later one of the same name wins."""
-    for n in range(len(found)):
-        found[n] = 0
-    piece, separator, position = begin, np.int64(-1), begin
-    while position < end and position + 32 <= limit:
-        bits = find_separators_32(buffer, position)
-        if position + 32 > end:
-            bits &= np.uint32((np.uint64(1) << np.uint64(end - position)) - np.uint64(1))
-        while bits:
-            at = position + np.int64(count_trailing_zeros(bits))
-            bits &= bits - np.uint32(1)
-            if buffer[at] == 0x02:
-                _note_property(buffer, piece, separator, at, found)
-                piece, separator = at + 1, np.int64(-1)
-            elif separator < 0:
-                separator = at
-        position += 32
-    while position < end:
-        if buffer[position] == 0x02:
-            _note_property(buffer, piece, separator, position, found)
-            piece, separator = position + 1, np.int64(-1)
-        elif buffer[position] == 0x01 and separator < 0:
-            separator = position
-        position += 1
-    if piece < end:
-        _note_property(buffer, piece, separator, end, found)
+@kernel
+def _next_space(at, end, limit):
+    """Address of the next space, or `end`."""
+    while at < end and at + 32 <= limit:
+        found = spaces_32(at)
+        if found:
+            return min(at + trailing_zeros(found), end)
+        at += 32
+    while at < end and byte_at(at) != 0x20:
+        at += 1
+    return min(at, end)
 
 
-@njit(cache=True, nogil=True)
-def _topic_key(buffer, begin, end, queue_id):
+@kernel
+def find_properties(begin, end, limit):
+    """Where the values stand that dispatch looks at: begin and end of UNIQ_KEY, KEYS, TAGS and DELAY (0, 0: none).
+
+    Last, whether both properties of a message for light queues are there. Of a name given twice the later value
+    wins; a name without a value does not count.
+    """
+    unique, unique_end, keys, keys_end = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    tags, tags_end, delay, delay_end = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    multi = 0
+    piece = begin
+    while piece < end:
+        stop = _next_separator(piece, end, limit)
+        if piece + 8 <= limit:
+            word = load_le64(piece)
+            if word & _FIVE_BYTES == _KEYS:
+                if stop > piece + 5:
+                    keys, keys_end = piece + 5, stop
+            elif word & _FIVE_BYTES == _TAGS:
+                if stop > piece + 5:
+                    tags, tags_end = piece + 5, stop
+            elif word == _UNIQ_KEY:
+                if stop > piece + 9 and byte_at(piece + 8) == 0x01:
+                    unique, unique_end = piece + 9, stop
+            elif word & _SIX_BYTES == _DELAY:
+                if stop > piece + 6:
+                    delay, delay_end = piece + 6, stop
+            elif word == _INNER_MULTI:
+                if stop - piece > len(_MULTI_DISPATCH) and _starts_with(piece, stop, _MULTI_DISPATCH):
+                    multi |= 1
+                elif stop - piece > len(_MULTI_QUEUE_OFFSET) and _starts_with(
+                    piece, stop, _MULTI_QUEUE_OFFSET
+                ):
+                    multi |= 2
+        elif stop > piece + 5:
+            # The last bytes of the buffer: what is left of it is shorter than a word, so spell the name.
+            if byte_at(piece + 4) == 0x01 and byte_at(piece + 3) == 0x53:
+                first, second, third = byte_at(piece), byte_at(piece + 1), byte_at(piece + 2)
+                if first == 0x4B and second == 0x45 and third == 0x59:
+                    keys, keys_end = piece + 5, stop
+                elif first == 0x54 and second == 0x41 and third == 0x47:
+                    tags, tags_end = piece + 5, stop
+            elif stop > piece + 6 and _starts_with(piece, stop, _DELAY_NAME):
+                delay, delay_end = piece + 6, stop
+        piece = stop + 1
+    return unique, unique_end, keys, keys_end, tags, tags_end, delay, delay_end, multi == 3
+
+
+@kernel
+def _queue_key(begin, end, queue_id):
     """A 64-bit mix of the topic's bytes and the queue id, to find the queue's row."""
     key = np.uint64(queue_id) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(end - begin)
-    position = begin
-    while position + 8 <= end:
-        key = (key ^ load_le64(buffer, position)) * np.uint64(0xFF51AFD7ED558CCD)
+    at = begin
+    while at + 8 <= end:
+        key = (key ^ load_le64(at)) * np.uint64(0xFF51AFD7ED558CCD)
         key ^= key >> np.uint64(32)
-        position += 8
-    while position < end:
-        key = (key ^ np.uint64(buffer[position])) * np.uint64(0xFF51AFD7ED558CCD)
-        position += 1
+        at += 8
+    while at < end:
+        key = (key ^ np.uint64(byte_at(at))) * np.uint64(0xFF51AFD7ED558CCD)
+        at += 1
     return key ^ key >> np.uint64(29)
 
 
-@njit(cache=True, nogil=True)
-def _same_bytes(buffer, begin, names, at, size):
+@kernel
+def _same_bytes(first, second, size):
     n = 0
     while n + 8 <= size:
-        if load_le64(buffer, begin + n) != load_le64(names, at + n):
+        if load_le64(first + n) != load_le64(second + n):
             return False
         n += 8
     while n < size:
-        if buffer[begin + n] != names[at + n]:
+        if byte_at(first + n) != byte_at(second + n):
             return False
         n += 1
     return True
 
 
-@njit(cache=True, nogil=True)
-def _parse_java_int(buffer, begin, end):
-    """What Integer.parseInt makes of ASCII text, and whether it is a number at all."""
-    negative = buffer[begin] == 0x2D
-    position = begin + 1 if negative or buffer[begin] == 0x2B else begin
-    if position == end:
-        return np.int64(0), False
+@kernel
+def _parse_java_int(begin, end):
+    """What Integer.parseInt makes of ASCII text; 0 where it is no number."""
+    negative = byte_at(begin) == 0x2D
+    at = begin + 1 if negative or byte_at(begin) == 0x2B else begin
     value = np.int64(0)
-    while position < end:
-        digit = np.int64(buffer[position]) - 0x30
+    if at == end:
+        return value
+    while at < end:
+        digit = byte_at(at) - 0x30
         if digit < 0 or digit > 9:
-            return np.int64(0), False
-        # Leading zeros are allowed, so the text may be long; the bound keeps its value from wrapping.
-        value = min(value * 10 + digit, _ABOVE_INT)
-        position += 1
+            return np.int64(0)
+        value = value * 10 + digit
+        if value > 0x80000000:
+            return np.int64(0)
+        at += 1
     if negative:
-        value = -value
-    return value, -0x80000000 <= value <= 0x7FFFFFFF
+        return -value
+    return value if value <= 0x7FFFFFFF else np.int64(0)
 
 
-@njit(cache=True, nogil=True)
-def _positive(value):
+@kernel
+def _item_hash(begin, end, seed):
     # Java's Math.abs leaves Integer.MIN_VALUE negative, and the peer then takes 0.
-    if value == np.int32(-0x80000000):
-        return np.int32(0)
-    return np.int32(-value) if value < 0 else np.int32(value)
+    value = java_hash_at(begin, end, seed)
+    return np.int32(0 if value == -0x80000000 else abs(value))
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def _prefix_hash(value, first, second):
+    """The Java hash of a string with hash `value` after two more ASCII characters."""
+    return np.int64(np.int32((value * 31 + first) * 31 + second & 0xFFFFFFFF))
+
+
+@kernel
 def decode_range(
     buffer, base, begin, end, limit, crc_check, tag_items, delays_ms, position_out, size_out, queue_out,
     queue_offset_out, tags_code_out, store_timestamp_out, flags_out, first_item_out, item_hash_out,
@@ -197,39 +223,41 @@ def decode_range(
 
     `buffer[0]` stands at log offset `base`; nothing at or past `limit` (the file's end) is read.
     """
-    found = np.empty(12, dtype=np.int64)
+    data, topics = address_of(buffer), address_of(names)
+    last = data + limit
     n, items, queues, names_used = state[_S_RECORDS], state[_S_ITEMS], state[_S_QUEUES], state[_S_NAMES]
     last_time, max_time = state[_S_LAST_TIME], state[_S_MAX_TIME]
     mask = np.uint64(len(queue_table) - 1)
     position, verdict, stop = np.int64(begin), GOOD, _REACHED_END
     while position < end:
-        verdict, size, body_at, body_end, topic_at, topic_end, sys_flag = examine_parts(
-            buffer, position, limit, base + position, crc_check
-        )
+        record = data + position
+        verdict, size, _, topic, topic_end, sys_flag = examine_parts(record, last, base + position, crc_check)
         if verdict != GOOD:
             stop = _NOT_A_RECORD
             if verdict == BLANK:
                 position += size
                 stop = _FILE_END
             break
-        record_end = position + size
+        # Records are short and the log is long: the next lines come from memory, so ask for them early.
+        for line in range(0, min(size, _PREFETCH_AHEAD), 64):
+            prefetch(record + _PREFETCH_AHEAD + line)
 
         # The queue: its row in the table, made at its first record.
-        queue_id = load_be32(buffer, position + _QUEUE_ID_AT)
-        topic_size = topic_end - topic_at
-        key = _topic_key(buffer, topic_at, topic_end, queue_id)
+        queue_id = load_be32(record + _QUEUE_ID_AT)
+        topic_size = topic_end - topic
+        key = _queue_key(topic, topic_end, queue_id)
         place = key & mask
         row = np.int64(queue_table[place]) - 1
         while row >= 0 and not (
             queue_key[row] == key
             and queue_id_out[row] == queue_id
             and topic_size_out[row] == topic_size
-            and _same_bytes(buffer, topic_at, names, np.int64(topic_at_out[row]), topic_size)
+            and _same_bytes(topic, topics + topic_at_out[row], topic_size)
         ):
             place = place + np.uint64(1) & mask
             row = np.int64(queue_table[place]) - 1
         # A topic that is in the table has been looked at.
-        if row < 0 and not is_topic_folder_name(buffer, topic_at, topic_end):
+        if row < 0 and not is_topic_folder_name(topic, topic_end):
             verdict, stop = BAD_TOPIC, _NOT_A_RECORD
             break
         if n >= len(position_out):
@@ -246,70 +274,59 @@ def decode_range(
             topic_at_out[row] = names_used
             topic_size_out[row] = topic_size
             for k in range(topic_size):
-                names[names_used + k] = buffer[topic_at + k]
-            topic_hash = java_hash(buffer, topic_at, topic_end, np.int32(0))
-            topic_hash_out[row] = np.int32(np.uint32(topic_hash) * np.uint32(31) + np.uint32(0x23))
-            is_schedule_out[row] = _equals(buffer, topic_at, topic_end, _SCHEDULE_TOPIC)
+                names[names_used + k] = byte_at(topic + k)
+            topic_hash = java_hash_at(topic, topic_end, np.int64(0))
+            topic_hash_out[row] = np.int32(topic_hash * 31 + 0x23 & 0xFFFFFFFF)
+            is_schedule_out[row] = topic_size == len(_SCHEDULE_TOPIC) and _starts_with(
+                topic, topic_end, _SCHEDULE_TOPIC
+            )
             names_used += topic_size
             queues += 1
 
-        scan_properties(buffer, topic_end + 2, record_end, limit, found)
-        time_at = position + _STORE_TIMESTAMP_AT + (_V6_MORE if sys_flag & _BORN_V6 else 0)
-        store_timestamp = load_be64(buffer, time_at)
+        unique, unique_end, keys, keys_end, tags, tags_end, delay, delay_end, multi = find_properties(
+            topic_end + 2, record + size, last
+        )
+        store_timestamp = load_be64(record + _STORE_TIMESTAMP_AT + (_V6_MORE if sys_flag & _BORN_V6 else 0))
         transaction = sys_flag & _TRANSACTION
+        tags_code = java_hash_at(tags, tags_end, np.int64(0)) if tags_end > tags else np.int64(0)
+        if is_schedule_out[row] and delay_end > delay:
+            level = min(_parse_java_int(delay, delay_end), np.int64(len(delays_ms) - 1))
+            if level > 0:
+                tags_code = store_timestamp + delays_ms[level]
 
-        # The tags code, and the items: unique key, keys, tag.
-        tags_code = np.int64(0)
-        if found[5] > found[4]:
-            tags_code = np.int64(java_hash(buffer, found[4], found[5], np.int32(0)))
-        if is_schedule_out[row] and found[7] > found[6]:
-            level, is_number = _parse_java_int(buffer, found[6], found[7])
-            if is_number and level > 0:
-                level = min(level, len(delays_ms) - 1)
-                delay = delays_ms[level] if level > 0 else np.int64(-1)
-                tags_code = store_timestamp + (delay if delay >= 0 else _UNKNOWN_LEVEL_DELAY_MS)
+        # The items: unique key, keys, tag.
         flags = 0
         new_items = items
         if transaction != _ROLLBACK:
-            flags = IN_INDEX
-            seed = topic_hash_out[row]
-            if new_items + 2 > len(item_hash_out):
+            flags = IN_INDEX if transaction == _PREPARED else IN_INDEX | IN_QUEUE
+            seed = np.int64(topic_hash_out[row])
+            # Room for the most there can be: a key takes two bytes with its space; the unique key, a last key and
+            # the tag one item each.
+            if new_items + (keys_end - keys) // 2 + 3 > len(item_hash_out):
                 stop = _ITEMS_FULL
                 break
-            if found[1] > found[0]:
-                item_hash_out[new_items] = _positive(java_hash(buffer, found[0], found[1], seed))
+            if unique_end > unique:
+                item_hash_out[new_items] = _item_hash(unique, unique_end, seed)
                 new_items += 1
-            word = found[2]
-            for at in range(found[2], found[3] + 1):
-                if at == found[3] or buffer[at] == 0x20:
-                    if at > word:
-                        if new_items + 2 > len(item_hash_out):
-                            stop = _ITEMS_FULL
-                            break
-                        item_hash_out[new_items] = _positive(java_hash(buffer, word, at, seed))
-                        new_items += 1
-                    word = at + 1
-            if stop == _ITEMS_FULL:
-                break
-            if tag_items and found[5] > found[4]:
-                seed = np.int32(
-                    (np.uint32(seed) * np.uint32(31) + np.uint32(0x54)) * np.uint32(31) + np.uint32(0x23)
-                )
-                item_hash_out[new_items] = _positive(java_hash(buffer, found[4], found[5], seed))
+            while keys < keys_end:
+                space = _next_space(keys, keys_end, last)
+                if space > keys:
+                    item_hash_out[new_items] = _item_hash(keys, space, seed)
+                    new_items += 1
+                keys = space + 1
+            if tag_items and tags_end > tags:
+                item_hash_out[new_items] = _item_hash(tags, tags_end, _prefix_hash(seed, 0x54, 0x23))
                 new_items += 1
                 flags |= HAS_TAG_ITEM
-            if transaction == _PREPARED:
-                state[_S_PREPARED] += 1
-            else:
-                flags |= IN_QUEUE
-        else:
-            state[_S_ROLLED_BACK] += 1
 
+        if transaction:
+            state[_S_PREPARED] += transaction == _PREPARED
+            state[_S_ROLLED_BACK] += transaction == _ROLLBACK
         if sys_flag & _INNER_BATCH:
             if state[_S_BATCHES] == 0:
                 state[_S_FIRST_BATCH] = base + position
             state[_S_BATCHES] += 1
-        if found[9] > found[8] and found[11] > found[10]:
+        if multi:
             if state[_S_MULTI] == 0:
                 state[_S_FIRST_MULTI] = base + position
             state[_S_MULTI] += 1
@@ -325,14 +342,14 @@ def decode_range(
         position_out[n] = base + position
         size_out[n] = size
         queue_out[n] = row
-        queue_offset_out[n] = load_be64(buffer, position + _QUEUE_OFFSET_AT)
+        queue_offset_out[n] = load_be64(record + _QUEUE_OFFSET_AT)
         tags_code_out[n] = tags_code
         store_timestamp_out[n] = store_timestamp
         flags_out[n] = flags
         items = new_items
         n += 1
         first_item_out[n] = items
-        position = record_end
+        position += size
     state[_S_RECORDS], state[_S_ITEMS], state[_S_QUEUES], state[_S_NAMES] = n, items, queues, names_used
     state[_S_POSITION], state[_S_VERDICT] = position, verdict
     state[_S_LAST_TIME], state[_S_MAX_TIME] = last_time, max_time

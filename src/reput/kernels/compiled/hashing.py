@@ -3,113 +3,119 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from reput.kernels.compiled.memory import load_le64
+from reput.kernels.compiled.jit import kernel
+from reput.kernels.compiled.memory import address_of, byte_at, load_le32, load_le64
 
-_REPLACEMENT = np.uint32(0xFFFD)
 _HIGH_BITS = np.uint64(0x8080808080808080)
-_P = [np.uint32(pow(31, n, 1 << 32)) for n in range(9)]
+_BYTE = np.uint64(0xFF)
+_P = [np.uint64(pow(31, n, 1 << 32)) for n in range(9)]
 _P1, _P2, _P3, _P4, _P5, _P6, _P7, _P8 = _P[1], _P[2], _P[3], _P[4], _P[5], _P[6], _P[7], _P[8]
+_LOW_32 = np.uint64(0xFFFFFFFF)
+_REPLACEMENT = 0xFFFD
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _unit(word, shift):
-    return np.uint32(word >> np.uint64(shift) & np.uint64(0xFF))
-
-
-@njit(cache=True, nogil=True)
-def java_hash(buffer, begin, end, seed):
-    """Hash of the string stored in `buffer[begin:end]`; `seed` (int32) is the hash of what stands before."""
-    value = np.uint32(seed)
-    position = begin
+@kernel
+def java_hash_at(begin, end, seed):
+    """Hash of the string in [begin, end); `seed` is the hash of what stands before it (int32, as int64)."""
+    value = np.uint64(seed) & _LOW_32
+    at = begin
     # Eight ASCII bytes a step: their powers of 31 do not wait for one another.
-    while position + 8 <= end:
-        word = load_le64(buffer, position)
+    while at + 8 <= end:
+        word = load_le64(at)
         if word & _HIGH_BITS:
-            return _java_hash_units(buffer, position, end, value)
-        value = np.uint32(
+            return _java_hash_units(at, end, value)
+        value = (
             value * _P8
-            + (_unit(word, 0) * _P7 + _unit(word, 8) * _P6)
-            + (_unit(word, 16) * _P5 + _unit(word, 24) * _P4)
-            + (_unit(word, 32) * _P3 + _unit(word, 40) * _P2)
-            + (_unit(word, 48) * _P1 + _unit(word, 56))
+            + ((word & _BYTE) * _P7 + (word >> np.uint64(8) & _BYTE) * _P6)
+            + ((word >> np.uint64(16) & _BYTE) * _P5 + (word >> np.uint64(24) & _BYTE) * _P4)
+            + ((word >> np.uint64(32) & _BYTE) * _P3 + (word >> np.uint64(40) & _BYTE) * _P2)
+            + ((word >> np.uint64(48) & _BYTE) * _P1 + (word >> np.uint64(56)))
         )
-        position += 8
-    while position < end:
-        unit = buffer[position]
+        at += 8
+    if at + 4 <= end:
+        word = load_le32(at)
+        if word & _HIGH_BITS:
+            return _java_hash_units(at, end, value)
+        value = (
+            value * _P4
+            + ((word & _BYTE) * _P3 + (word >> np.uint64(8) & _BYTE) * _P2)
+            + ((word >> np.uint64(16) & _BYTE) * _P1 + (word >> np.uint64(24)))
+        )
+        at += 4
+    while at < end:
+        unit = byte_at(at)
         if unit >= 0x80:
-            return _java_hash_units(buffer, position, end, value)
-        value = np.uint32(value * _P1 + np.uint32(unit))
-        position += 1
-    return np.int32(value)
+            return _java_hash_units(at, end, value)
+        value = value * _P1 + np.uint64(unit)
+        at += 1
+    return np.int64(np.int32(value & _LOW_32))
 
 
-@njit(cache=True, nogil=True)
-def _continues(buffer, position, end):
-    return position < end and buffer[position] & 0xC0 == 0x80
+@kernel
+def java_hash(buffer, begin, end, seed):
+    """Hash of the string in `buffer[begin:end]`; `seed` is the hash of what stands before it (int32)."""
+    address = address_of(buffer)
+    return np.int32(java_hash_at(address + begin, address + end, np.int64(seed)))
 
 
-@njit(cache=True, nogil=True)
-def _java_hash_units(buffer, begin, end, value):
-    position = begin
-    while position < end:
-        first = buffer[position]
-        if first < 0x80:
-            value = np.uint32(value * _P1 + np.uint32(first))
-            position += 1
-            continue
-        code_point, length = decode_sequence(buffer, position, end)
-        position += length
+@kernel
+def _continues(at, end):
+    return at < end and byte_at(at) & 0xC0 == 0x80
+
+
+@kernel
+def _java_hash_units(begin, end, value):
+    at = begin
+    while at < end:
+        code_point, length = decode_sequence(at, end)
+        at += length
         if code_point >= 0x10000:
-            value = np.uint32(value * _P1 + np.uint32(0xD800 + ((code_point - 0x10000) >> 10)))
-            value = np.uint32(value * _P1 + np.uint32(0xDC00 + ((code_point - 0x10000) & 0x3FF)))
+            value = value * _P1 + np.uint64(0xD800 + ((code_point - 0x10000) >> 10))
+            value = value * _P1 + np.uint64(0xDC00 + ((code_point - 0x10000) & 0x3FF))
         else:
-            value = np.uint32(value * _P1 + np.uint32(code_point))
-    return np.int32(value)
+            value = value * _P1 + np.uint64(code_point)
+    return np.int64(np.int32(value & _LOW_32))
 
 
-@njit(cache=True, nogil=True)
-def decode_sequence(buffer, position, end):
-    """Code point and length of the sequence at `position`; U+FFFD and what it replaces where malformed."""
-    first = np.int64(buffer[position])
-    if first < 0xC2 or first > 0xF4 or not _continues(buffer, position + 1, end):
-        return np.int64(0xFFFD), 1
-    second = np.int64(buffer[position + 1]) & 0x3F
+@kernel
+def decode_sequence(at, end):
+    """Code point and length of what stands at `at`; U+FFFD and the length that it replaces where malformed."""
+    first = byte_at(at)
+    if first < 0x80:
+        return first, 1
+    if first < 0xC2 or first > 0xF4 or not _continues(at + 1, end):
+        return _REPLACEMENT, 1
+    second = byte_at(at + 1) & 0x3F
     if first <= 0xDF:
         return (first & 0x1F) << 6 | second, 2
     if first <= 0xEF:
         if first == 0xE0 and second < 0x20:
-            return np.int64(0xFFFD), 1
-        if not _continues(buffer, position + 2, end):
-            return np.int64(0xFFFD), 2
-        code_point = (first & 0x0F) << 12 | second << 6 | np.int64(buffer[position + 2]) & 0x3F
-        return (np.int64(0xFFFD) if 0xD800 <= code_point <= 0xDFFF else code_point), 3
+            return _REPLACEMENT, 1
+        if not _continues(at + 2, end):
+            return _REPLACEMENT, 2
+        code_point = (first & 0x0F) << 12 | second << 6 | byte_at(at + 2) & 0x3F
+        return (_REPLACEMENT if 0xD800 <= code_point <= 0xDFFF else code_point), 3
     if (first == 0xF0 and second < 0x10) or (first == 0xF4 and second > 0x0F):
-        return np.int64(0xFFFD), 1
-    if not _continues(buffer, position + 2, end):
-        return np.int64(0xFFFD), 2
-    if not _continues(buffer, position + 3, end):
-        return np.int64(0xFFFD), 3
-    tail = second << 12 | (np.int64(buffer[position + 2]) & 0x3F) << 6 | np.int64(buffer[position + 3]) & 0x3F
+        return _REPLACEMENT, 1
+    if not _continues(at + 2, end):
+        return _REPLACEMENT, 2
+    if not _continues(at + 3, end):
+        return _REPLACEMENT, 3
+    tail = second << 12 | (byte_at(at + 2) & 0x3F) << 6 | byte_at(at + 3) & 0x3F
     return (first & 0x07) << 18 | tail, 4
 
 
-@njit(cache=True, nogil=True)
-def is_utf8(buffer, begin, end):
-    """Whether `buffer[begin:end]` is well-formed UTF-8."""
-    position = begin
-    while position < end:
-        if buffer[position] < 0x80:
-            position += 1
-            continue
-        code_point, length = decode_sequence(buffer, position, end)
-        if code_point == 0xFFFD and not (
-            length == 3
-            and buffer[position] == 0xEF
-            and buffer[position + 1] == 0xBF
-            and buffer[position + 2] == 0xBD
+@kernel
+def is_utf8(begin, end):
+    """Whether the bytes in [begin, end) are well-formed UTF-8."""
+    at = begin
+    while at < end:
+        code_point, length = decode_sequence(at, end)
+        # U+FFFD itself, EF BF BD, is well-formed.
+        if code_point == _REPLACEMENT and not (
+            length == 3 and byte_at(at) == 0xEF and byte_at(at + 1) == 0xBF and byte_at(at + 2) == 0xBD
         ):
             return False
-        position += length
+        at += length
     return True

@@ -1,7 +1,10 @@
-"""Unaligned loads and stores on `uint8` buffers, as one machine instruction each.
+"""Loads and stores at addresses, as one machine instruction each.
 
-Nothing here checks a bound: whoever calls has compared the position with the buffer's end first. numba
-refuses big-endian arrays, and bytes put together one by one are not always merged into one load.
+Inside the compiled kernels a place in a buffer is its address (int64): a helper that took the array itself would cost
+more for passing it, counted references and all, than for its work. Nothing here checks a bound: whoever calls has
+compared the address with the buffer's end first. The kernels that others call take arrays, and keep them alive.
+
+numba refuses big-endian arrays, and bytes put together one by one are not always merged into one load.
 """
 
 from __future__ import annotations
@@ -17,79 +20,102 @@ from numba.extending import intrinsic
 assert sys.byteorder == "little", "the compiled kernels swap bytes for a little-endian machine"
 
 
-def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, llvm_type: Any) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), llvm_type.as_pointer())
+def _pointer(builder: Any, address: Any, llvm_type: Any) -> Any:
+    return builder.inttoptr(address, llvm_type.as_pointer())
 
 
-def _check(buffer: Any) -> None:
-    if not (isinstance(buffer, types.Array) and buffer.dtype == types.uint8 and buffer.layout == "C"):
-        raise TypingError("a contiguous uint8 buffer is needed")
+def _address_of(typing_context: Any, array: Any) -> Any:
+    if not (isinstance(array, types.Array) and array.layout == "C"):
+        raise TypingError("a contiguous array is needed")
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.ptrtoint(data, ir.IntType(64))
+
+    return types.int64(array), code
 
 
 def _loader(bits: int, result: Any, swap: bool) -> Any:
-    def load(typing_context: Any, buffer: Any, index: Any) -> Any:
-        _check(buffer)
-
+    def load(typing_context: Any, address: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            llvm_type = ir.IntType(bits)
-            pointer = _address(context, builder, signature.args[0], args[0], args[1], llvm_type)
-            value = builder.load(pointer, align=1)
-            return builder.bswap(value) if swap else value
+            value = builder.load(_pointer(builder, args[0], ir.IntType(bits)), align=1)
+            value = builder.bswap(value) if swap else value
+            if bits == result.bitwidth:
+                return value
+            wide = ir.IntType(result.bitwidth)
+            return builder.sext(value, wide) if swap else builder.zext(value, wide)
 
-        return result(buffer, types.int64), code
+        return result(types.int64), code
 
     return intrinsic(load)
 
 
 def _storer(bits: int, value_type: Any) -> Any:
-    def store(typing_context: Any, buffer: Any, index: Any, value: Any) -> Any:
-        _check(buffer)
-
+    def store(typing_context: Any, address: Any, value: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            llvm_type = ir.IntType(bits)
-            pointer = _address(context, builder, signature.args[0], args[0], args[1], llvm_type)
-            builder.store(builder.bswap(args[2]), pointer, align=1)
+            builder.store(builder.bswap(args[1]), _pointer(builder, args[0], ir.IntType(bits)), align=1)
             return context.get_dummy_value()
 
-        return types.void(buffer, types.int64, value_type), code
+        return types.void(types.int64, value_type), code
 
     return intrinsic(store)
 
 
-load_be16 = _loader(16, types.int16, swap=True)
-load_be32 = _loader(32, types.int32, swap=True)
+address_of = intrinsic(_address_of)
+"""Address of an array's first element."""
+
+byte_at = _loader(8, types.int64, swap=False)
+load_be16 = _loader(16, types.int64, swap=True)
+load_be32 = _loader(32, types.int64, swap=True)
 load_be64 = _loader(64, types.int64, swap=True)
-load_le32 = _loader(32, types.uint32, swap=False)
+load_le32 = _loader(32, types.uint64, swap=False)
 load_le64 = _loader(64, types.uint64, swap=False)
 store_be32 = _storer(32, types.int32)
 store_be64 = _storer(64, types.int64)
 
 
-def _find_separators(typing_context: Any, buffer: Any, index: Any) -> Any:
-    """A bit for each of the 32 bytes from `index` that is 0x01 or 0x02, the first byte lowest."""
-    _check(buffer)
+def _equal_32(value: int) -> Any:
+    def mask(typing_context: Any, address: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            vector = ir.VectorType(ir.IntType(8), 32)
+            data = builder.load(_pointer(builder, args[0], vector), align=1)
+            equal = builder.icmp_unsigned("==", data, ir.Constant(vector, [value] * 32))
+            return builder.zext(builder.bitcast(equal, ir.IntType(32)), ir.IntType(64))
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = ir.VectorType(ir.IntType(8), 32)
-        pointer = _address(context, builder, signature.args[0], args[0], args[1], vector)
-        data = builder.load(pointer, align=1)
-        one = ir.Constant(vector, [1] * 32)
-        two = ir.Constant(vector, [2] * 32)
-        below = builder.icmp_unsigned("<", builder.sub(data, one), two)
-        return builder.bitcast(below, ir.IntType(32))
+        return types.uint64(types.int64), code
 
-    return types.uint32(buffer, types.int64), code
+    return intrinsic(mask)
 
 
-find_separators_32 = intrinsic(_find_separators)
+separators_32 = _equal_32(0x02)
+"""A bit for each of the 32 bytes at an address that is 0x02, the first byte lowest."""
+
+spaces_32 = _equal_32(0x20)
+"""A bit for each of the 32 bytes at an address that is a space, the first byte lowest."""
 
 
-def _count_trailing_zeros(typing_context: Any, value: Any) -> Any:
+def _trailing_zeros(typing_context: Any, value: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
-    return types.uint32(types.uint32), code
+    return types.int64(types.uint64), code
 
 
-count_trailing_zeros = intrinsic(_count_trailing_zeros)
+trailing_zeros = intrinsic(_trailing_zeros)
+
+
+def _prefetch(typing_context: Any, address: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte_pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function_type = ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], fnty=function_type)
+        # Read, keep in all cache levels, data.
+        kind = [ir.Constant(word, number) for number in (0, 3, 1)]
+        builder.call(function, [_pointer(builder, args[0], ir.IntType(8)), *kind])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), code
+
+
+prefetch = intrinsic(_prefetch)
+"""Ask for a cache line before it is needed; any address will do, nothing is read."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from reput.formats import consume_queue as fmt
 from reput.kernels.columns import IN_QUEUE
-from reput.kernels.compiled.memory import store_be32, store_be64
+from reput.kernels.compiled.jit import kernel
+from reput.kernels.compiled.memory import address_of, store_be32, store_be64
 
 _ENTRY_SIZE = fmt.ENTRY_SIZE
 _SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_code"]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_entries(
     records,
     queues,
@@ -34,6 +33,7 @@ def pack_entries(
     and last record (-1 without records), `steady` whether each is one more than the one before. Returns the
     number of entries.
     """
+    out = address_of(entries)
     for row in range(queues):
         start[row] = 0
         first[row] = -1
@@ -55,9 +55,9 @@ def pack_entries(
     for n in range(records):
         if flags[n] & IN_QUEUE:
             row = queue[n]
-            at = place[row] * _ENTRY_SIZE
+            at = out + place[row] * _ENTRY_SIZE
             place[row] += 1
-            store_be64(entries, at, position[n])
-            store_be32(entries, at + _SIZE_AT, size[n])
-            store_be64(entries, at + _TAGS_CODE_AT, tags_code[n])
+            store_be64(at, position[n])
+            store_be32(at + _SIZE_AT, size[n])
+            store_be64(at + _TAGS_CODE_AT, tags_code[n])
     return start[queues]

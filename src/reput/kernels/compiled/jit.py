@@ -1,0 +1,49 @@
+"""How kernels are compiled: to disk where a cache can be kept, without the GIL, and never from stale sources.
+
+numba looks only at the file of a function itself when it decides whether its cached code is fresh. Kernels call one
+another across files, so any change here throws all their cached code away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+_FOLDER = Path(__file__).parent
+_FORMATS = _FOLDER.parent.parent / "formats"
+_STAMP = _FOLDER / "__pycache__" / "sources.sha256"
+
+
+def _digest() -> str:
+    # Constants of the formats are compiled in, so their sources count too.
+    sources = sorted([*_FOLDER.glob("*.py"), *_FORMATS.glob("*.py"), _FOLDER.parent / "columns.py"])
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+def _drop_stale_code() -> None:
+    digest = _digest()
+    # A folder that cannot be written holds no cache of ours either.
+    with contextlib.suppress(OSError):
+        if _STAMP.exists() and _STAMP.read_text() == digest:
+            return
+        for cached in _FOLDER.glob("__pycache__/*.nb[ic]"):
+            cached.unlink(missing_ok=True)
+        _STAMP.parent.mkdir(exist_ok=True)
+        _STAMP.write_text(digest)
+
+
+_drop_stale_code()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` on its first call, or take its code from the cache."""
+    try:
+        return numba.njit(function, cache=True, nogil=True)
+    except RuntimeError:
+        # No folder for the cache can be written: compile anew in each process, some seconds.
+        return numba.njit(function, nogil=True)
