@@ -1,0 +1,269 @@
+"""docs/formats.md, made from the same lists of fields from which the code reads and writes.
+
+A table stands where a layout can say it, prose where it cannot; a test holds docs/formats.md equal to this.
+"""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+from reput.formats import checkpoint, consume_queue, index_file, paths, properties, record
+from reput.formats.record import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from reput.formats.layout import Layout
+
+COMMAND = "python -m reput.formats > docs/formats.md"
+
+SYS_FLAG_BITS: tuple[tuple[int, int, str], ...] = (
+    (record.FLAG_COMPRESSED, record.FLAG_COMPRESSED, "the body is compressed"),
+    (record.FLAG_MULTI_TAGS, record.FLAG_MULTI_TAGS, "several tags; makes no difference to any index"),
+    (record.TRANSACTION_MASK, 0, "a plain message: queue entry and index items"),
+    (record.TRANSACTION_MASK, record.TRANSACTION_PREPARED, "prepared: index items, no queue entry"),
+    (record.TRANSACTION_MASK, record.TRANSACTION_COMMIT, "committed: queue entry and index items"),
+    (record.TRANSACTION_MASK, record.TRANSACTION_ROLLBACK, "rolled back: neither"),
+    (record.FLAG_BORN_HOST_V6, record.FLAG_BORN_HOST_V6, "the born host takes 20 bytes instead of 8"),
+    (record.FLAG_STORE_HOST_V6, record.FLAG_STORE_HOST_V6, "the store host takes 20 bytes instead of 8"),
+    (record.FLAG_NEED_UNWRAP, record.FLAG_NEED_UNWRAP, "a client's batch inside one record"),
+    (record.FLAG_INNER_BATCH, record.FLAG_INNER_BATCH, "inner batch: INNER_NUM messages, one queue entry"),
+    *(
+        (record.COMPRESSION_MASK, bits, f"a compressed body is {name}")
+        for bits, name in record.COMPRESSION_NAMES.items()
+    ),
+)
+"""Mask, value of the masked bits, and what it means."""
+
+PROPERTY_NAMES: tuple[tuple[bytes, str], ...] = (
+    (properties.UNIQ_KEY, "the client's id of the message; its first index item"),
+    (properties.KEYS, "keys, separated by spaces; an index item each"),
+    (properties.TAGS, "the tag; its hash is the queue entry's tags code"),
+    (properties.DELAY, "delay level, 1 and up; makes the tags code a delivery time"),
+    (properties.WAIT, '"false": a put does not wait for the flush'),
+    (properties.INNER_NUM, "messages in an inner batch"),
+    (properties.INNER_BASE, "queue offset of an inner batch's first message"),
+    (properties.INNER_MULTI_DISPATCH, "further queues that get an entry (light message queues)"),
+    (properties.INNER_MULTI_QUEUE_OFFSET, "the queue offsets there"),
+    (properties.CRC32, "CRC of the whole record, see below"),
+)
+
+FILE_NAMES: tuple[tuple[str, str], ...] = (
+    (f"{paths.COMMIT_LOG}/{paths.offset_name(0)}", "the log; the name is the file's start offset, 20 digits"),
+    (
+        f"{paths.CONSUME_QUEUE}/TOPIC/QUEUE/{paths.offset_name(0)}",
+        "entries of one queue; the name is a byte offset in the queue, 20 digits",
+    ),
+    (
+        f"{paths.INDEX}/20261121023731573",
+        "index by key; the name is the local time of creation, yyyyMMddHHmmssSSS",
+    ),
+    (paths.CHECKPOINT, "what is known to be on disk"),
+    (paths.ABORT, "there while a broker runs, so after a crash too"),
+    (paths.LOCK, "locked (POSIX record lock on byte 0) by the broker that runs"),
+    (f"{paths.CONFIG}/*.json", "topics, consumer offsets, delay offsets"),
+    (
+        f"{paths.CONSUME_QUEUE_EXT}/, {paths.BATCH_CONSUME_QUEUE}/",
+        "other kinds of queues; recognised, not read yet",
+    ),
+    (f"{paths.REPUT}/", "reput's own files, which RocketMQ ignores"),
+)
+
+
+def formats_document() -> str:
+    """The text of docs/formats.md."""
+    return "\n\n".join(part.strip("\n") for part in _parts()) + "\n"
+
+
+def _parts() -> Iterator[str]:
+    yield _text(f"""
+        # Formats
+
+        Made by `{COMMAND}` from the lists of fields in `src/reput/formats/`; a test holds this file equal
+        to them.
+
+        All integers are big-endian and signed, two's complement, unless a table says otherwise. Offsets and
+        sizes are bytes, times are milliseconds since 1970 (UTC). "Physical offset" means a byte offset in
+        the CommitLog, "queue offset" a message's number in its queue.
+    """)
+    yield "## Files of a store"
+    yield _table(("Path", "What it is"), ((f"`{path}`", meaning) for path, meaning in FILE_NAMES))
+    yield _text(f"""
+        Files of the log and of queues have one size each (by default 1 GiB and
+        {consume_queue.DEFAULT_FILE_SIZE:,} bytes) and are made at full size, filled with zeros. A file's
+        name says where it begins, so the first file of a log or queue may begin above 0: what was in front
+        of it has expired. A queue's folder is its id in decimal, without leading zeros; a topic's folder is
+        the topic. A topic of more than {paths.MAX_TOPIC_BYTES} bytes, with `/` or a zero byte in it, named
+        `.` or `..`, or not UTF-8, cannot be a folder and is never believed.
+    """)
+    yield from _record()
+    yield from _consume_queue()
+    yield from _index_file()
+    yield from _checkpoint()
+    yield from _own()
+
+
+def _record() -> Iterator[str]:
+    yield "## CommitLog"
+    yield "### Message record"
+    yield f"Source: `{record.HEAD.source}`, `CommitLog.checkMessageAndReturnSize`."
+    yield _table(("Offset", "Size", "Name", "Meaning"), _record_rows())
+    yield _text(f"""
+        Behind `born_timestamp` offsets depend on the lengths in front of them. The shortest record, with
+        two IPv4 hosts and without body, topic and properties, has {record.MIN_RECORD_SIZE} bytes.
+
+        A record has version 2 (magic 0x{record.MAGIC_V2 & 0xFFFFFFFF:X}) when its topic has more than
+        {record.V2_TOPIC_LENGTH_ABOVE} UTF-16 units, else version 1 (0x{record.MAGIC_V1 & 0xFFFFFFFF:X}).
+
+        A message's offset id is its store host (address and port) and physical offset in upper-case hex.
+    """)
+    yield "### sysFlag"
+    bits = ((f"0x{mask:X}", f"0x{value:X}", meaning) for mask, value, meaning in SYS_FLAG_BITS)
+    yield _table(("Bits", "Value", "Meaning"), bits)
+    yield "### Properties"
+    yield _text(f"""
+        `name 0x{properties.NAME_VALUE_SEPARATOR:02X} value 0x{properties.PROPERTY_SEPARATOR:02X}`,
+        repeated; names and values are UTF-8. The last separator is written and may be missing when read. A
+        piece without name, without value or without 0x01 is skipped; the first 0x01 of a piece separates;
+        of a repeated name the later value wins. At most {properties.MAX_PROPERTIES_SIZE:,} bytes in all.
+        The names that indexes are made from, or that reput must know:
+    """)
+    yield _table(("Name", "Meaning"), ((f"`{name.decode()}`", meaning) for name, meaning in PROPERTY_NAMES))
+    yield "### CRCs"
+    yield _text(f"""
+        `body_crc` is the CRC-32 (polynomial of zlib) of the body as stored, the highest bit cleared.
+        RocketMQ checks it only where there is a body.
+
+        With `enabledAppendPropCRC` the last property is `{properties.CRC32.decode()}`:
+        {record.CRC_PROPERTY_SIZE} bytes of name, 0x01, ten digits and 0x02. The digits are the CRC in
+        decimal, the least significant digit first, filled with `0` on the right. It covers all bytes of the
+        record in front of the property, highest bit cleared. The {record.CRC_PROPERTY_SIZE} bytes count in
+        `properties_length` and `total_size`; properties that did not end with 0x02 get one in front of it.
+        With `forceVerifyPropCRC` it is checked instead of `body_crc`, and a record without it is bad.
+    """)
+    yield "### Blank record"
+    yield _layout(record.BLANK)
+    yield _text(f"""
+        A record never crosses a file's end, and {record.BLANK_SIZE} bytes are always left behind it: what
+        does not fit begins the next file. The blank record then fills this file; the bytes behind its
+        {record.BLANK_SIZE} mean nothing. A record that leaves exactly {record.BLANK_SIZE} bytes is followed
+        by a blank record of {record.BLANK_SIZE}.
+    """)
+    yield "### What counts as a record"
+    yield _text("""
+        Every length is compared with the record's end, and the record's end with the file's, before a byte
+        behind it is read. Beyond RocketMQ's checks a record must name the place where it stands (bytes of
+        an earlier life of the file, and most bodies that imitate a record, pass every other check), its
+        queue id must not be negative, its queue offset must be one that a log of this length can reach, and
+        its topic must be a folder's name. What stands at a place is one of these:
+    """)
+    yield _table(("Verdict", "What stands there"), ((v.name, v.meaning) for v in Verdict))
+    yield _text(f"""
+        A queue offset may be at most physical offset / {record.MIN_RECORD_SIZE} +
+        {record.QUEUE_OFFSET_SLACK:,}.
+    """)
+
+
+def _record_rows() -> Iterator[Sequence[str]]:
+    head = [offset for offset, _, _, _ in record.HEAD.rows()] + [str(record.HEAD_SIZE)]
+    for number, (name, size, meaning) in enumerate(record.RECORD_PARTS):
+        yield head[number] if number < len(head) else "", size, f"`{name}`", meaning
+
+
+def _consume_queue() -> Iterator[str]:
+    yield "## ConsumeQueue"
+    yield _layout(consume_queue.ENTRY)
+    yield _text(f"""
+        Entry n of a queue, its message with queue offset n, stands at byte n * {consume_queue.ENTRY_SIZE}
+        of the queue. The configured file size is rounded up to whole entries. Only plain and committed
+        messages have an entry. An entry is valid when `physical_offset` is not negative and `size` is above
+        0; the first that is not ends the queue.
+
+        `tags_code` is Java's `String.hashCode` of the TAGS property (over UTF-16 units, a malformed byte
+        sequence replaced by U+FFFD as the JDK's decoder does it), sign-extended; 0 without tags. In topic
+        `{record.SCHEDULE_TOPIC.decode()}` a message with DELAY n above 0 has its delivery time there: store
+        time plus the delay of level n, or of the highest level where n is above it.
+
+        Pre-blank: an entry with physical offset 0, size 0x{consume_queue.PRE_BLANK_SIZE:X} and tags code 0
+        fills the first file of a queue up to its first message, where that one is not the file's first
+        entry. It counts as valid. reput puts it in the place of a gap in queue offsets too, since a hole of
+        zeros would end the queue.
+    """)
+
+
+def _index_file() -> Iterator[str]:
+    yield "## IndexFile"
+    yield _text(f"""
+        A header, the hash slots, then the items: {index_file.HEADER_SIZE} + {index_file.SLOT_SIZE} * slots
+        + {index_file.ITEM_SIZE} * items bytes, by default {index_file.DEFAULT_SLOTS:,} slots and
+        {index_file.DEFAULT_ITEMS:,} items.
+    """)
+    yield "### Header"
+    yield _layout(index_file.HEADER)
+    yield "### Slot"
+    yield _layout(index_file.SLOT)
+    yield "### Item"
+    yield _layout(index_file.ITEM)
+    yield _text(f"""
+        Which items a message has, in this order: its UNIQ_KEY, each of its KEYS, and, from RocketMQ 5.4.0
+        on, its TAGS. Rolled-back messages have none, prepared ones have them. The text that is hashed is
+        the topic, `#` and the key; for tags the topic, `#{index_file.TAG_KEY_PREFIX.decode()}` and the
+        whole TAGS property. The hash is the absolute value of Java's `String.hashCode`, and 0 for -2^31.
+
+        Chains: items are numbered from 1, so item 0 stays zero and a file takes one item less than it has
+        room for. The item goes to slot `key_hash` modulo the number of slots: `previous_item` takes the
+        number that the slot held, and the slot takes the item's. So a chain leads from the newest item to
+        the oldest. `hash_slot_count` counts the slots that are not 0.
+
+        Times: `time_diff_s` is whole seconds from the header's `begin_timestamp`, never negative and at
+        most 2^31 - 1; 0 while `begin_timestamp` is not above 0. A new file begins with the end time and end
+        offset of the file before it, so its item 1 is measured against those; then item 1's own time and
+        offset become the header's begin.
+
+        A file that is full is followed by another one, even in the middle of a message's items.
+    """)
+
+
+def _checkpoint() -> Iterator[str]:
+    yield "## checkpoint"
+    yield _layout(checkpoint.CHECKPOINT)
+    yield _text(f"""
+        The file has {checkpoint.CHECKPOINT_FILE_SIZE} bytes; the rest is zero. Versions of RocketMQ before
+        5.5 write fewer of the fields.
+
+        After a crash (`abort` is there) RocketMQ destroys every IndexFile whose end time is later than
+        `index_msg_timestamp`, and scans the log from the last file whose first record lies at or before
+        `logics_physical_offset` and was stored at or before `logics_msg_timestamp` (in versions before 5.5:
+        was stored at least 3 seconds before the smaller of the first two times). reput writes a checkpoint
+        only once the log and then the indexes up to the last record are durable.
+    """)
+
+
+def _own() -> Iterator[str]:
+    from reput.formats import own
+
+    yield "## reput's own files"
+    yield _text(own.__doc__ or "")
+    for layout in own.LAYOUTS:
+        yield f"### {layout.title}"
+        yield _layout(layout)
+
+
+def _layout(layout: Layout) -> str:
+    order = "" if layout.byte_order == ">" else " Little-endian."
+    rows = ((offset, size, f"`{name}`", meaning) for offset, size, name, meaning in layout.rows())
+    table = _table(("Offset", "Size", "Name", "Meaning"), rows)
+    return f"{layout.size} bytes.{order} Source: {layout.source}.\n\n{table}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def _text(text: str) -> str:
+    """A docstring's or a literal's paragraphs, each on one line; indented lines stay as they are."""
+    first, _, rest = text.partition("\n")
+    paragraphs = (dedent(rest) if not first.strip() else f"{first}\n{dedent(rest)}").strip("\n").split("\n\n")
+    return "\n\n".join(part if part.startswith("    ") else " ".join(part.split("\n")) for part in paragraphs)
