@@ -150,7 +150,7 @@ def _append(
     transaction = record.sys_flag & TRANSACTION_MASK
     flags, hashes = 0, []
     if transaction != TRANSACTION_ROLLBACK:
-        # Room for the most there can be: a key takes two bytes with its space; the unique key, a last key and the tag.
+        # Room for the most there can be: two bytes a key with its space; the unique key, a last key, the tag.
         if items + len(values.get(properties.KEYS, b"")) // 2 + 3 > len(arrays.item_hash):
             return Stop.ITEMS_FULL
         flags = IN_INDEX if transaction == TRANSACTION_PREPARED else IN_INDEX | IN_QUEUE
