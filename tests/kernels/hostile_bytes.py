@@ -19,6 +19,8 @@ from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.index_file import ITEM_SIZE
 from reput.kernels import decode_arguments, kernels
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
+from reput.kernels.compiled.crc import crc32
+from reput.kernels.compiled.hashing import java_hash
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
 from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder
 from support.twins import DELAYS_MS
@@ -86,6 +88,10 @@ def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) ->
     twin, size = kernels("compiled"), len(buffer)
     crc_check = chance.randrange(3)
     found = twin.find_boundary(buffer, 0, chance.randrange(size + 1), size, size, crc_check)
+    # What decoding is made of, up to the very end from anywhere.
+    place = chance.randrange(size + 1)
+    crc32(buffer, place, size)
+    java_hash(buffer, place, size, np.int32(0))
     columns = chance.choice(COLUMNS)
     for begin in {0, max(found, 0), *positions}:
         columns.clear()

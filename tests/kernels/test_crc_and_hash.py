@@ -1,0 +1,60 @@
+"""The compiled CRC-32 and Java hash, which decoding is made of, against zlib and the plain hash."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reput.formats.hashing import java_string_hash_utf8
+from reput.formats.record import crc32 as plain_crc32
+from reput.kernels.compiled import crc
+from reput.kernels.compiled.hashing import java_hash
+from support.records import TEXTS
+from support.twins import as_buffer
+
+LENGTHS = (*range(200), 255, 256, 257, 4095, 4096, 4097, 65537)
+RANDOM = np.random.default_rng(1).bytes(65600)
+
+
+def crc32_by_tables(data: bytes) -> int:
+    """CRC-32 by tables alone, as a processor without carry-less multiplication computes it."""
+    buffer = as_buffer(data)
+    begin = buffer.ctypes.data
+    rest = int(crc._rest(np.uint64(0xFFFFFFFF), begin, begin + len(data)))
+    return ~rest & 0x7FFFFFFF
+
+
+@pytest.mark.parametrize("begin", [0, 1, 7, 16])
+def test_crc_of_every_length(begin: int) -> None:
+    """Of any length, from any place, folded or by tables, it is zlib's CRC-32 without the highest bit."""
+    for length in LENGTHS:
+        data = RANDOM[begin : begin + length]
+        assert crc.crc32(as_buffer(RANDOM), begin, begin + length) == plain_crc32(data)
+        assert crc32_by_tables(data) == plain_crc32(data)
+
+
+def test_crc_of_zeros_and_ones() -> None:
+    """Stretches of one value, which a wrong first or last step shows in, have zlib's CRC-32."""
+    for value in (0x00, 0xFF):
+        for length in LENGTHS:
+            data = bytes([value]) * length
+            assert crc.crc32(as_buffer(data), 0, length) == crc32_by_tables(data) == plain_crc32(data)
+
+
+texts = st.lists(st.sampled_from(TEXTS) | st.text(max_size=20).map(str.encode) | st.binary(max_size=20)).map(
+    b"".join
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(texts, st.integers(-(1 << 31), (1 << 31) - 1), st.data())
+def test_hash_of_any_bytes(text: bytes, seed: int, data: st.DataObject) -> None:
+    """Any bytes hash as the plain twin hashes them, whatever stands around them and before."""
+    begin = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(begin, len(text)))
+
+    assert java_hash(as_buffer(text), begin, end, np.int32(seed)) == java_string_hash_utf8(
+        text[begin:end], seed
+    )
