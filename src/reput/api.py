@@ -122,7 +122,8 @@ def engine_for(spark: SparkSession | Literal[False] | None, master: str | None) 
         yield LoopEngine()
         return
     if spark is None:
-        from reput.pipeline.session import start_session
+        from reput.pipeline.session import start_context
 
-        spark = start_session(master)
+        yield SparkEngine(start_context(master))
+        return
     yield SparkEngine(spark)

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from reput.kernels import kernels
+import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
+from pyspark.daemon import manager
 
-
-def main() -> None:
-    """Load the kernels, then be pyspark's daemon."""
-    from pyspark.daemon import manager
-
-    import reput.pipeline.index_build
-    import reput.pipeline.redo
-    import reput.pipeline.tasks  # noqa: F401 - loaded for the workers
-
-    kernels()
-    manager()
-
+from reput.kernels.warm import warm_kernels
+from reput.pipeline import index_build, redo, tasks  # noqa: F401 - loaded for the workers
 
 if __name__ == "__main__":
-    main()
+    warm_kernels()
+    manager()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from reput.errors import EngineError, ReputError
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 A = TypeVar("A")
@@ -55,10 +56,10 @@ class LoopEngine:
 class SparkEngine:
     """Spark, by way of an existing session. One argument is one task."""
 
-    def __init__(self, session: SparkSession) -> None:
-        self.session = session
-        self.classic = hasattr(session, "_jsc")
-        self.shares_driver_files = self.classic and session.sparkContext.master.startswith("local")
+    def __init__(self, spark: SparkSession | SparkContext) -> None:
+        self.session = spark
+        self.context = _context_of(spark)
+        self.shares_driver_files = self.context is not None and self.context.master.startswith("local")
 
     def run(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[R]:
         """Call `function` on each argument in a task of its own.
@@ -68,16 +69,18 @@ class SparkEngine:
         """
         if not arguments:
             return []
-        outcomes = (self._run_classic if self.classic else self._run_connect)(function, arguments, progress)
+        run = self._run_connect if self.context is None else self._run_classic
+        outcomes = run(function, arguments, progress)
         progress(len(arguments), len(arguments))
         return [_opened(outcome) for outcome in outcomes]
 
     def _run_classic(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[Any]:
-        context = self.session.sparkContext
+        context = self.context
+        assert context is not None
         rdd = context.parallelize(arguments, len(arguments)).mapPartitions(_partition_task(function))
         done = threading.Event()
         watcher = threading.Thread(
-            target=_watch, args=(context, rdd.id(), len(arguments), progress, done), daemon=True
+            target=_watch, args=(context, len(arguments), progress, done), daemon=True
         )
         watcher.start()
         try:
@@ -111,6 +114,18 @@ class SparkEngine:
         return [pickle.loads(row["outcome"]) for row in sorted(found, key=lambda row: row["number"])]  # noqa: S301
 
 
+def _context_of(spark: SparkSession | SparkContext) -> SparkContext | None:
+    """The context of a classic session; None for Spark Connect, which has none."""
+    from pyspark import SparkContext
+
+    if isinstance(spark, SparkContext):
+        return spark
+    try:
+        return spark.sparkContext
+    except Exception:  # Spark Connect answers with an error of its own kind
+        return None
+
+
 class _Failure:
     """An error that a task raised on purpose, carried to the driver as a value: Spark would bury it in a stack trace."""
 
@@ -139,7 +154,7 @@ def _opened(outcome: R | _Failure) -> R:
     return outcome
 
 
-def _watch(context: Any, _rdd: int, total: int, progress: Progress, done: threading.Event) -> None:
+def _watch(context: Any, total: int, progress: Progress, done: threading.Event) -> None:
     tracker = context.statusTracker()
     while not done.wait(_POLL_S):
         finished = 0

@@ -1,0 +1,53 @@
+"""Load the kernels' machine code by calling each once on next to nothing: from the cache half a second, else compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reput.formats.index_file import ITEM_SIZE
+from reput.formats.record import CHECK_BODY, Record, encode_record
+from reput.kernels import decode_arguments, kernels
+from reput.kernels.columns import Columns
+
+
+def warm_kernels() -> None:
+    """Call every kernel once, with arrays as the pipeline passes them."""
+    data = encode_record(Record(b"warm", b"body", b"KEYS\x01key\x02"))
+    # A map of a file is read-only, and numba compiles for that apart from what can be written.
+    buffer = np.frombuffer(data, dtype=np.uint8)
+    columns = Columns(1, 4, 1)
+    run = kernels()
+    run.find_boundary(buffer, 0, 0, len(data), len(data), CHECK_BODY)
+    delays_ms = np.array([-1, 1000], dtype=np.int64)
+    run.decode_range(
+        buffer, 0, 0, len(data), len(data), CHECK_BODY, True, delays_ms, *decode_arguments(columns)
+    )
+    start, first, last = (np.zeros(2, dtype=np.int64) for _ in range(3))
+    run.pack_entries(
+        1,
+        1,
+        columns.position,
+        columns.size,
+        columns.queue,
+        columns.queue_offset,
+        columns.tags_code,
+        columns.flags,
+        np.empty(20, dtype=np.uint8),
+        start,
+        first,
+        last,
+        np.zeros(1, dtype=np.uint8),
+    )
+    run.chain_items(
+        0,
+        0,
+        1,
+        columns.first_item,
+        columns.position,
+        columns.store_timestamp,
+        columns.item_hash,
+        np.zeros(1, dtype=np.int32),
+        1,
+        0,
+        np.empty(ITEM_SIZE, dtype=np.uint8),
+    )
