@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
-from pyspark.daemon import manager
+import sys
+from importlib.machinery import PathFinder
 
-from reput.kernels.warm import warm_kernels
-from reput.pipeline import index_build, redo, tasks  # noqa: F401 - loaded for the workers
+
+def _prefer_installed_pyspark() -> None:
+    """Import PySpark from where it is installed: Spark puts its own zip in front, which takes a fifth of a second more."""
+    unzipped = [path for path in sys.path if not path.endswith(".zip")]
+    if all(PathFinder.find_spec(name, unzipped) for name in ("pyspark", "py4j")):
+        sys.path[:] = unzipped
+
 
 if __name__ == "__main__":
+    _prefer_installed_pyspark()
+
+    import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
+    from pyspark.daemon import manager
+
+    from reput.kernels.warm import warm_kernels
+    from reput.pipeline import index_build, redo, tasks  # noqa: F401 - loaded for the workers
+
     warm_kernels()
     manager()
