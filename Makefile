@@ -1,0 +1,59 @@
+# reput: `make` alone lists the targets. Each one sets up what it needs first.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+# Set-up writes the Java that it found or installed, so that Spark uses that one.
+WITH_JAVA = JAVA_HOME="$$(cat $(VENV)/java-home)"
+PYTEST = $(WITH_JAVA) $(PYTHON) -m pytest
+# Two processes: the tests that share a Spark session in one, all others beside it.
+PYTEST_WORKERS ?= 2
+SOURCES := src tests bench
+
+.PHONY: help
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup:  ## make .venv with the pinned packages, and see to a Java 17 or later
+	@scripts/setup.sh
+
+.PHONY: demo
+demo: setup  ## rebuild a store that RocketMQ wrote and compare; N=4000000 for a large one of our own
+	@$(WITH_JAVA) $(PYTHON) -m reput.cli.demo $(N)
+
+.PHONY: test
+test: setup lint  ## style, types and all tests
+	$(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup
+
+.PHONY: test-golden
+test-golden: setup  ## only the comparisons with RocketMQ's own stores (REPUT_GOLDEN=folder for others)
+	$(PYTEST) -m golden
+
+.PHONY: test-peer
+test-peer: setup  ## only the tests that run RocketMQ's own store code (needs Maven)
+	$(PYTEST) -m peer
+
+.PHONY: lint
+lint: setup  ## style and types
+	$(PYTHON) -m ruff check $(SOURCES)
+	$(PYTHON) -m ruff format --check $(SOURCES)
+	$(PYTHON) -m mypy
+
+.PHONY: format
+format: setup  ## bring the code into its format
+	$(PYTHON) -m ruff check --fix-only $(SOURCES)
+	$(PYTHON) -m ruff format $(SOURCES)
+
+.PHONY: docs
+docs: setup  ## make docs/formats.md from the code
+	$(PYTHON) -m reput.formats
+
+.PHONY: bench-rebuild
+bench-rebuild: setup  ## rebuild beside RocketMQ itself, in one run (needs Maven; SIZES="1 4" for a quick one)
+	$(WITH_JAVA) $(PYTHON) bench/rebuild.py
+
+.PHONY: clean
+clean:  ## remove what the targets made, .venv included
+	rm -rf .venv .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store bench/work
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Makes everything that the Makefile's targets need: .venv with the pinned packages and reput itself, and a Java 17 or
+# later for Spark. Safe to run again: it does only what is missing. Details go to .setup.log.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+VENV=.venv
+BOOTSTRAP=.venv-bootstrap
+LOG=$PWD/.setup.log
+STAMP=$VENV/setup-stamp
+JAVA_HOME_FILE=$VENV/java-home
+PYTHON_MIN='(3, 11)'
+JAVA_MIN=17
+JRE_PACKAGES=(openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless)
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+fail() {
+    say "$1"
+    exit 1
+}
+
+# Runs a command with its output in the log; on failure shows the log's end.
+logged() {
+    local what=$1
+    shift
+    { printf '\n== %s\n' "$*"; } >>"$LOG"
+    if ! "$@" >>"$LOG" 2>&1 </dev/null; then
+        tail -n 15 "$LOG" >&2
+        fail "$what failed; the whole log is in .setup.log"
+    fi
+}
+
+# Prints the prefix that gives root's rights ("" for root itself); fails where there are none.
+root_prefix() {
+    if [ "$(id -u)" = 0 ]; then
+        printf ''
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+        printf 'sudo -n'
+    else
+        return 1
+    fi
+}
+
+# apt_install PACKAGE: installs it, quietly; fails where there are no rights, no apt or no such package.
+apt_install() {
+    local prefix
+    command -v apt-get >/dev/null || return 1
+    prefix=$(root_prefix) || return 1
+    # shellcheck disable=SC2086  # the prefix is two words or none
+    {
+        printf '\n== apt-get install %s\n' "$1"
+        $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1" ||
+            { $prefix apt-get update &&
+                $prefix env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$1"; }
+    } >>"$LOG" 2>&1 </dev/null
+}
+
+# --- Python ---------------------------------------------------------------------------------------
+
+find_python() {
+    local name
+    for name in python3.13 python3.12 python3.11 python3; do
+        if "$name" -c "import sys; sys.exit(sys.version_info < $PYTHON_MIN)" 2>/dev/null; then
+            command -v "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+has_venv() { "$1" -c 'import venv, ensurepip' 2>/dev/null; }
+
+# The distribution's package that completes this Python: python3.11 needs python3.11-venv.
+venv_package() { "$1" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'; }
+
+make_venv() {
+    local python=$1
+    rm -rf "$VENV" "$BOOTSTRAP"
+    if ! has_venv "$python"; then
+        say "this Python comes without venv; trying the system's packages"
+        apt_install "$(venv_package "$python")" || true
+    fi
+    if has_venv "$python"; then
+        logged "making $VENV" "$python" -m venv "$VENV"
+    elif "$python" -m pip --version >/dev/null 2>&1; then
+        say "still without venv; making the environment with virtualenv instead"
+        logged "fetching virtualenv" "$python" -m pip install --target "$BOOTSTRAP" -c constraints.txt virtualenv
+        PYTHONPATH=$BOOTSTRAP logged "making $VENV" "$python" -m virtualenv --no-periodic-update "$VENV"
+        rm -rf "$BOOTSTRAP"
+    else
+        fail "Python has neither venv nor pip: install them (Debian, Ubuntu: apt-get install python3-venv), then try again"
+    fi
+}
+
+install_packages() {
+    # The build tools lie in .venv, pinned, so no package is built with whatever is newest today.
+    export PIP_CONSTRAINT=$PWD/constraints.txt
+    export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+    logged "installing the build tools" "$VENV/bin/python" -m pip install hatchling editables setuptools wheel
+    logged "installing the packages" "$VENV/bin/python" -m pip install --no-build-isolation -e '.[dev]'
+}
+
+# --- Java -----------------------------------------------------------------------------------------
+
+# Prints the major version of a java command ("17"), or nothing.
+java_major() {
+    "$1" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9][0-9]*\).*/\2/p' | head -n 1
+}
+
+# Prints the home of the first Java that is new enough: JAVA_HOME's, the PATH's, then the system's, Java 17 first.
+find_java() {
+    local java major
+    for java in "${JAVA_HOME:+$JAVA_HOME/bin/java}" "$(command -v java || true)" \
+        /usr/lib/jvm/*-17-*/bin/java /usr/lib/jvm/*-21-*/bin/java /usr/lib/jvm/*/bin/java; do
+        [ -n "$java" ] && [ -x "$java" ] || continue
+        major=$(java_major "$java")
+        if [ -n "$major" ] && [ "$major" -ge "$JAVA_MIN" ]; then
+            dirname "$(dirname "$(readlink -f "$java")")"
+            return
+        fi
+    done
+    return 1
+}
+
+provide_java() {
+    local home package
+    if ! home=$(find_java); then
+        say "no Java $JAVA_MIN or later; installing one from the system's packages"
+        for package in "${JRE_PACKAGES[@]}"; do
+            if apt_install "$package" && home=$(find_java); then break; fi
+        done
+    fi
+    [ -n "${home:-}" ] || fail "Spark needs Java $JAVA_MIN or later: install openjdk-17-jre-headless (Debian, Ubuntu: \
+apt-get install openjdk-17-jre-headless) or set JAVA_HOME, then try again"
+    if [ "$home" != "$(cat "$JAVA_HOME_FILE" 2>/dev/null)" ]; then
+        printf '%s\n' "$home" >"$JAVA_HOME_FILE"
+        say "Java: $home"
+    fi
+}
+
+# --- All of it ------------------------------------------------------------------------------------
+
+wanted_stamp() { cat pyproject.toml constraints.txt scripts/setup.sh | sha256sum | cut -d ' ' -f 1; }
+
+packages_ready() {
+    [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(wanted_stamp)" ] && "$VENV/bin/python" -c '' 2>/dev/null
+}
+
+if ! packages_ready; then
+    : >"$LOG"
+    python=$(find_python) || fail "no Python 3.11 or later: install one (Debian 12, Ubuntu 24.04: apt-get install python3)"
+    if ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
+        say "making $VENV with $("$python" -V)"
+        make_venv "$python"
+    fi
+    say "installing the pinned packages (PySpark alone is half a gigabyte; progress in .setup.log)"
+    install_packages
+    wanted_stamp >"$STAMP"
+fi
+provide_java
