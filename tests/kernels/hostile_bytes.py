@@ -17,12 +17,13 @@ import numpy as np
 
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.index_file import ITEM_SIZE
+from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
 from reput.kernels import decode_arguments, kernels
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.kernels.compiled.crc import crc32
 from reput.kernels.compiled.hashing import java_hash
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
-from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder
+from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder, Placed
 from support.twins import DELAYS_MS
 
 if TYPE_CHECKING:
@@ -58,11 +59,14 @@ def hostile_log(chance: Random) -> bytes:
             sys_flag=chance.randrange(1 << 11),
             magic=chance.choice((-626843481, -626843477)) if False else -626843477,
         )
+    if chance.random() < 0.3:
+        # A short last record: its fields reach the end soonest.
+        log.message("t", body=b"", properties=b"", magic=chance.choice((MAGIC_V1, MAGIC_V2)))
     data = bytearray(bytes(log))
     places = [placed.offset for placed in log.placed]
     for _ in range(chance.choice((0, 0, 1, 1, 2, 5))):
         place = chance.choice(places)
-        match chance.randrange(4):
+        match chance.randrange(5):
             case 0:
                 at = min(place + chance.choice(LENGTH_FIELDS_AT), len(data) - 4)
                 data[at : at + 4] = chance.choice(LENGTHS).to_bytes(4)
@@ -71,6 +75,8 @@ def hostile_log(chance: Random) -> bytes:
             case 2:
                 # A size that reaches the very end, so that what stands there is looked at.
                 data[place : place + 4] = (len(data) - place).to_bytes(4)
+            case 3:
+                reach_the_end(chance, data, chance.choice((log.placed[-1], chance.choice(log.placed))))
             case _:
                 at = chance.randrange(len(data))
                 data[at : at + 4] = chance.choice(
@@ -81,6 +87,23 @@ def hostile_log(chance: Random) -> bytes:
     elif chance.random() < 0.2:
         data += chance.randbytes(chance.randrange(40))
     return bytes(data)
+
+
+def reach_the_end(chance: Random, data: bytearray, placed: Placed) -> None:
+    """Make the hosts, the body or the topic of a record end within a few bytes of its end."""
+    record, end = placed.record, placed.size + chance.randint(-3, 2)
+    size = 1 + (record.magic == MAGIC_V2)
+    topic_at = placed.size - len(record.properties) - 2 - len(record.topic)
+    body_at = topic_at - size - len(record.body)
+    match chance.randrange(3):
+        case 0:
+            data[placed.offset + 39] |= FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
+        case 1:
+            at = placed.offset + body_at - 4
+            data[at : at + 4] = max(end - body_at, 0).to_bytes(4)
+        case _:
+            at = placed.offset + topic_at - size
+            data[at : at + size] = min(max(end - topic_at, 0), 127).to_bytes(size)
 
 
 def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reput.formats import paths
 from reput.formats.hashing import java_string_hash_utf8
 from reput.formats.record import crc32 as plain_crc32
 from reput.kernels.compiled import crc
+from reput.kernels.compiled.examine import is_topic_folder_name
 from reput.kernels.compiled.hashing import java_hash
-from support.records import TEXTS
+from support.records import BAD_TOPICS, GOOD_TOPICS, TEXTS
 from support.twins import as_buffer
 
 LENGTHS = (*range(200), 255, 256, 257, 4095, 4096, 4097, 65537)
@@ -43,9 +47,27 @@ def test_crc_of_zeros_and_ones() -> None:
             assert crc.crc32(as_buffer(data), 0, length) == crc32_by_tables(data) == plain_crc32(data)
 
 
+# The bytes at which a UTF-8 decoder changes its mind.
+EDGES = bytes.fromhex("00 41 7f 80 8f 90 9f a0 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 f8 fc fe ff")
+FOURS = product(EDGES[EDGES.index(0xEF) :], EDGES, b"\x7f\x80\xbf\xc0", b"\x7f\x80\xbf\xc0")
+SHORT = [*(bytes(text) for count in range(4) for text in product(EDGES, repeat=count)), *map(bytes, FOURS)]
+
 texts = st.lists(st.sampled_from(TEXTS) | st.text(max_size=20).map(str.encode) | st.binary(max_size=20)).map(
     b"".join
 )
+
+
+def test_hash_of_every_short_string() -> None:
+    """Every short string of the bytes that matter to UTF-8 hashes as the plain twin hashes it."""
+    for text in SHORT:
+        assert java_hash(as_buffer(text), 0, len(text), np.int32(0)) == java_string_hash_utf8(text), text
+
+
+def test_topics_of_every_short_string() -> None:
+    """A short string of UTF-8's edges is a folder's name where the plain twin says so."""
+    for text in [*SHORT, *GOOD_TOPICS, *BAD_TOPICS, b"...", b".a", b"\xef\xbf\xbd", b"a" * 255, b"a" * 256]:
+        begin = as_buffer(text).ctypes.data
+        assert is_topic_folder_name(begin, begin + len(text)) == paths.is_topic_folder_name(text), text
 
 
 @settings(max_examples=400, deadline=None)

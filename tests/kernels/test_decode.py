@@ -94,6 +94,42 @@ def test_items_are_unique_key_keys_and_tag(twin: str, tag_items: bool) -> None:
 
 
 @both
+@pytest.mark.parametrize("name", ["UNIQ_KEY", "KEYS", "TAGS", "DELAY"])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{}\x013", "3"),
+        ("{}\x013\x02", "3"),
+        ("{}\x013\x02{}\x015", "5"),
+        ("{}\x013\x02{}\x01\x02", "3"),
+        ("{}\x013\x02{}\x01", "3"),
+        ("{}\x013\x02{}\x02", "3"),
+        ("{}\x013\x02\x01{}\x015\x02", "3"),
+        ("{}X\x015\x02{}\x013\x02X{}\x015", "3"),
+        ("{}\x02\x015", ""),
+        ("{}\x01\x02", ""),
+        ("{}\x01", ""),
+        ("{}", ""),
+    ],
+)
+def test_which_value_counts(twin: str, name: str, text: str, value: str) -> None:
+    """The last value of a name counts; a piece without a value, or of another name, does not.
+
+    The properties are the buffer's last bytes, where a kernel may not look at a whole word.
+    """
+    log = LogBuilder(4096)
+    log.message("SCHEDULE_TOPIC_XXXX", properties=text.replace("{}", name).encode(), store_timestamp=0)
+    decoded = decode(twin, bytes(log))
+    key = {"UNIQ_KEY": value, "KEYS": value, "TAGS": value and f"T#{value}"}.get(name)
+    code = {"TAGS": java_string_hash(value), "DELAY": int(DELAYS_MS[int(value or 0)]) if value else 0}.get(
+        name, 0
+    )
+
+    assert items_of(decoded, 0) == ([index_key_hash(f"SCHEDULE_TOPIC_XXXX#{key}".encode())] if key else [])
+    assert values_of(decoded, "tags_code") == [code]
+
+
+@both
 def test_transactions_decide_where_a_message_goes(twin: str) -> None:
     """Plain and committed messages get an entry, all but rolled-back ones get items."""
     log = LogBuilder(4096)
@@ -281,6 +317,20 @@ def test_a_full_stop_leaves_whole_records(twin: str) -> None:
     assert (columns.records, columns.items) == (1, 2)
     assert columns.state[State.POSITION] == log.placed[1].offset
     assert columns.state[State.PREPARED] == columns.state[State.INNER_BATCHES] == 1
+
+
+@both
+@pytest.mark.parametrize(("size", "stop"), [(3, Stop.REACHED_END), (4, Stop.QUEUES_FULL)])
+def test_names_are_filled_to_the_last_byte(twin: str, size: int, stop: Stop) -> None:
+    """Topics may fill the room for names exactly; one byte more and the table of queues is full."""
+    columns = Columns(8, 64, 8)
+    assert len(columns.names) == 3 * 255 + 3
+    log = LogBuilder(4096)
+    for letter in "abc":
+        log.message(letter * 255)
+    log.message("d" * size)
+
+    assert decode_once(twin, bytes(log), Call(), columns) is stop
 
 
 @both
