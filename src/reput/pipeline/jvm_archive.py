@@ -1,6 +1,7 @@
-"""The class-data archive of Spark's driver JVM: made once, it takes a second off every later start.
+"""The class-data archive of Spark's driver JVM: made once, it takes more than a second off every later start.
 
-The JVM checks the archive against its own version and class path, and does without when they have changed.
+The JVM checks an archive against its own version and class path and does without when they differ; but half an archive
+kills it. So one is written beside, synced and renamed, and its name says its size.
 """
 
 from __future__ import annotations
@@ -9,23 +10,33 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from reput.files import fs
 
-_TIMEOUT_S = 120
+_TIMEOUT_S = 180
+_MAKER = """
+import sys
+from reput.pipeline import session
+context = session.start_context(extra_java=f"-XX:ArchiveClassesAtExit={sys.argv[1]}", use_archive=False)
+context.parallelize([1, 2], 2).mapPartitions(list).collect()
+process = context._gateway.proc
+context.stop()
+context._gateway.shutdown()
+process.stdin.close()
+process.wait()
+"""
 
 
 def java_command() -> str | None:
     """The `java` that PySpark starts: JAVA_HOME's, else the one on the PATH; None without."""
     home = os.environ.get("JAVA_HOME")
-    if home:
-        return shutil.which(str(Path(home) / "bin" / "java"))
-    return shutil.which("java")
+    return shutil.which(str(Path(home) / "bin" / "java") if home else "java")
 
 
-def archive_path() -> Path | None:
-    """Where the archive of this Java and this PySpark lies, whether it is there or not; None without Java."""
+def _stem() -> Path | None:
+    """Where archives for this Java, this PySpark and this user lie, but for their size and ending; None without Java."""
     import pyspark
 
     java = java_command()
@@ -37,31 +48,41 @@ def archive_path() -> Path | None:
     identity = f"{real} {status.st_size} {status.st_mtime_ns} {pyspark.__file__} {pyspark.__version__}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "reput" / f"spark-{pyspark.__version__}-{digest}.jsa"
+    return cache / "reput" / f"spark-{pyspark.__version__}-{digest}"
 
 
-def make_archive(path: Path) -> bool:
-    """Make the archive by one short Spark run; returns whether it is there now.
+def usable_archive() -> Path | None:
+    """The archive, where there is one and it is whole."""
+    stem = _stem()
+    if stem is None:
+        return None
+    for path in stem.parent.glob(f"{stem.name}-*.jsa"):
+        if path.stem == f"{stem.name}-{path.stat().st_size}":
+            return path
+    return None
 
-    It is written beside and renamed, so that no JVM ever maps half of one.
+
+def make_archive() -> Path | None:
+    """The archive, made by one short Spark run where there is none yet; None when that did not work.
+
+    Raises:
+        AccessError: the cache folder cannot be written.
     """
-    import sys
-
-    fs.make_dirs(path.parent)
-    fresh = path.with_suffix(f".{os.getpid()}.new")
-    code = (
-        "from reput.pipeline import session\n"
-        f"context = session.start_context(extra_java='-XX:ArchiveClassesAtExit={fresh}', use_archive=False)\n"
-        "context.parallelize([1, 2], 2).mapPartitions(list).collect()\n"
-        "gateway = context._gateway\n"
-        "gateway.shutdown()\n"
-        "gateway.proc.stdin.close()\n"
-        f"gateway.proc.wait({_TIMEOUT_S})\n"
-    )
-    subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_TIMEOUT_S, check=False
-    )
-    if not fresh.exists():
-        return False
-    fs.rename(fresh, path)
-    return True
+    stem = _stem()
+    if stem is None or (archive := usable_archive()) is not None:
+        return None if stem is None else archive
+    fs.make_dirs(stem.parent)
+    fresh = stem.with_name(f"{stem.name}.{os.getpid()}.new")
+    try:
+        subprocess.run(
+            [sys.executable, "-c", _MAKER, str(fresh)], capture_output=True, timeout=_TIMEOUT_S, check=False
+        )
+        if not fresh.exists():
+            return None
+        fs.sync_path(fresh)
+        fs.rename(fresh, stem.with_name(f"{stem.name}-{fresh.stat().st_size}.jsa"))
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        fs.remove_file(fresh)
+    return usable_archive()

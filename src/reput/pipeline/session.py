@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[*]"
 DRIVER_MEMORY = "512m"
+_LOG_TAIL = 4096
+_WITHOUT_SPARK = "or run without Spark (--engine loop, spark=False in Python)"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _FAST_START = (
     # A job runs for seconds and its work is in Python: the quick compiler and the small collector suit it. 2.3 s to a
@@ -27,6 +30,10 @@ _FAST_START = (
 )
 
 
+_jvm_log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the JVM
+"""What the JVM and the workers print. On our own stdout it would mix with data, and hold a pipe open after we end."""
+
+
 def start_context(
     master: str | None = None, extra_java: str = "", use_archive: bool = True
 ) -> SparkContext:
@@ -35,36 +42,58 @@ def start_context(
     Raises:
         EngineError: there is no Java 17, or Spark does not start.
     """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._active_spark_context is not None:
+        return SparkContext.getOrCreate()
     if jvm_archive.java_command() is None:
         raise EngineError(
             "no Java found (JAVA_HOME, or `java` on the PATH). Spark needs Java 17 or later: on Debian and Ubuntu install "
-            "openjdk-17-jre-headless; or run without Spark (--engine loop, spark=False in Python)"
+            f"openjdk-17-jre-headless; {_WITHOUT_SPARK}"
         )
-    from pyspark import SparkConf, SparkContext
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or DEFAULT_MASTER
+    # Else the workers would be `python3` of the PATH, perhaps one without reput.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
+        # No look-up of the host's name, and no warning about it.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    conf = SparkConf().setMaster(master).setAppName("reput").setAll(list(settings(extra_java, use_archive).items()))
+    conf = SparkConf()
+    for name, value in settings(master, extra_java, use_archive).items():
+        conf.set(name, value)
     try:
-        return SparkContext.getOrCreate(conf)
+        if SparkContext._gateway is None:
+            gateway = launch_gateway(conf, popen_kwargs={"stdout": _jvm_log, "stderr": _jvm_log})
+            return SparkContext(conf=conf, gateway=gateway)
+        return SparkContext(conf=conf)
     except Exception as error:
         raise EngineError(
-            f"Spark does not start on {master}: {error}. It needs Java 17 or later; "
-            "`--engine loop` (spark=False in Python) does the same work without it"
+            f"Spark does not start on {master}: {error}{_last_words()}. It needs Java 17 or later; {_WITHOUT_SPARK}"
         ) from error
 
 
-def settings(extra_java: str = "", use_archive: bool = True) -> dict[str, str]:
+def _last_words() -> str:
+    """The end of what the JVM printed, for an error message."""
+    _jvm_log.seek(0, os.SEEK_END)
+    _jvm_log.seek(max(0, _jvm_log.tell() - _LOG_TAIL))
+    lines = _jvm_log.read().decode("utf-8", "replace").strip().splitlines()
+    return f" ({lines[-1].strip()})" if lines else ""
+
+
+def settings(master: str, extra_java: str = "", use_archive: bool = True) -> dict[str, str]:
     """The Spark settings of our own contexts."""
     java = [*_FAST_START]
-    archive = jvm_archive.archive_path() if use_archive else None
-    if archive is not None and archive.exists():
+    archive = jvm_archive.usable_archive() if use_archive else None
+    if archive is not None:
         java.append(f"-XX:SharedArchiveFile={archive}")
     if extra_java:
         java.append(extra_java)
+    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {
+        **(local if master.startswith("local") else {}),
+        "spark.app.name": "reput",
+        "spark.master": master,
+        "spark.locality.wait": "0",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": DRIVER_MEMORY,
