@@ -1,0 +1,87 @@
+"""The public face: what `import reput` gives, and what it does not load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import types
+from pathlib import Path
+
+import pytest
+
+import reput
+
+HEAVY = ("pyspark", "py4j", "numba", "llvmlite", "pyarrow", "pandas", "matplotlib")
+SOURCE = Path(__file__).parents[1] / "src"
+
+
+def loaded_by(code: str) -> set[str]:
+    """Which heavy packages a fresh interpreter has loaded after running some code."""
+    report = f"print('loaded', *[name for name in {HEAVY!r} if name in sys.modules])"
+    body = textwrap.indent(code, "    ")
+    script = f"import sys\ntry:\n{body}\nfinally:\n    {report}"
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False, cwd=SOURCE
+    )
+    assert run.returncode == 0, run.stderr
+    return set(run.stdout.splitlines()[-1].split()[1:])
+
+
+def test_all_is_sorted_and_exact() -> None:
+    """`__all__` lists each public name once, in order, and `dir` shows these and the version only."""
+    assert list(reput.__all__) == sorted(set(reput.__all__))
+    public = {name for name in dir(reput) if not name.startswith("_")}
+    assert public == set(reput.__all__)
+
+
+@pytest.mark.parametrize("name", reput.__all__)
+def test_every_name_can_be_imported(name: str) -> None:
+    """Each name in `__all__` is there, says what it is, and is no module that leaked in."""
+    value = getattr(reput, name)
+    assert not isinstance(value, types.ModuleType)
+    assert value.__doc__
+
+
+def test_no_other_name_is_public() -> None:
+    """A fresh `import reput` binds no public name but rooms that it had to import."""
+    code = "import reput; print(*[n for n in vars(reput) if n[0] != '_' and n not in reput.__all__])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SOURCE)
+    assert set(run.stdout.split()) <= {"TYPE_CHECKING", "Any", "annotations", "import_module"}
+
+
+def test_unknown_names_are_refused() -> None:
+    """A name that reput does not have is an AttributeError, as for any module."""
+    with pytest.raises(AttributeError, match="no_such_name"):
+        reput.no_such_name  # noqa: B018
+
+
+def test_every_error_is_a_reput_error() -> None:
+    """All public exceptions share one root, so that one `except` catches what reput says."""
+    errors = [getattr(reput, name) for name in reput.__all__ if name.endswith("Error")]
+    assert reput.ReputError in errors
+    assert all(issubclass(error, reput.ReputError) for error in errors)
+
+
+def test_import_is_cheap() -> None:
+    """`import reput` loads neither Spark nor numba nor Arrow."""
+    assert loaded_by("import reput") == set()
+
+
+def test_errors_and_config_are_cheap() -> None:
+    """Catching reput's errors and making a StoreConfig load nothing heavy either."""
+    assert loaded_by("import reput; reput.StoreConfig(); reput.ReputError") == set()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["info", "--help"], ["dump", "--help"]], ids=" ".join
+)
+def test_quick_verbs_are_cheap(arguments: list[str]) -> None:
+    """The verbs that people try first start without Spark, numba and Arrow."""
+    code = f"sys.argv = ['reput', *{arguments!r}]\nfrom reput.cli.main import main\nmain()"
+    assert loaded_by(code) == set()
+
+
+def test_package_is_typed() -> None:
+    """py.typed tells type checkers that the annotations are meant."""
+    assert (Path(reput.__file__).parent / "py.typed").exists()
