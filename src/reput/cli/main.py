@@ -1,0 +1,89 @@
+"""The command `reput`: verbs are loaded when they are called, and errors become one line and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from reput import __version__
+from reput.errors import ReputError
+
+_VERBS = {
+    "info": "what a store holds, and what is missing or behind (quick, reads little)",
+    "dump": "records, queue entries or index items as text or JSON lines",
+    "check": "hold the indexes against the log: does every entry say what its record says?",
+    "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
+    "prepare": "compile the kernels and speed up later starts of Spark (once a machine)",
+}
+_INTERRUPTED = 130
+
+
+class _Verbs(click.Group):
+    """The verbs, each imported only when it is called: `info` needs no Spark, and no time to load it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs, inspection first."""
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb of that name."""
+        if cmd_name not in _VERBS:
+            return None
+        command = getattr(import_module(f"reput.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of verbs in the help, without importing them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(_VERBS.items()))
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="reput")
+def cli() -> None:
+    """Look at, check and rebuild the message stores of Apache RocketMQ.
+
+    STORE is the folder that RocketMQ calls storePathRootDir, the one with `commitlog` in it.
+
+    Data goes to stdout, all else to stderr. Exit codes: 0 all is well, 1 the store's bytes are wrong, 2 it could not be
+    looked at or changed.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; returns the exit code."""
+    try:
+        code = cli.main(arguments, prog_name="reput", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except ReputError as error:
+        return _failed(arguments, error)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted; the store is as it was", err=True)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _failed(arguments: list[str], error: ReputError) -> int:
+    click.echo(f"error: {error}", err=True)
+    if "--json" in arguments:
+        failure: dict[str, Any] = {"ok": False, "error": {"kind": type(error).__name__, "message": str(error)}}
+        click.echo(json.dumps(failure, ensure_ascii=False))
+    return error.exit_code
