@@ -102,6 +102,7 @@ def test_items_are_unique_key_keys_and_tag(twin: str, tag_items: bool) -> None:
         ("{}\x013\x02", "3"),
         ("{}\x013\x02{}\x015", "5"),
         ("{}\x013\x02{}\x01\x02", "3"),
+        ("{}\x013\x02{}\x01\x02WAIT\x01true", "3"),
         ("{}\x013\x02{}\x01", "3"),
         ("{}\x013\x02{}\x02", "3"),
         ("{}\x013\x02\x01{}\x015\x02", "3"),
