@@ -47,6 +47,7 @@ apt_install() {
     local prefix
     command -v apt-get >/dev/null || return 1
     prefix=$(root_prefix) || return 1
+    say "installing $1 from the system's packages"
     # shellcheck disable=SC2086  # the prefix is two words or none
     {
         printf '\n== apt-get install %s\n' "$1"
@@ -78,13 +79,12 @@ make_venv() {
     local python=$1
     rm -rf "$VENV" "$BOOTSTRAP"
     if ! has_venv "$python"; then
-        say "this Python comes without venv; trying the system's packages"
         apt_install "$(venv_package "$python")" || true
     fi
     if has_venv "$python"; then
         logged "making $VENV" "$python" -m venv "$VENV"
     elif "$python" -m pip --version >/dev/null 2>&1; then
-        say "still without venv; making the environment with virtualenv instead"
+        say "this Python comes without venv; making the environment with virtualenv instead"
         logged "fetching virtualenv" "$python" -m pip install --target "$BOOTSTRAP" -c constraints.txt virtualenv
         PYTHONPATH=$BOOTSTRAP logged "making $VENV" "$python" -m virtualenv --no-periodic-update "$VENV"
         rm -rf "$BOOTSTRAP"
@@ -126,7 +126,6 @@ find_java() {
 provide_java() {
     local home package
     if ! home=$(find_java); then
-        say "no Java $JAVA_MIN or later; installing one from the system's packages"
         for package in "${JRE_PACKAGES[@]}"; do
             if apt_install "$package" && home=$(find_java); then break; fi
         done
