@@ -1,4 +1,4 @@
-"""Load the kernels' machine code by calling each once on next to nothing: from the cache half a second, else compiled."""
+"""Load the kernels' machine code by calling each once on next to nothing; what is not cached is compiled."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """CRC-32 (the polynomial of zlib) of a stretch of memory.
 
-Where the processor multiplies without carries, 16 bytes a step are folded into a 128-bit remainder (Gopal et al., "Fast
-CRC Computation for Generic Polynomials Using PCLMULQDQ"); what is left, and everything elsewhere, goes eight bytes a
-step through tables. For a body of 130 bytes that is half the time of tables alone.
+Where the processor multiplies without carries, 16 bytes a step are folded into a 128-bit remainder (Gopal et
+al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ"); what is left, and everything elsewhere,
+goes eight bytes a step through tables. For a body of 130 bytes that is half the time of tables alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reput.kernels.compiled.memory import address_of, byte_at, load_le32, load_l
 _BYTE = np.uint64(0xFF)
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _FOLD_LOW, _FOLD_HIGH = 0x1751997D0, 0x0CCAA009E
-"""x^(128+32) and x^(128-32) modulo the polynomial, bits reversed: what the halves of a remainder are multiplied with."""
+"""x^(128+32) and x^(128-32) modulo the polynomial, bits reversed: the factors of the halves."""
 _FOLD_FROM = 48
 """Below this many bytes the tables alone are faster."""
 

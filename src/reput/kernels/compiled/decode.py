@@ -103,10 +103,10 @@ def _next_space(at, end, limit):
 
 @kernel
 def find_properties(begin, end, limit):
-    """Where the values stand that dispatch looks at: begin and end of UNIQ_KEY, KEYS, TAGS and DELAY (0, 0: none).
+    """Begin and end of the values that dispatch looks at: UNIQ_KEY, KEYS, TAGS, DELAY (0, 0: none).
 
-    Last, whether both properties of a message for light queues are there. Of a name given twice the later value
-    wins; a name without a value does not count.
+    Last, whether both properties of a message for light queues are there. Of a name given twice the later
+    value wins; a name without a value does not count.
     """
     unique, unique_end, keys, keys_end = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     tags, tags_end, delay, delay_end = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -300,8 +300,8 @@ def decode_range(
         if transaction != _ROLLBACK:
             flags = IN_INDEX if transaction == _PREPARED else IN_INDEX | IN_QUEUE
             seed = np.int64(topic_hash_out[row])
-            # Room for the most there can be: a key takes two bytes with its space; the unique key, a last key and
-            # the tag one item each.
+            # Room for the most there can be: a key takes two bytes with its space; the unique key, a last key
+            # and the tag one item each.
             if new_items + (keys_end - keys) // 2 + 3 > len(item_hash_out):
                 stop = _ITEMS_FULL
                 break

@@ -80,7 +80,7 @@ def _java_hash_units(begin, end, value):
 
 @kernel
 def decode_sequence(at, end):
-    """Code point and length of what stands at `at`; U+FFFD and the length that it replaces where malformed."""
+    """Code point and length of what stands at `at`; U+FFFD and what it replaces where malformed."""
     first = byte_at(at)
     if first < 0x80:
         return first, 1

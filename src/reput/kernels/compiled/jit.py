@@ -1,7 +1,7 @@
 """How kernels are compiled: to disk where a cache can be kept, without the GIL, and never from stale sources.
 
-numba looks only at the file of a function itself when it decides whether its cached code is fresh. Kernels call one
-another across files, so any change here throws all their cached code away.
+numba looks only at the file of a function itself when it decides whether its cached code is fresh. Kernels
+call one another across files, so any change here throws all their cached code away.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Loads and stores at addresses, as one machine instruction each.
 
-Inside the compiled kernels a place in a buffer is its address (int64): a helper that took the array itself would cost
-more for passing it, counted references and all, than for its work. Nothing here checks a bound: whoever calls has
-compared the address with the buffer's end first. The kernels that others call take arrays, and keep them alive.
+Inside the compiled kernels a place in a buffer is its address (int64): a helper that took the array itself
+would cost more for passing it, counted references and all, than for its work. Nothing here checks a bound:
+whoever calls has compared the address with the buffer's end first. The kernels that others call take arrays,
+and keep them alive.
 
 numba refuses big-endian arrays, and bytes put together one by one are not always merged into one load.
 """
