@@ -125,7 +125,7 @@ def imports_of(tree: ast.Module) -> Iterator[Import]:
             rooms = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
         elif isinstance(node, ast.Import):
             names = [alias.name.split(".") for alias in node.names]
-            rooms = [parts[1 % len(parts)] for parts in names if parts[0] == "reput"]
+            rooms = [parts[1] if len(parts) > 1 else "reput" for parts in names if parts[0] == "reput"]
         else:
             continue
         yield from (Import(node.lineno, room, id(node) not in top) for room in rooms)
