@@ -15,7 +15,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup:  ## make .venv with the pinned packages, and see to a Java 17 or later
+setup:  ## make .venv with the pinned packages, and see to Java 17 or later, compile the kernels
 	@scripts/setup.sh
 
 .PHONY: demo

@@ -9,6 +9,7 @@ BOOTSTRAP=.venv-bootstrap
 LOG=$PWD/.setup.log
 STAMP=$VENV/setup-stamp
 JAVA_HOME_FILE=$VENV/java-home
+PREPARED=$VENV/prepared
 PYTHON_MIN='(3, 11)'
 JAVA_MIN=17
 JRE_PACKAGES=(openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless)
@@ -138,6 +139,17 @@ apt-get install openjdk-17-jre-headless) or set JAVA_HOME, then try again"
     fi
 }
 
+# Compiles the kernels and makes the archive that Spark starts faster from. All works without, so no failure stops set-up.
+prepare() {
+    local home
+    home=$(cat "$JAVA_HOME_FILE")
+    if [ "$(cat "$PREPARED" 2>/dev/null)" = "$home" ]; then return; fi
+    say "compiling the kernels, and preparing quick starts of Spark"
+    JAVA_HOME=$home "$VENV/bin/python" -m reput prepare >>"$LOG" 2>&1 </dev/null ||
+        say "that failed; everything works, but starts more slowly (see .setup.log)"
+    printf '%s\n' "$home" >"$PREPARED"
+}
+
 # --- All of it ------------------------------------------------------------------------------------
 
 wanted_stamp() { cat pyproject.toml constraints.txt scripts/setup.sh | sha256sum | cut -d ' ' -f 1; }
@@ -156,5 +168,7 @@ if ! packages_ready; then
     say "installing the pinned packages (PySpark alone is half a gigabyte; progress in .setup.log)"
     install_packages
     wanted_stamp >"$STAMP"
+    rm -f "$PREPARED"
 fi
 provide_java
+prepare
