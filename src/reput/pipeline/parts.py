@@ -66,11 +66,10 @@ def load_ranges(path: str) -> QueueRanges:
         offset += columns[-1].nbytes
     first, last, count, queue_id, topic_size, steady = columns
     names = fs.load_array(path, "u1", name_bytes, offset).tobytes()
-    ends = np.cumsum(topic_size).tolist()
-    begins = [0, *ends[:-1]]
+    bounds = [0, *np.cumsum(topic_size).tolist()]
     keys = [
         QueueKey(names[begin:end], queue)
-        for begin, end, queue in zip(begins, ends, queue_id.tolist(), strict=True)
+        for begin, end, queue in zip(bounds[:-1], bounds[1:], queue_id.tolist(), strict=True)
     ]
     return QueueRanges(keys, first, last, count, steady)
 
