@@ -84,6 +84,9 @@ def run(arguments: list[str]) -> int:
 def _failed(arguments: list[str], error: ReputError) -> int:
     click.echo(f"error: {error}", err=True)
     if "--json" in arguments:
-        failure: dict[str, Any] = {"ok": False, "error": {"kind": type(error).__name__, "message": str(error)}}
+        failure: dict[str, Any] = {
+            "ok": False,
+            "error": {"kind": type(error).__name__, "message": str(error)},
+        }
         click.echo(json.dumps(failure, ensure_ascii=False))
     return error.exit_code

@@ -33,7 +33,10 @@ def show(text: str) -> None:
 def printable(text: str) -> str:
     """`text` without control characters (a topic may hold any) and without halves of characters."""
     kept = text.encode("utf-8", "backslashreplace").decode()
-    return "".join(character if character.isprintable() or character in "\n\t" else repr(character)[1:-1] for character in kept)
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else repr(character)[1:-1]
+        for character in kept
+    )
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -17,9 +17,18 @@ _LINES_SHOWN = 20
 
 @click.command()
 @options.store_argument
-@click.option("--only", type=click.Choice(["queue", "index"]), help="Build the queues alone, or the IndexFiles alone.")
-@click.option("-t", "--topic", "topics", multiple=True, help="Build only this topic's queues. May be given again.")
-@click.option("--skip-topic", "skip_topics", multiple=True, help="Leave this topic's queues as they are. May be given again.")
+@click.option(
+    "--only", type=click.Choice(["queue", "index"]), help="Build the queues alone, or the IndexFiles alone."
+)
+@click.option(
+    "-t", "--topic", "topics", multiple=True, help="Build only this topic's queues. May be given again."
+)
+@click.option(
+    "--skip-topic",
+    "skip_topics",
+    multiple=True,
+    help="Leave this topic's queues as they are. May be given again.",
+)
 @click.option(
     "--index-tags",
     type=click.Choice(["auto", "on", "off"]),
@@ -89,7 +98,13 @@ def rebuild(
 def show_report(report: RebuildReport) -> None:
     """The report of a rebuild as text: tables on stdout, what a person should know on stderr."""
     rows = [
-        (topic.topic if len(topic.topic) < 60 else topic.topic[:56] + "...", topic.queues, topic.entries, topic.min_offset, topic.max_offset)
+        (
+            topic.topic if len(topic.topic) < 60 else topic.topic[:56] + "...",
+            topic.queues,
+            topic.entries,
+            topic.min_offset,
+            topic.max_offset,
+        )
         for topic in report.topics[:_TOPICS_SHOWN]
     ]
     output.show_table("Queues", ("topic", "queues", "entries", "min offset", "max offset"), rows)

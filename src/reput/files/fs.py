@@ -43,7 +43,9 @@ def errors_named(path: Path | str, doing: str) -> Iterator[None]:
         if error.errno in _NO_SPACE:
             raise NoSpaceError(f"{text}. Make room on this file system and run the command again") from error
         if error.errno in _NO_RIGHTS:
-            raise AccessError(f"{text}. Run as the user that owns the store, or give this user the rights") from error
+            raise AccessError(
+                f"{text}. Run as the user that owns the store, or give this user the rights"
+            ) from error
         if error.errno == errno.EMFILE:
             raise ReputError(f"{text}. Raise the limit of open files (ulimit -n)") from error
         raise ReputError(text) from error
@@ -60,7 +62,11 @@ class DirEntry(NamedTuple):
 def list_dir(path: Path | str) -> list[DirEntry]:
     """What a folder holds, by name; empty when it is not there."""
     entries = []
-    with errors_named(path, "list the folder"), contextlib.suppress(FileNotFoundError), os.scandir(path) as names:
+    with (
+        errors_named(path, "list the folder"),
+        contextlib.suppress(FileNotFoundError),
+        os.scandir(path) as names,
+    ):
         for name in names:
             status = name.stat(follow_symlinks=False)
             entries.append(DirEntry(name.name, stat.S_ISDIR(status.st_mode), status.st_size))
@@ -97,7 +103,9 @@ def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.ui
         try:
             size = os.fstat(descriptor).st_size
             if offset + length > size:
-                raise ReputError(f"{path}: has {size} bytes, {offset + length} were expected; it changed meanwhile")
+                raise ReputError(
+                    f"{path}: has {size} bytes, {offset + length} were expected; it changed meanwhile"
+                )
             if length == 0:
                 yield np.empty(0, dtype=np.uint8)
                 return

@@ -68,7 +68,9 @@ def owner_lock(path: Path) -> Iterator[None]:
     """
     with _flocked(path, fcntl.LOCK_EX, wait_s=0.0) as held:
         if not held:
-            raise StoreLockedError(f"{path}: another reput process is at work on this store. Wait until it ends")
+            raise StoreLockedError(
+                f"{path}: another reput process is at work on this store. Wait until it ends"
+            )
         yield
 
 
@@ -77,7 +79,9 @@ def task_fence(path: Path) -> Iterator[None]:
     """Hold the fence as a task that writes does: shared with the other tasks of its job."""
     with _flocked(path, fcntl.LOCK_SH, wait_s=30.0) as held:
         if not held:
-            raise StoreLockedError(f"{path}: the next owner of this store has closed the fence; this task gives up")
+            raise StoreLockedError(
+                f"{path}: the next owner of this store has closed the fence; this task gives up"
+            )
         yield
 
 
@@ -89,7 +93,9 @@ def close_fence(path: Path, wait_s: float = 60.0) -> None:
     """
     with _flocked(path, fcntl.LOCK_EX, wait_s) as held:
         if not held:
-            raise StoreLockedError(f"{path}: tasks of an earlier job still write after {wait_s:.0f} s; end them first")
+            raise StoreLockedError(
+                f"{path}: tasks of an earlier job still write after {wait_s:.0f} s; end them first"
+            )
 
 
 @contextlib.contextmanager

@@ -67,7 +67,9 @@ def list_log_files(folder: Path, configured_size: int | None = None, tolerant: b
         UnsupportedStoreError: the files are DLedger's.
     """
     if not fs.exists(folder):
-        raise NotAStoreError(f"{folder}: no such folder, so this is no RocketMQ store (give the storePathRootDir)")
+        raise NotAStoreError(
+            f"{folder}: no such folder, so this is no RocketMQ store (give the storePathRootDir)"
+        )
     named = []
     for entry in fs.list_dir(folder):
         start = None if entry.is_dir else paths.parse_offset_name(entry.name)
@@ -75,7 +77,9 @@ def list_log_files(folder: Path, configured_size: int | None = None, tolerant: b
             named.append((start, folder / entry.name, entry.size))
     notes: list[str] = []
     if named and named[-1][2] == 0:
-        notes.append(f"{named[-1][1]}: empty last file, which RocketMQ removes when it loads the log; ignored")
+        notes.append(
+            f"{named[-1][1]}: empty last file, which RocketMQ removes when it loads the log; ignored"
+        )
         named.pop()
     file_size = configured_size or _told_size([(start, size) for start, _, size in named])
     files = []

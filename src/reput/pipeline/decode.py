@@ -94,7 +94,9 @@ class _RangeReader:
         return result
 
     def _boundary(self, begin: int, end: int) -> int:
-        return kernels().find_boundary(self.buffer, self.base, begin, end, self.limit, self.settings.crc_check)
+        return kernels().find_boundary(
+            self.buffer, self.base, begin, end, self.limit, self.settings.crc_check
+        )
 
     def _decode(self, begin: int, end: int) -> Stop:
         while True:

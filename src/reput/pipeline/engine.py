@@ -74,14 +74,14 @@ class SparkEngine:
         progress(len(arguments), len(arguments))
         return [_opened(outcome) for outcome in outcomes]
 
-    def _run_classic(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[Any]:
+    def _run_classic(
+        self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress
+    ) -> list[Any]:
         context = self.context
         assert context is not None
         rdd = context.parallelize(arguments, len(arguments)).mapPartitions(_partition_task(function))
         done = threading.Event()
-        watcher = threading.Thread(
-            target=_watch, args=(context, len(arguments), progress, done), daemon=True
-        )
+        watcher = threading.Thread(target=_watch, args=(context, len(arguments), progress, done), daemon=True)
         watcher.start()
         try:
             return rdd.collect()
@@ -91,7 +91,9 @@ class SparkEngine:
             done.set()
             watcher.join()
 
-    def _run_connect(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[Any]:
+    def _run_connect(
+        self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress
+    ) -> list[Any]:
         # Spark Connect has no RDDs: the same tasks go through an Arrow map, one row an argument.
         import pickle
 
@@ -101,12 +103,16 @@ class SparkEngine:
             import pyarrow as pa
 
             for batch in batches:
-                for number, argument in zip(batch["number"].to_pylist(), batch["argument"].to_pylist(), strict=True):
+                for number, argument in zip(
+                    batch["number"].to_pylist(), batch["argument"].to_pylist(), strict=True
+                ):
                     outcome = _guarded(function, pickle.loads(argument))  # noqa: S301 - made by this driver
                     yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [pickle.dumps(outcome)]})
 
         rows = [(number, cloudpickle.dumps(argument)) for number, argument in enumerate(arguments)]
-        frame = self.session.createDataFrame(rows, "number long, argument binary").repartition(len(rows), "number")
+        frame = self.session.createDataFrame(rows, "number long, argument binary").repartition(
+            len(rows), "number"
+        )
         try:
             found = frame.mapInArrow(over, "number long, outcome binary").collect()
         except Exception as error:

@@ -26,7 +26,9 @@ class FrontBlank(NamedTuple):
     has_entries: bool
 
 
-def front_blanks(job: Job, queues: Sequence[tuple[QueueKey, int]], kept: Sequence[tuple[QueueKey, int]]) -> list[FrontBlank]:
+def front_blanks(
+    job: Job, queues: Sequence[tuple[QueueKey, int]], kept: Sequence[tuple[QueueKey, int]]
+) -> list[FrontBlank]:
     """The work to do for queues that start at some offset, and for queues that only keep their next offset."""
     in_file = job.queue_file_size // ENTRY_SIZE
     work = [FrontBlank(key, first, True) for key, first in queues if first % in_file]

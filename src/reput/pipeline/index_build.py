@@ -56,7 +56,9 @@ class IndexFileResult(NamedTuple):
     header: index_file.Header
 
 
-def plan_index_files(results: Sequence[SplitResult], capacity: int, names: Iterator[str]) -> list[IndexFilePlan]:
+def plan_index_files(
+    results: Sequence[SplitResult], capacity: int, names: Iterator[str]
+) -> list[IndexFilePlan]:
     """The IndexFiles that hold the items of all splits.
 
     RocketMQ makes a file when a message is dispatched and there is none, or the last is full: so a log without keys has

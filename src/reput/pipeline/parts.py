@@ -76,7 +76,8 @@ def load_ranges(path: str) -> QueueRanges:
 
 class ItemColumns(NamedTuple):
     """A split's index items: per record `position`, `store_timestamp` (int64) and `first_item` (int32, records + 1),
-    per item `item_hash` (int32)."""
+    per item `item_hash` (int32).
+    """
 
     position: NDArray[np.int64]
     store_timestamp: NDArray[np.int64]

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
 
 from reput.files import fs
 from reput.formats import own, paths
-from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, decode_checkpoint, encode_checkpoint
+from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
 from reput.log.files import LogFiles
 from reput.pipeline.index_build import IndexFileResult
 from reput.pipeline.job import SplitResult
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership
-
-
-def read_checkpoint(layout: StoreLayout) -> Checkpoint:
-    """The store's checkpoint; zeros where it is missing or too short."""
-    data = fs.read_bytes(layout.checkpoint, CHECKPOINT_FILE_SIZE) or b""
-    try:
-        return decode_checkpoint(data)
-    except struct.error:
-        return Checkpoint()
 
 
 def next_checkpoint(
@@ -34,7 +24,9 @@ def next_checkpoint(
     """
     new = old
     if last is not None:
-        new = new._replace(physic_msg_timestamp=last.last_store_timestamp, confirm_phy_offset=last.last_record)
+        new = new._replace(
+            physic_msg_timestamp=last.last_store_timestamp, confirm_phy_offset=last.last_record
+        )
         if queues:
             new = new._replace(
                 logics_msg_timestamp=last.last_store_timestamp, logics_physical_offset=last.last_record
@@ -48,7 +40,11 @@ def next_checkpoint(
 def stage_checkpoint(layout: StoreLayout, epoch: int, checkpoint: Checkpoint, owner: fs.Owner) -> None:
     """Write the checkpoint that goes live with the indexes."""
     fs.write_at(
-        str(layout.staging(epoch) / paths.CHECKPOINT), CHECKPOINT_FILE_SIZE, owner, encode_checkpoint(checkpoint), 0
+        str(layout.staging(epoch) / paths.CHECKPOINT),
+        CHECKPOINT_FILE_SIZE,
+        owner,
+        encode_checkpoint(checkpoint),
+        0,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.dispatch.batch import QueueKey
-from reput.errors import ConfigError, DamagedLogError, UnsupportedStoreError
+from reput.errors import ConfigError, DamagedLogError
 from reput.files import fs
-from reput.formats import own, paths
+from reput.formats import paths
 from reput.formats.index_file import capacity
 from reput.formats.record import Verdict
 from reput.log.files import LogFiles, list_log_files
@@ -25,11 +25,14 @@ from reput.pipeline.engine import Engine
 from reput.pipeline.index_build import IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
+from reput.pipeline.log_findings import file_name, file_start, place, refuse_oddities, written_bytes
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
 from reput.store import swap
+from reput.store.checkpoint import read_checkpoint
 from reput.store.index_tags import tag_items_in_use
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
@@ -41,7 +44,6 @@ QUEUE, INDEX = "queue", "index"
 AUTO, ON, OFF = "auto", "on", "off"
 DEFAULT_SPLIT_MB = 128
 _MAX_SPLIT_MB = 1024
-_SCAN_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,9 @@ class RebuildOptions:
         if self.index_tags not in (AUTO, ON, OFF):
             raise ConfigError(f"index_tags={self.index_tags!r}: choose {AUTO}, {ON} or {OFF}")
         if not 0 < self.split_mb <= _MAX_SPLIT_MB:
-            raise ConfigError(f"split_mb={self.split_mb}: a number above 0 and at most {_MAX_SPLIT_MB} is needed")
+            raise ConfigError(
+                f"split_mb={self.split_mb}: a number above 0 and at most {_MAX_SPLIT_MB} is needed"
+            )
         for topic in (*self.topics, *self.skip_topics):
             if not paths.is_topic_folder_name(topic.encode("utf-8", "surrogateescape")):
                 raise ConfigError(f"topic {topic!r}: no name of a topic")
@@ -107,7 +111,11 @@ def rebuild_store(
         DamagedLogError: bytes in the middle of the log are no record, and `salvage` was not asked for.
         ReputError: see `reput.errors`; the old indexes are then untouched.
     """
-    config, options, listener = config or StoreConfig(), options or RebuildOptions(), listener or ProgressListener()
+    config, options, listener = (
+        config or StoreConfig(),
+        options or RebuildOptions(),
+        listener or ProgressListener(),
+    )
     begin = time.perf_counter()
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
@@ -158,13 +166,19 @@ def _prepare(
 
 
 def _tag_items(
-    layout: StoreLayout, log: LogFiles, settings: StoreSettings, options: RebuildOptions, report: RebuildReport
+    layout: StoreLayout,
+    log: LogFiles,
+    settings: StoreSettings,
+    options: RebuildOptions,
+    report: RebuildReport,
 ) -> bool:
     if options.index_tags != AUTO:
         return options.index_tags == ON
     told = tag_items_in_use(layout, log, settings.index_slots)
     if told is None:
-        report.assumed.append("tags are indexed, as RocketMQ does since 5.4.0 (--index-tags off for older brokers)")
+        report.assumed.append(
+            "tags are indexed, as RocketMQ does since 5.4.0 (--index-tags off for older brokers)"
+        )
         return True
     report.notes.append(f"tags are {'' if told else 'not '}indexed, as in the present IndexFiles")
     return told
@@ -217,22 +231,9 @@ def _silent(_finished: int, _total: int) -> None:
 def _judge(run: _Run, stitched: Stitched) -> None:
     """Refuse what cannot be built, and damage that nobody asked to go around."""
     report, log = run.report, run.log
-    for result in stitched.results:
-        found = result.oddities
-        if found.inner_batches:
-            raise UnsupportedStoreError(
-                f"{_place(log, found.first_inner_batch)}: an inner batch (sysFlag 0x80), so this store has batch "
-                "ConsumeQueues, which reput does not build yet; nothing was changed"
-            )
-        if found.multi_dispatches:
-            raise UnsupportedStoreError(
-                f"{_place(log, found.first_multi_dispatch)}: a message for light message queues (LMQ, property "
-                "INNER_MULTI_DISPATCH), which reput does not build yet; nothing was changed"
-            )
+    refuse_oddities(log, stitched.results)
     gaps = sorted([*stitched.gaps, *(Gap(begin, end, Verdict.TRUNCATED) for begin, end in log.gaps)])
-    report.gaps = [
-        LogGap(gap.begin, gap.end, _file_name(log, gap.begin), _why(log, gap)) for gap in gaps
-    ]
+    report.gaps = [LogGap(gap.begin, gap.end, file_name(log, gap.begin), _why(log, gap)) for gap in gaps]
     _measure_tail(run, stitched)
     if report.gaps and not run.options.salvage:
         raise DamagedLogError(_damage_text(run, report.gaps))
@@ -249,7 +250,7 @@ def _why(log: LogFiles, gap: Gap) -> str:
 
 def _damage_text(run: _Run, gaps: Sequence[LogGap]) -> str:
     listed = "; ".join(
-        f"{gap.file} at {gap.begin - _file_start(run.log, gap.begin)} (log offset {gap.begin}): {gap.why}, "
+        f"{gap.file} at {gap.begin - file_start(run.log, gap.begin)} (log offset {gap.begin}): {gap.why}, "
         f"{gap.size} bytes suspect until the next record at {gap.end}"
         for gap in islice(gaps, 5)
     )
@@ -264,41 +265,13 @@ def _measure_tail(run: _Run, stitched: Stitched) -> None:
     verdict = stitched.tail_verdict
     if verdict is None:
         return
-    size = _written_bytes(run.log, stitched.end)
+    size = written_bytes(run.log, stitched.end)
     if size:
         run.report.torn_tail_offset, run.report.torn_tail_bytes = stitched.end, size
         run.report.notes.append(
-            f"{_place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record behind: the torn end of a "
+            f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record behind: the torn end of a "
             "crash, ignored (RocketMQ cuts it off when it opens the store)"
         )
-
-
-def _written_bytes(log: LogFiles, begin: int) -> int:
-    """Bytes from `begin` to the last one that is not zero, over the rest of the log."""
-    for file in reversed(log.files):
-        position = file.data_end
-        while position > max(file.start, begin):
-            chunk = max(position - _SCAN_BYTES, file.start, begin)
-            data = fs.read_bytes(file.path, position - chunk, chunk - file.start) or b""
-            kept = data.rstrip(b"\0")
-            if kept:
-                return chunk + len(kept) - begin
-            position = chunk
-    return 0
-
-
-def _file_start(log: LogFiles, offset: int) -> int:
-    return next((file.start for file in log.files if file.start <= offset < file.end), 0)
-
-
-def _file_name(log: LogFiles, offset: int) -> str:
-    return next((file.path.name for file in log.files if file.start <= offset < file.end), "-")
-
-
-def _place(log: LogFiles, offset: int) -> str:
-    """A log offset as file and position in it, for people."""
-    start = _file_start(log, offset)
-    return f"{log.folder / paths.offset_name(start)} at {offset - start} (log offset {offset})"
 
 
 def _merge(run: _Run, stitched: Stitched) -> QueueTable:
@@ -313,7 +286,10 @@ def _merge(run: _Run, stitched: Stitched) -> QueueTable:
 
 def _finish_queues(run: _Run, stitched: Stitched, table: QueueTable) -> list[Retained]:
     crooked = table.crooked()
-    outcomes = _redo(run, stitched, table, crooked) if crooked else []
+    outcomes: list[redo.QueueOutcome] = []
+    if crooked:
+        with run.stage("redo"):
+            outcomes = redo_queues(run.engine, run.job, stitched, crooked, run.listener)
     for outcome in outcomes:
         row = table.rows[outcome.key]
         table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
@@ -347,32 +323,6 @@ def _finish_queues(run: _Run, stitched: Stitched, table: QueueTable) -> list[Ret
     return retained
 
 
-def _redo(run: _Run, stitched: Stitched, table: QueueTable, crooked: list[QueueKey]) -> list[redo.QueueOutcome]:
-    with run.stage("redo"):
-        splits = [
-            split for split, result in zip(stitched.splits, stitched.results, strict=True) if result.records
-        ]
-        found = run.engine.run(partial(_extract_task, run.job, crooked), splits, run.listener.advance)
-        extracts: dict[QueueKey, list[tuple[redo.Extract, int]]] = {key: [] for key in crooked}
-        for listed in found:
-            in_file = sum(part.count for _, part in listed)
-            for key, part in listed:
-                extracts[key].append((part, in_file))
-        return run.engine.run(partial(_redo_task, run.job), list(extracts.items()), run.listener.advance)
-
-
-def _extract_task(
-    job: Job, keys: Sequence[QueueKey], split: Split
-) -> list[tuple[QueueKey, redo.Extract]]:
-    return redo.extract(job, split, keys)
-
-
-def _redo_task(
-    job: Job, work: tuple[QueueKey, Sequence[tuple[redo.Extract, int]]]
-) -> redo.QueueOutcome:
-    return redo.redo_queue(job, *work)
-
-
 def _build_index(run: _Run, results: Sequence[SplitResult]) -> list[IndexFileResult]:
     with run.stage("index"):
         fs.make_dirs(run.job.index_folder, run.job.owner)
@@ -383,10 +333,14 @@ def _build_index(run: _Run, results: Sequence[SplitResult]) -> list[IndexFileRes
 
 
 def _publish(
-    run: _Run, stitched: Stitched, last: SplitResult | None, index_files: list[IndexFileResult] | None, whole: bool
+    run: _Run,
+    stitched: Stitched,
+    last: SplitResult | None,
+    index_files: list[IndexFileResult] | None,
+    whole: bool,
 ) -> None:
     job, layout = run.job, run.layout
-    old = publish.read_checkpoint(layout)
+    old = read_checkpoint(layout)
     fs.remove_tree(job.parts_folder)
     with run.stage("publish"):
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)
@@ -426,9 +380,13 @@ def _fill_report(
     report.queues = sum(topic.queues for topic in report.topics) + len(retained)
     report.queue_entries = sum(topic.entries for topic in report.topics)
     _report_times(report, results)
-    missing = sorted(topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys})
+    missing = sorted(
+        topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys}
+    )
     for topic in missing:
-        report.warnings.append(f"--topic {topic.decode()}: the log has no message of this topic; its queues are kept")
+        report.warnings.append(
+            f"--topic {topic.decode()}: the log has no message of this topic; its queues are kept"
+        )
 
 
 def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None:

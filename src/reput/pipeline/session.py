@@ -34,9 +34,7 @@ _jvm_log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the JVM
 """What the JVM and the workers print. On our own stdout it would mix with data, and hold a pipe open after we end."""
 
 
-def start_context(
-    master: str | None = None, extra_java: str = "", use_archive: bool = True
-) -> SparkContext:
+def start_context(master: str | None = None, extra_java: str = "", use_archive: bool = True) -> SparkContext:
     """A Spark context on `master`, `local[*]` by default, or the one that this process has already.
 
     Raises:

@@ -34,7 +34,7 @@ def decode_and_sink(job: Job, split: Split) -> SplitResult:
             entries = _sink_queues(job, split, group_by_queue(decoded.columns))
         if job.build_index:
             parts.save_items(parts.items_path(job.parts_folder, split.number), decoded.columns)
-    return _result(decoded, entries)
+    return split_result(decoded, entries)
 
 
 def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
@@ -48,10 +48,13 @@ def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
     return int(np.diff(batch.start)[wanted].sum())
 
 
-def _result(decoded: DecodedSplit, queue_entries: int) -> SplitResult:
+def split_result(decoded: DecodedSplit, queue_entries: int) -> SplitResult:
+    """What the driver is told about a decoded split."""
     columns, records = decoded.columns, decoded.columns.records
     state = columns.state
-    last_with_item = int(np.searchsorted(columns.first_item[: records + 1], columns.items)) if columns.items else 0
+    last_with_item = (
+        int(np.searchsorted(columns.first_item[: records + 1], columns.items)) if columns.items else 0
+    )
     return SplitResult(
         number=decoded.split.number,
         begin=decoded.split.begin,

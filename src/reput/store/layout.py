@@ -117,7 +117,10 @@ def _unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
     lmq = sorted(name for name in queue_names if name.startswith("%LMQ%"))
     if lmq:
         found.append(f"{layout.consume_queue / lmq[0]}: light message queues (LMQ)")
-    for name, kind in ((paths.CONSUME_QUEUE_EXT, "ConsumeQueueExt"), (paths.BATCH_CONSUME_QUEUE, "batch ConsumeQueues")):
+    for name, kind in (
+        (paths.CONSUME_QUEUE_EXT, "ConsumeQueueExt"),
+        (paths.BATCH_CONSUME_QUEUE, "batch ConsumeQueues"),
+    ):
         if any(entry.is_dir for entry in fs.list_dir(layout.root / name)):
             found.append(f"{layout.root / name}: {kind}")
     return found

@@ -78,3 +78,68 @@ class RebuildReport:
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON-ready values."""
         return asdict(self)
+
+
+DAMAGE, LEFTOVER, NOTE = "damage", "leftover", "note"
+
+
+@dataclass(slots=True)
+class Finding:
+    """One thing that a check found, however often: the rule, the first place (byte `offset` in `file`), the count.
+
+    `severity`: `damage` makes a store unsound; `leftover` is what RocketMQ itself leaves behind after a crash and mends when
+    it opens the store; `note` is worth knowing.
+    """
+
+    rule: str
+    severity: str
+    file: str
+    offset: int | None
+    count: int
+    detail: str
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """What a check found. Offsets are bytes of the log, durations seconds."""
+
+    store: str
+    findings: list[Finding] = field(default_factory=list)
+    closed_cleanly: bool = True
+    log_min_offset: int = 0
+    log_max_offset: int = 0
+    messages: int = 0
+    queue_entries: int = 0
+    index_items: int = 0
+    queues: int = 0
+    index_files: int = 0
+    assumed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing that was found is damage."""
+        return all(finding.severity != DAMAGE for finding in self.findings)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line returns: 0 sound, 1 not."""
+        return 0 if self.sound else 1
+
+    def after_crash(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
+        """Add what RocketMQ leaves behind after a crash: a leftover then, damage in a store that was closed cleanly."""
+        severity = DAMAGE if self.closed_cleanly else LEFTOVER
+        self.findings.append(Finding(rule, severity, file, offset, count, detail))
+
+    def damage(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
+        """Add damage."""
+        self.findings.append(Finding(rule, DAMAGE, file, offset, count, detail))
+
+    def remark(self, severity: str, rule: str, file: str, count: int, detail: str) -> None:
+        """Add something that is no damage."""
+        self.findings.append(Finding(rule, severity, file, None, count, detail))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        return {"sound": self.sound, **asdict(self)}

@@ -60,7 +60,9 @@ def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str
         return consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
     sizes: Counter[int] = Counter()
     for asked, queue in enumerate(list_queues(layout.consume_queue)):
-        sizes.update(file.size for file in queue.files if file.size and file.size % consume_queue.ENTRY_SIZE == 0)
+        sizes.update(
+            file.size for file in queue.files if file.size and file.size % consume_queue.ENTRY_SIZE == 0
+        )
         if asked >= _QUEUES_ASKED:
             break
     if sizes:

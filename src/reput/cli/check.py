@@ -1,0 +1,64 @@
+"""`reput check`: are the indexes what the log says?"""
+
+from __future__ import annotations
+
+import click
+
+from reput.cli import options, output
+
+
+@click.command()
+@options.store_argument
+@options.config_options
+@options.engine_options
+@click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
+@options.json_option
+def check(
+    store: str,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    master: str | None,
+    engine: str,
+    splits_mb: float,
+    no_verify_crc: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Hold the ConsumeQueues and IndexFiles of STORE against its CommitLog; nothing is changed.
+
+    Every entry must say what its record says, every message must have its entry, queues must be continuous, and the
+    chains of the IndexFiles whole and complete. What was found is damage, or a leftover (what RocketMQ leaves after a
+    crash and mends when it opens the store), or a note.
+
+    Exit code 0: sound; 1: damage was found; 2: the store could not be looked at. `reput rebuild` mends damaged indexes.
+    """
+    import reput
+    from reput.cli.progress import progress
+
+    with progress(quiet) as listener:
+        report = reput.check(
+            store,
+            spark=options.spark_of(engine),
+            master=master,
+            config=options.config_of(config_path, assignments),
+            verify_crc=not no_verify_crc,
+            split_mb=splits_mb,
+            listener=listener,
+        )
+    if as_json:
+        output.emit_json({"ok": report.sound, **report.to_dict()})
+        return report.exit_code
+    rows = [
+        (one.severity, one.rule, one.count, one.file, "" if one.offset is None else one.offset, one.detail)
+        for one in report.findings
+    ]
+    output.show_table("Findings", ("severity", "rule", "count", "file", "offset", "what"), rows)
+    output.show(
+        f"log {report.log_min_offset} to {report.log_max_offset}: {report.messages:,} messages, "
+        f"{report.queue_entries:,} entries in {report.queues:,} queues, {report.index_items:,} items in "
+        f"{report.index_files} IndexFiles; looked at in {report.seconds['total']:.1f} s"
+    )
+    for text in (*(f"assumed: {one}" for one in report.assumed), *(f"note: {one}" for one in report.notes)):
+        output.say(text)
+    output.show("sound" if report.sound else "not sound: `reput rebuild` builds the indexes again from the log")
+    return report.exit_code

@@ -1,0 +1,472 @@
+"""check: a store's indexes held against its log. The rules are in `reput.store`; this job brings them to the data.
+
+The same decode job as a rebuild goes over the log, comparing entries where a rebuild would write them. Nothing in the
+store is created or changed; what one stage leaves for the next lies in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from reput.config import StoreConfig
+from reput.dispatch.batch import QueueKey
+from reput.files import fs, locks
+from reput.index.files import list_index_files
+from reput.log.files import LogFiles, list_log_files
+from reput.pipeline import parts, redo
+from reput.pipeline.check_index import (
+    IndexFileChecked,
+    IndexFileToCheck,
+    IndexPart,
+    check_index_file,
+    find_uncovered,
+)
+from reput.pipeline.check_queues import (
+    Mismatch,
+    OutsideFinding,
+    QueueToCheck,
+    check_outside,
+    decode_and_compare,
+    read_entries,
+)
+from reput.pipeline.decode import DecodeSettings
+from reput.pipeline.engine import Engine
+from reput.pipeline.job import Job, SplitResult
+from reput.pipeline.listener import ProgressListener
+from reput.pipeline.log_findings import file_name, refuse_oddities, written_bytes
+from reput.pipeline.merge import QueueTable
+from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.redo_job import redo_queues
+from reput.pipeline.sink import queue_path
+from reput.pipeline.stitch import Stitched, stitch
+from reput.queue.files import list_queues
+from reput.store.checkpoint import read_checkpoint
+from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
+from reput.store.queue_rules import compare_entries
+from reput.store.report import LEFTOVER, NOTE, CheckReport
+from reput.store.settings import StoreSettings, resolve_settings
+
+_QUEUES_A_TASK = 256
+_NAMED = 5
+
+
+@dataclass(slots=True)
+class _Check:
+    """A check under way."""
+
+    layout: StoreLayout
+    log: LogFiles
+    settings: StoreSettings
+    engine: Engine
+    job: Job
+    listener: ProgressListener
+    report: CheckReport
+
+    @contextmanager
+    def stage(self, name: str, total_bytes: int = 0) -> Iterator[None]:
+        self.listener.stage(name, total_bytes)
+        begin = time.perf_counter()
+        yield
+        self.report.seconds[name] = round(time.perf_counter() - begin, 4)
+
+
+def check_store(
+    root: Path | str,
+    engine: Engine,
+    config: StoreConfig | None = None,
+    *,
+    verify_crc: bool = True,
+    split_mb: float = 128,
+    listener: ProgressListener | None = None,
+) -> CheckReport:
+    """Check the store in `root`; what is wrong in it is in the report, not raised.
+
+    On a cluster the folder for temporary files (TMPDIR) must be shared by its workers.
+
+    Raises:
+        ReputError: the store could not be looked at.
+    """
+    config = config or StoreConfig()
+    begin = time.perf_counter()
+    layout = find_store(root, config)
+    refuse_what_we_cannot_build(layout, config)
+    with tempfile.TemporaryDirectory(prefix="reput-check-") as work:
+        check = _prepare(layout, engine, config, verify_crc, Path(work), listener or ProgressListener())
+        _run(check, split_mb)
+        check.report.seconds["total"] = round(time.perf_counter() - begin, 4)
+        check.report.findings.sort(key=lambda finding: (finding.severity, finding.rule, finding.file))
+        return check.report
+
+
+def _prepare(
+    layout: StoreLayout,
+    engine: Engine,
+    config: StoreConfig,
+    verify_crc: bool,
+    work: Path,
+    listener: ProgressListener,
+) -> _Check:
+    report = CheckReport(str(layout.root), closed_cleanly=not fs.exists(layout.abort))
+    if locks.broker_is_live(layout.broker_lock):
+        report.closed_cleanly = False
+        report.notes.append("a broker has this store open: what it writes while we look may show as behind")
+    elif not report.closed_cleanly:
+        report.notes.append(
+            "the store was not closed (abort is there): what a crash leaves behind is no damage"
+        )
+    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True)
+    settings = resolve_settings(layout, config, verify_crc)
+    report.assumed += settings.assumed
+    job = Job(
+        reput_folder=str(layout.reput),
+        staging=str(work),
+        epoch=0,
+        decode=DecodeSettings(settings.crc_check, True, settings.delays_ms),
+        queue_file_size=settings.queue_file_size,
+        index_slots=settings.index_slots,
+        index_items=settings.index_items,
+        owner=fs.owner_of(work),
+        build_queues=fs.exists(layout.consume_queue),
+        build_index=settings.index_enabled and bool(list_index_files(layout.index)),
+        fenced=False,
+    )
+    return _Check(layout, log, settings, engine, job, listener, report)
+
+
+def _run(check: _Check, split_mb: float) -> None:
+    fs.make_dirs(check.job.parts_folder)
+    stitched, mismatches = _decode(check, split_mb)
+    refuse_oddities(check.log, stitched.results)
+    _log_findings(check, stitched)
+    report, results = check.report, stitched.results
+    report.log_min_offset, report.log_max_offset = check.log.min_offset, stitched.end
+    report.messages = sum(result.records for result in results)
+    if check.job.build_queues:
+        _check_queues(check, stitched, mismatches)
+    elif report.messages:
+        report.damage(
+            "queue-folder-missing",
+            str(check.layout.consume_queue),
+            None,
+            1,
+            "no ConsumeQueues at all; run `reput rebuild`",
+        )
+    if check.job.build_index:
+        _check_index(check, results)
+    elif check.settings.index_enabled and any(result.items for result in results):
+        report.damage(
+            "index-folder-missing",
+            str(check.layout.index),
+            None,
+            1,
+            "no IndexFiles at all; run `reput rebuild`",
+        )
+    _check_checkpoint(check)
+
+
+def _decode(check: _Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mismatch]]]:
+    splits = plan_splits(check.log, max(1, int(split_mb * (1 << 20))))
+    task = partial(_compare_task, check.job, str(check.layout.consume_queue))
+    mismatches: dict[int, list[Mismatch]] = {}
+
+    def again(split: Split) -> SplitResult:
+        (result, found), *_ = check.engine.run(task, [split], lambda finished, total: None)
+        mismatches[split.number] = found
+        return result
+
+    with check.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in splits)):
+        outcomes = check.engine.run(task, splits, check.listener.advance)
+        for result, found in outcomes:
+            mismatches[result.number] = found
+        results = [result for result, _ in outcomes]
+        return stitch(check.log.min_offset, splits, results, again, check.log.gaps), mismatches
+
+
+def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
+    return decode_and_compare(job, live_folder, split)
+
+
+def _log_findings(check: _Check, stitched: Stitched) -> None:
+    report, log = check.report, check.log
+    for note in log.notes:
+        if "empty last file" in note:
+            report.remark(LEFTOVER, "log-empty-file", str(log.folder), 1, note)
+        else:
+            report.damage("log-file", str(log.folder), None, 1, note)
+    for gap in stitched.gaps:
+        start = next((file.start for file in log.files if file.start <= gap.begin < file.end), 0)
+        report.damage(
+            "log-record",
+            file_name(log, gap.begin),
+            gap.begin - start,
+            1,
+            f"{gap.verdict.meaning} at log offset {gap.begin}: {gap.end - gap.begin} bytes until the next record",
+        )
+    if stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
+        report.after_crash(
+            "log-torn-tail",
+            file_name(log, stitched.end),
+            stitched.end,
+            1,
+            f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}",
+        )
+    empty = [file for file in log.files if file.data_end == file.start]
+    if empty and empty[-1] is log.files[-1] and len(log.files) > 1:
+        report.remark(
+            NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it"
+        )
+
+
+def _check_queues(check: _Check, stitched: Stitched, mismatches: dict[int, list[Mismatch]]) -> None:
+    table = QueueTable()
+    for result in stitched.results:
+        if result.records:
+            table.add(parts.load_ranges(parts.ranges_path(check.job.parts_folder, result.number)))
+    crooked = table.crooked()
+    if crooked:
+        with check.stage("redo"):
+            _check_crooked(check, stitched, table, crooked)
+    straight = {key for key, row in table.rows.items() if table.straight[row]}
+    found = [
+        one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in straight
+    ]
+    _mismatch_findings(check, table, found)
+    with check.stage("queues"):
+        _outside_findings(check, table, stitched.end)
+    check.report.queues = len(table.keys)
+    check.report.queue_entries = int(table.count[: len(table.keys)].sum())
+
+
+def _check_crooked(check: _Check, stitched: Stitched, table: QueueTable, crooked: list[QueueKey]) -> None:
+    outcomes = redo_queues(check.engine, check.job, stitched, crooked, check.listener)
+    for outcome in outcomes:
+        row = table.rows[outcome.key]
+        table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
+        check.report.remark(
+            NOTE,
+            "queue-offsets",
+            str(outcome.key),
+            1,
+            f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.blanks} missing, "
+            f"{outcome.restarts} restarts",
+        )
+    tasks = [(outcome, str(check.layout.consume_queue)) for outcome in outcomes]
+    found = [
+        one
+        for one in check.engine.run(partial(_compare_crooked, check.job), tasks, check.listener.advance)
+        if one
+    ]
+    _mismatch_findings(check, table, found)
+
+
+def _compare_crooked(job: Job, work: tuple[redo.QueueOutcome, str]) -> Mismatch | None:
+    outcome, live_folder = work
+    step = job.queue_file_size // 20
+    missing, wrong, first_missing, first_wrong = 0, 0, -1, -1
+    for first in range(outcome.first, outcome.next, step):
+        count = min(step, outcome.next - first)
+        expected = read_entries(queue_path(job.queue_folder, outcome.key), job.queue_file_size, first, count)
+        present = read_entries(queue_path(live_folder, outcome.key), job.queue_file_size, first, count)
+        differences = compare_entries(expected, present)
+        if len(differences.missing) and first_missing < 0:
+            first_missing = first + int(differences.missing[0])
+        if len(differences.wrong) and first_wrong < 0:
+            first_wrong = first + int(differences.wrong[0])
+        missing += len(differences.missing)
+        wrong += len(differences.wrong)
+    return Mismatch(outcome.key, missing, first_missing, wrong, first_wrong) if missing or wrong else None
+
+
+def _mismatch_findings(check: _Check, table: QueueTable, found: list[Mismatch]) -> None:
+    report, file_size = check.report, check.job.queue_file_size
+    by_queue: dict[QueueKey, list[Mismatch]] = {}
+    for one in found:
+        by_queue.setdefault(one.key, []).append(one)
+    absent = []
+    for key, ones in by_queue.items():
+        folder = queue_path(str(check.layout.consume_queue), key)
+        missing, wrong = sum(one.missing for one in ones), sum(one.wrong for one in ones)
+        first_missing = min((one.first_missing for one in ones if one.missing), default=-1)
+        first_wrong = min((one.first_wrong for one in ones if one.wrong), default=-1)
+        if wrong:
+            file, offset = _entry_place(folder, file_size, first_wrong)
+            detail = f"entries that are not what their records give, first queue offset {first_wrong}"
+            report.damage("queue-entry-wrong", file, offset, wrong, detail)
+        if not missing:
+            continue
+        if not fs.exists(folder):
+            absent.append((key, missing))
+            continue
+        file, offset = _entry_place(folder, file_size, first_missing)
+        if first_missing + missing == int(table.next[table.rows[key]]):
+            detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
+            report.after_crash("queue-behind", file, offset, missing, detail)
+        else:
+            detail = f"records without an entry, first queue offset {first_missing}"
+            report.damage("queue-entry-missing", file, offset, missing, detail)
+    if absent:
+        named = ", ".join(str(key) for key, _ in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
+        total = sum(missing for _, missing in absent)
+        report.damage(
+            "queue-missing",
+            str(check.layout.consume_queue),
+            None,
+            len(absent),
+            f"queues without a folder: {named}; {total} messages cannot be consumed",
+        )
+
+
+def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, int]:
+    from reput.formats.paths import offset_name
+
+    position = queue_offset * 20
+    start = position // file_size * file_size
+    return f"{folder}/{offset_name(start)}", position - start
+
+
+def _outside_findings(check: _Check, table: QueueTable, log_end: int) -> None:
+    queues = []
+    for queue in list_queues(check.layout.consume_queue):
+        key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
+        row = table.rows.get(key)
+        first, end = (int(table.first[row]), int(table.next[row])) if row is not None else (0, 0)
+        queues.append(QueueToCheck(key, str(queue.path), first, end))
+    chunks = [tuple(queues[at : at + _QUEUES_A_TASK]) for at in range(0, len(queues), _QUEUES_A_TASK)]
+    task = partial(_outside_task, check.job, check.log.min_offset)
+    for found in check.engine.run(task, chunks, check.listener.advance):
+        for one in found:
+            _outside_finding(check, one, log_end)
+
+
+def _outside_task(job: Job, log_min_offset: int, queues: tuple[QueueToCheck, ...]) -> list[OutsideFinding]:
+    return check_outside(job, log_min_offset, queues)
+
+
+def _outside_finding(check: _Check, one: OutsideFinding, log_end: int) -> None:
+    report = check.report
+    if one.rule == "queue-empty-file":
+        report.remark(LEFTOVER, one.rule, one.file, one.count, one.detail)
+    elif one.rule == "queue-entry-past-end" and one.physical_offset >= log_end:
+        report.after_crash(
+            one.rule, one.file, one.offset, one.count, f"{one.detail}; the log ends at {log_end}"
+        )
+    else:
+        report.damage(one.rule, one.file, one.offset, one.count, one.detail)
+
+
+def _check_index(check: _Check, results: list[SplitResult]) -> None:
+    job, report = check.job, check.report
+    index_parts = [
+        IndexPart(result.number, result.records, result.items, result.first_record, result.last_record + 1)
+        for result in results
+        if result.records
+    ]
+    files = []
+    for file in list_index_files(check.layout.index):
+        if file.header is None or file.size != _index_size(job):
+            detail = f"{file.size} bytes instead of {_index_size(job)}"
+            report.damage("index-file-size", str(file.path), None, 1, detail)
+        else:
+            log_max = index_parts[-1].end if index_parts else check.log.min_offset
+            files.append(IndexFileToCheck(str(file.path), file.header, check.log.min_offset, log_max))
+    with check.stage("index"):
+        task = partial(_index_task, job, index_parts)
+        checked = check.engine.run(task, files, check.listener.advance)
+        _index_findings(check, checked)
+        _uncovered_findings(check, index_parts, files, checked)
+    report.index_files = len(files)
+    report.index_items = sum(one.items for one in checked)
+
+
+def _index_size(job: Job) -> int:
+    from reput.formats.index_file import file_size
+
+    return file_size(job.index_slots, job.index_items)
+
+
+def _index_task(job: Job, index_parts: list[IndexPart], file: IndexFileToCheck) -> IndexFileChecked:
+    return check_index_file(job, index_parts, file)
+
+
+def _index_findings(check: _Check, checked: list[IndexFileChecked]) -> None:
+    report = check.report
+    for one in checked:
+        for found in one.findings:
+            add = (
+                report.after_crash
+                if found.rule in ("index-slot-ahead", "index-item-past-end")
+                else report.damage
+            )
+            add(found.rule, found.file, found.offset, found.count, found.detail)
+        if one.repeated:
+            detail = "items that say again what another says: RocketMQ indexes a message twice after a crash"
+            report.remark(
+                NOTE, "index-repeated", one.findings[0].file if one.findings else "", one.repeated, detail
+            )
+
+
+def _uncovered_findings(
+    check: _Check,
+    index_parts: list[IndexPart],
+    files: list[IndexFileToCheck],
+    checked: list[IndexFileChecked],
+) -> None:
+    covered: dict[int, list[tuple[int, int]]] = {part.split: [] for part in index_parts}
+    for one in checked:
+        for split, begin, end in one.covered:
+            covered[split].append((begin, end))
+    work = [
+        (part, covered[part.split]) for part in index_parts if not _is_whole(covered[part.split], part.items)
+    ]
+    found = check.engine.run(partial(_uncovered_task, check.job), work, check.listener.advance)
+    keys, tags = sum(one.keys for one in found), sum(one.tags for one in found)
+    if tags:
+        detail = "tags without an item, as RocketMQ before 5.4.0 left them"
+        check.report.remark(NOTE, "index-without-tags", str(check.layout.index), tags, detail)
+    if not keys:
+        return
+    first = min(one.first_key for one in found if one.keys)
+    end = max((file.header.end_physical_offset for file in files), default=-1)
+    folder = str(check.layout.index)
+    if first >= end:
+        detail = f"the index ends at log offset {end}, {keys} keys of later messages are not in it"
+        check.report.after_crash("index-behind", folder, None, keys, detail)
+    else:
+        detail = f"keys of messages without an item, first of the message at log offset {first}"
+        check.report.damage("index-item-missing", folder, None, keys, detail)
+
+
+def _uncovered_task(job: Job, work: tuple[IndexPart, list[tuple[int, int]]]):  # type: ignore[no-untyped-def]
+    return find_uncovered(job, work)
+
+
+def _is_whole(ranges: list[tuple[int, int]], items: int) -> bool:
+    reached = 0
+    for begin, end in sorted(ranges):
+        if begin > reached:
+            return False
+        reached = max(reached, end)
+    return reached >= items
+
+
+def _check_checkpoint(check: _Check) -> None:
+    files = list_index_files(check.layout.index)
+    end = max((file.header.end_timestamp for file in files if file.header), default=0)
+    if not fs.exists(check.layout.checkpoint):
+        check.report.remark(
+            NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one"
+        )
+    elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:
+        check.report.remark(
+            NOTE,
+            "checkpoint-behind",
+            str(check.layout.checkpoint),
+            1,
+            "older than the newest IndexFile: RocketMQ will destroy that file when it opens the store, and index again",
+        )

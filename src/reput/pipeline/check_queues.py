@@ -1,0 +1,208 @@
+"""The tasks of `check` that look at ConsumeQueues: the decode job again, with a sink that compares instead of writing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.dispatch.batch import QueueBatch, QueueKey, group_by_queue
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.paths import offset_name
+from reput.kernels.columns import HAS_TAG_ITEM, Columns
+from reput.pipeline import parts
+from reput.pipeline.decode import decode_split
+from reput.pipeline.job import Job, SplitResult
+from reput.pipeline.plan import Split
+from reput.pipeline.sink import queue_path
+from reput.pipeline.tasks import columns_for, split_result
+from reput.queue.files import list_queue_files
+from reput.store.queue_rules import compare_entries, entries_behind, entries_in_front
+
+
+class Mismatch(NamedTuple):
+    """Entries of one queue that are not what one split's records give; the places are queue offsets (-1: none)."""
+
+    key: QueueKey
+    missing: int
+    first_missing: int
+    wrong: int
+    first_wrong: int
+
+
+class QueueToCheck(NamedTuple):
+    """A queue on disk or in the log: its folder, and the queue offsets of its records ([0, 0): it has none)."""
+
+    key: QueueKey
+    folder: str
+    first: int
+    next: int
+
+
+class OutsideFinding(NamedTuple):
+    """Something wrong with a queue's files, or entries outside its records; `offset` is a byte of the file."""
+
+    rule: str
+    file: str
+    offset: int | None
+    count: int
+    physical_offset: int
+    detail: str
+
+
+def flags_path(parts_folder: str, number: int) -> str:
+    """The file with the flags of a split's records."""
+    return f"{parts_folder}/{number}.flags"
+
+
+def decode_and_compare(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
+    """Decode a split and compare its entries with those on disk; its ranges and items are left for the next stages."""
+    decoded = decode_split(split, job.decode, columns_for(split))
+    columns = decoded.columns
+    mismatches: list[Mismatch] = []
+    entries = 0
+    if job.build_queues:
+        batch = group_by_queue(columns)
+        rows = batch.rows
+        parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, rows)
+        entries = int(np.diff(batch.start).sum())
+        mismatches = _compare(job, live_folder, batch)
+    if job.build_index:
+        parts.save_items(parts.items_path(job.parts_folder, split.number), columns)
+        _save_tag_flags(job, split, columns)
+    return split_result(decoded, entries), mismatches
+
+
+def _save_tag_flags(job: Job, split: Split, columns: Columns) -> None:
+    tagged = (columns.flags[: columns.records] & HAS_TAG_ITEM) != 0
+    fs.save_array(flags_path(job.parts_folder, split.number), tagged.view(np.uint8))
+
+
+def _compare(job: Job, live_folder: str, batch: QueueBatch) -> list[Mismatch]:
+    found = []
+    for row, key in batch.queues():
+        # A queue that does not run straight is compared as a whole, later.
+        if not batch.steady[row]:
+            continue
+        expected = np.frombuffer(batch.queue_entries(row), dtype=np.uint8)
+        first = int(batch.first[row])
+        present = read_entries(
+            queue_path(live_folder, key), job.queue_file_size, first, len(expected) // ENTRY_SIZE
+        )
+        differences = compare_entries(expected, present)
+        missing, wrong = differences
+        if len(missing) or len(wrong):
+            found.append(
+                Mismatch(
+                    key,
+                    len(missing),
+                    first + int(missing[0]) if len(missing) else -1,
+                    len(wrong),
+                    first + int(wrong[0]) if len(wrong) else -1,
+                )
+            )
+    return found
+
+
+def read_entries(folder: str, file_size: int, first: int, count: int) -> NDArray[np.uint8]:
+    """`count` entries of a queue from offset `first`, zeros where no file has them."""
+    data = bytearray()
+    position, end = first * ENTRY_SIZE, (first + count) * ENTRY_SIZE
+    while position < end:
+        start = position // file_size * file_size
+        size = min(start + file_size, end) - position
+        piece = fs.read_bytes(f"{folder}/{offset_name(start)}", size, position - start) or b""
+        data += piece.ljust(size, b"\0")
+        position += size
+    return np.frombuffer(bytes(data), dtype=np.uint8)
+
+
+def check_outside(job: Job, log_min_offset: int, queues: Sequence[QueueToCheck]) -> list[OutsideFinding]:
+    """Look at the files of these queues, and at what they hold outside the queues' records."""
+    found: list[OutsideFinding] = []
+    for queue in queues:
+        found += _file_findings(job, queue)
+        found += _outside_findings(job, log_min_offset, queue)
+    return found
+
+
+def _file_findings(job: Job, queue: QueueToCheck) -> list[OutsideFinding]:
+    files = list_queue_files(Path(queue.folder))
+    found = []
+    for number, file in enumerate(files):
+        last = number == len(files) - 1
+        if file.size == 0 and last:
+            found.append(
+                OutsideFinding(
+                    "queue-empty-file",
+                    str(file.path),
+                    None,
+                    1,
+                    -1,
+                    "an empty last file, which RocketMQ removes",
+                )
+            )
+        elif file.size != job.queue_file_size:
+            detail = f"{file.size} bytes instead of {job.queue_file_size}: RocketMQ would not load this queue"
+            found.append(OutsideFinding("queue-file-size", str(file.path), None, 1, -1, detail))
+        if number and file.start != files[number - 1].start + job.queue_file_size:
+            detail = f"a file is missing between {files[number - 1].path.name} and this one"
+            found.append(OutsideFinding("queue-file-missing", str(file.path), None, 1, -1, detail))
+    return found
+
+
+def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> list[OutsideFinding]:
+    found = []
+    in_file = job.queue_file_size // ENTRY_SIZE
+    for file in list_queue_files(Path(queue.folder)):
+        start = file.start // ENTRY_SIZE
+        front_end = min(max(queue.first - start, 0), in_file)
+        behind = min(max(queue.next - start, 0), in_file)
+        if queue.first == queue.next:
+            # No record at all: what is valid must have expired, and nothing follows it.
+            data = fs.read_bytes(file.path, job.queue_file_size) or b""
+            front_end = behind = _used(data)
+        if front_end:
+            data = fs.read_bytes(file.path, front_end * ENTRY_SIZE) or b""
+            outside = entries_in_front(data, log_min_offset)
+            if len(outside.places):
+                found.append(
+                    OutsideFinding(
+                        "queue-entry-without-record",
+                        str(file.path),
+                        int(outside.places[0]) * ENTRY_SIZE,
+                        len(outside.places),
+                        int(outside.physical_offsets.max()),
+                        f"queue offset {start + int(outside.places[0])} points to {int(outside.physical_offsets[0])}, "
+                        "where this queue has no record",
+                    )
+                )
+        data = fs.read_bytes(file.path, job.queue_file_size, behind * ENTRY_SIZE) or b""
+        outside = entries_behind(data)
+        if len(outside.places):
+            place = behind + int(outside.places[0])
+            found.append(
+                OutsideFinding(
+                    "queue-entry-past-end",
+                    str(file.path),
+                    place * ENTRY_SIZE,
+                    len(outside.places),
+                    int(outside.physical_offsets.min()),
+                    f"queue offset {start + place} points to {int(outside.physical_offsets[0])}; the queue's records "
+                    f"end before offset {queue.next}",
+                )
+            )
+    return found
+
+
+def _used(data: bytes) -> int:
+    """Entries of a file up to the first that is all zero."""
+    rows = np.frombuffer(data, dtype=np.uint8, count=len(data) // ENTRY_SIZE * ENTRY_SIZE).reshape(
+        -1, ENTRY_SIZE
+    )
+    empty = np.flatnonzero(~rows.any(axis=1))
+    return int(empty[0]) if len(empty) else len(rows)

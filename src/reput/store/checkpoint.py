@@ -1,0 +1,18 @@
+"""The store's checkpoint file."""
+
+from __future__ import annotations
+
+import struct
+
+from reput.files import fs
+from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, decode_checkpoint
+from reput.store.layout import StoreLayout
+
+
+def read_checkpoint(layout: StoreLayout) -> Checkpoint:
+    """The store's checkpoint; zeros where it is missing or too short."""
+    data = fs.read_bytes(layout.checkpoint, CHECKPOINT_FILE_SIZE) or b""
+    try:
+        return decode_checkpoint(data)
+    except struct.error:
+        return Checkpoint()

@@ -1,0 +1,66 @@
+"""What a sound ConsumeQueue is: pure rules over the bytes of entries.
+
+An entry on disk must be the one that its record gives. In front of a queue's first record there may be pre-blank entries
+and entries of records that have expired; behind its last record there is nothing but zeros.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK_SIZE
+
+
+class Differences(NamedTuple):
+    """Where entries on disk are not what the records give: places (entry numbers) that are empty, and that are wrong."""
+
+    missing: NDArray[np.int64]
+    wrong: NDArray[np.int64]
+
+
+def compare_entries(expected: NDArray[np.uint8], present: NDArray[np.uint8]) -> Differences:
+    """Compare entries byte by byte; both arrays are uint8 and whole entries, `present` may be shorter (a short file)."""
+    count = len(expected) // ENTRY_SIZE
+    padded = present
+    if len(present) < len(expected):
+        padded = np.zeros(len(expected), dtype=np.uint8)
+        padded[: len(present)] = present
+    if np.array_equal(expected, padded):
+        nothing = np.empty(0, dtype=np.int64)
+        return Differences(nothing, nothing)
+    rows = padded.reshape(count, ENTRY_SIZE)
+    differ = (rows != expected.reshape(count, ENTRY_SIZE)).any(axis=1)
+    empty = ~rows.any(axis=1)
+    return Differences(np.flatnonzero(differ & empty), np.flatnonzero(differ & ~empty))
+
+
+class Outside(NamedTuple):
+    """Entries outside a queue's records that must not be there: their places, and their physical offsets."""
+
+    places: NDArray[np.int64]
+    physical_offsets: NDArray[np.int64]
+
+
+def entries_in_front(data: bytes, log_min_offset: int) -> Outside:
+    """Entries in front of the first record that are neither pre-blank nor those of expired records."""
+    entries = _entries(data)
+    physical, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
+    pre_blank = (physical == 0) & (size == PRE_BLANK_SIZE)
+    expired = (physical >= 0) & (size > 0) & (physical < log_min_offset)
+    places = np.flatnonzero(~(pre_blank | expired))
+    return Outside(places, physical[places])
+
+
+def entries_behind(data: bytes) -> Outside:
+    """Entries behind the last record that are not zero."""
+    entries = _entries(data)
+    rows = np.frombuffer(data, dtype=np.uint8, count=len(entries) * ENTRY_SIZE).reshape(-1, ENTRY_SIZE)
+    places = np.flatnonzero(rows.any(axis=1))
+    return Outside(places, entries["physical_offset"].astype(np.int64)[places])
+
+
+def _entries(data: bytes) -> NDArray[np.void]:
+    return np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
