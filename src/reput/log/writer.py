@@ -1,12 +1,12 @@
-"""A writer of new CommitLogs, for demonstrations and tests: the bytes are those of `formats.record.encode_record`.
+"""A writer of new CommitLogs, for demonstrations and tests; its bytes are those of `encode_record`.
 
     with LogWriter(store / paths.COMMIT_LOG) as log:
         log.append(Record(b"orders", b"body"))                             any record, one after the other
         stamp = RecordStamp(Record(b"orders", b"body", properties))        many of one shape, fast:
         log.append_stamped(stamp, queue_id, queue_offset, now_ms, properties)
 
-A file is made at its full size, a hole where nothing is written yet. A record goes into a file only when the blank record
-still fits behind it; else the blank ends the file and the record opens the next one.
+A file is made at its full size, a hole where nothing is written yet. A record goes into a file only when the
+blank record still fits behind it; else the blank ends the file and the record opens the next one.
 
 Source: `CommitLog.DefaultAppendMessageCallback.doAppend`.
 """
@@ -47,22 +47,23 @@ _BORN_TIMESTAMP_AT = HEAD.offsets["born_timestamp"]
 class RecordStamp:
     """The parts that many records share, encoded once; one `struct.pack` adds what differs.
 
-    What differs: queue id, queue offset, place in the log, both timestamps, and properties of one length. The rest
-    (body and its CRC, topic, hosts, flags) is that of `record`.
+    What differs: queue id, queue offset, place in the log, both timestamps, and properties of one length. The
+    rest (body and its CRC, topic, hosts, flags) is that of `record`.
 
     Raises:
         ValueError: a part of `record` is longer than its length field can say.
     """
 
-    __slots__ = ("body_and_topic", "born_host", "flag", "packer", "size", "size_to_crc", "sys_flag")
+    __slots__ = ("body_and_topic", "born_host", "flag", "packer", "properties_size", "size", "size_to_crc", "sys_flag")
 
     def __init__(self, record: Record) -> None:
         data = encode_record(record)
         self.size = len(data)
+        self.properties_size = len(record.properties)
         (sys_flag,) = struct.unpack_from(">i", data, _SYS_FLAG_AT)
         born_size, _ = host_sizes(sys_flag)
         store_timestamp_at = HEAD_SIZE + born_size
-        properties_at = self.size - len(record.properties)
+        properties_at = self.size - self.properties_size
         self.size_to_crc = data[:_QUEUE_ID_AT]
         self.flag = data[_FLAG_AT:_QUEUE_OFFSET_AT]
         self.sys_flag = data[_SYS_FLAG_AT:_BORN_TIMESTAMP_AT]
@@ -70,7 +71,7 @@ class RecordStamp:
         self.body_and_topic = data[store_timestamp_at + 8 : properties_at]
         self.packer = struct.Struct(
             f">{len(self.size_to_crc)}si{len(self.flag)}sqq{len(self.sys_flag)}sq{born_size}sq"
-            f"{len(self.body_and_topic)}s{len(record.properties)}s"
+            f"{len(self.body_and_topic)}s{self.properties_size}s"
         )
         assert self.packer.size == self.size
 
@@ -115,9 +116,7 @@ class LogWriter:
         if size > self._room:
             self._make_room(size)
         offset = self.offset
-        self._block[self._filled : self._filled + size] = encode_record(
-            replace(record, physical_offset=offset)
-        )
+        self._block[self._filled : self._filled + size] = encode_record(replace(record, physical_offset=offset))
         self._advance(size)
         return offset
 
@@ -126,11 +125,11 @@ class LogWriter:
     ) -> int:
         """Append one of many records of a shape, born and stored at one time; returns its log offset.
 
-        `properties` are as long as those of the stamp's record. This is the inner loop: it checks no more than it must.
-
         Raises:
-            ValueError: it fits no file.
+            ValueError: the properties are not as long as those of the stamp's record, or it fits no file.
         """
+        if len(properties) != stamp.properties_size:
+            raise ValueError(f"properties of {len(properties)} bytes: this stamp has {stamp.properties_size}")
         size = stamp.size
         if size > self._room:
             self._make_room(size)
@@ -180,11 +179,9 @@ class LogWriter:
         self.offset += size
 
     def _make_room(self, size: int) -> None:
-        """Empty the block, and go on to the next file where this one has no place for the record and a blank."""
+        """Empty the block, and go to the next file where this one has no place for record and blank."""
         if size + BLANK_SIZE > self.file_size:
-            raise ValueError(
-                f"record of {size} bytes: log files of {self.file_size} bytes are too small for it"
-            )
+            raise ValueError(f"record of {size} bytes: log files of {self.file_size} bytes are too small for it")
         self._write_block()
         left = self._file_start + self.file_size - self.offset
         if size + BLANK_SIZE > left:
