@@ -1,0 +1,127 @@
+"""Stores on disk: rebuilt in a loop, looked at whole, and compared.
+
+store = with_log(tmp_path, log)             a store that has nothing but the builder's log
+report = rebuild(store)                     in this process, without Spark
+entries(store, "topic", 2)                  what a reader of that queue finds, from its first file on
+before = digest(store); ...; assert digest(store) == before
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import reput
+from reput.config import StoreConfig
+from reput.formats import index_file, paths
+from reput.formats.consume_queue import ENTRY_SIZE, decode_entry
+from reput.formats.hashing import java_string_hash_utf8
+from reput.formats.properties import TAGS, decode_properties
+from support import golden
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reput.formats.consume_queue import Entry
+    from reput.store.report import RebuildReport
+    from support.records import LogBuilder, Placed
+
+SMALL = StoreConfig(mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8)
+"""Ten entries a queue file, seven items an IndexFile: a few messages are enough to cross every border."""
+
+GOLDEN = StoreConfig(
+    mapped_file_size_commit_log=golden.LOG_FILE_SIZE,
+    mapped_file_size_consume_queue=golden.QUEUE_FILE_SIZE,
+    max_hash_slot_num=golden.INDEX_SLOTS,
+    max_index_num=golden.INDEX_ITEMS,
+)
+
+
+def with_log(folder: Path, log: LogBuilder, *, preallocated: bool = False) -> Path:
+    """A store below `folder` that has the log and nothing else."""
+    return log.write(folder / "store", preallocated=preallocated)
+
+
+def rebuild(store: Path, config: StoreConfig | None = SMALL, **options: Any) -> RebuildReport:
+    """Rebuild in this process; the store must be sound afterwards."""
+    return reput.rebuild(store, spark=False, config=config, **options)
+
+
+class Found(NamedTuple):
+    """One name below a store: its kind or size, its bytes' hash, and its inode."""
+
+    size: int
+    content: str
+    inode: int
+
+
+def digest(store: Path, *, inodes: bool = False) -> dict[str, Found]:
+    """Everything below a store but reput's own folder and RocketMQ's lock file, which every owner makes."""
+    found = {}
+    for path in sorted(store.rglob("*")):
+        inside = path.relative_to(store)
+        if inside.parts[0] == paths.REPUT or str(inside) == paths.LOCK:
+            continue
+        if path.is_dir():
+            found[str(inside)] = Found(-1, "folder", 0)
+            continue
+        data = path.read_bytes()
+        inode = path.stat().st_ino if inodes else 0
+        found[str(inside)] = Found(len(data), hashlib.sha256(data).hexdigest(), inode)
+    return found
+
+
+def indexes(store: Path) -> dict[str, bytes]:
+    """The bytes of all queue files by path, of the IndexFiles by number, and of the checkpoint."""
+    found = {f"{topic}/{queue}/{start}": data for topic, queue, start, data in queue_files(store)}
+    found |= {f"index {n}": data for n, (_, data) in enumerate(index_files(store))}
+    checkpoint = store / paths.CHECKPOINT
+    found["checkpoint"] = checkpoint.read_bytes() if checkpoint.exists() else b""
+    return found
+
+
+def queue_files(store: Path) -> list[tuple[str, int, int, bytes]]:
+    """The queue files of a store, none where the folder is missing."""
+    return list(golden.queue_files(store)) if (store / paths.CONSUME_QUEUE).exists() else []
+
+
+def index_files(store: Path) -> list[tuple[str, bytes]]:
+    """The IndexFiles of a store, none where the folder is missing."""
+    return list(golden.index_files(store)) if (store / paths.INDEX).exists() else []
+
+
+def headers(store: Path) -> list[index_file.Header]:
+    """The headers of the IndexFiles, oldest first."""
+    return [index_file.decode_header(data) for _, data in index_files(store)]
+
+
+def entries(store: Path, topic: str = "topic", queue_id: int = 0) -> tuple[int, list[Entry]]:
+    """The queue offset of a queue's first file, and its valid entries from there on (pre-blanks among them)."""
+    files = sorted((store / paths.CONSUME_QUEUE / topic / str(queue_id)).iterdir())
+    data = b"".join(path.read_bytes() for path in files)
+    found = [decode_entry(data, at) for at in range(0, len(data), ENTRY_SIZE)]
+    end = next((n for n, entry in enumerate(found) if not entry.is_valid), len(found))
+    assert not any(data[end * ENTRY_SIZE :]), "something stands behind the end of the queue"
+    return int(files[0].name) // ENTRY_SIZE, found[:end]
+
+
+def positions(store: Path, topic: str = "topic", queue_id: int = 0) -> list[int | None]:
+    """Where the records of a queue's entries stand in the log, None for a pre-blank; the queue starts at 0."""
+    first, found = entries(store, topic, queue_id)
+    assert first == 0
+    return [None if entry.is_pre_blank else entry.physical_offset for entry in found]
+
+
+def tags_code(placed: Placed) -> int:
+    """The tags code of a message that is not delayed."""
+    tags = decode_properties(placed.record.properties).get(TAGS)
+    return java_string_hash_utf8(tags) if tags else 0
+
+
+def leftovers(store: Path) -> list[str]:
+    """What no finished or failed job may leave in reput's folder."""
+    folder = store / paths.REPUT
+    names = [path.name for path in folder.iterdir()] if folder.exists() else []
+    return [
+        name for name in names if name.startswith(("staging-", "aside-")) or name.endswith(".tmp") or name == "intent"
+    ]
