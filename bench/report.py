@@ -147,9 +147,7 @@ def _json(environment: dict[str, Any], measured: list[Measured], found: dict[str
     return json.dumps(content, indent=2) + "\n"
 
 
-def _markdown(
-    name: str, environment: dict[str, Any], measured: list[Measured], found: dict[str, float]
-) -> str:
+def _markdown(name: str, environment: dict[str, Any], measured: list[Measured], found: dict[str, float]) -> str:
     lines = [
         "# Rebuild: reput beside RocketMQ",
         "",

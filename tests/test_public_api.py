@@ -73,9 +73,7 @@ def test_errors_and_config_are_cheap() -> None:
     assert loaded_by("import reput; reput.StoreConfig(); reput.ReputError") == set()
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["info", "--help"], ["dump", "--help"]], ids=" ".join
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["info", "--help"], ["dump", "--help"]], ids=" ".join)
 def test_quick_verbs_are_cheap(arguments: list[str]) -> None:
     """The verbs that people try first start without Spark, numba and Arrow."""
     code = f"sys.argv = ['reput', *{arguments!r}]\nfrom reput.cli.main import main\nmain()"

@@ -157,9 +157,7 @@ def is_writing_open(call: ast.Call) -> bool:
     if dotted(call.func).rsplit(".", 1)[-1] != "open":
         return False
     modes = [arg for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
-    modes += [
-        word.value for word in call.keywords if word.arg == "mode" and isinstance(word.value, ast.Constant)
-    ]
+    modes += [word.value for word in call.keywords if word.arg == "mode" and isinstance(word.value, ast.Constant)]
     return any(re.fullmatch(r"[rwaxbt+]*[wax+][rwaxbt+]*", str(mode.value)) for mode in modes)
 
 
@@ -191,11 +189,7 @@ def texts() -> Iterator[Path]:
     for top in ("src", "tests", "bench", "docs", "scripts", ".ci"):
         for path in sorted((ROOT / top).rglob("*")):
             inside = path.relative_to(ROOT).parts
-            if (
-                path.is_file()
-                and path.suffix in TEXTS
-                and not {"target", "work", "__pycache__"} & set(inside)
-            ):
+            if path.is_file() and path.suffix in TEXTS and not {"target", "work", "__pycache__"} & set(inside):
                 yield path
     yield from (ROOT / name for name in ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml"))
 
@@ -237,8 +231,7 @@ def test_only_files_touches_the_file_system(path: Path) -> None:
     if room_of(path) == "files" or name_of(path) in FILES_ONLY_EXCEPT:
         return
     found = [
-        f"{name_of(path)}:{line}: {call}: use {use}"
-        for line, call, use in forbidden_calls(ast.parse(path.read_text()))
+        f"{name_of(path)}:{line}: {call}: use {use}" for line, call, use in forbidden_calls(ast.parse(path.read_text()))
     ]
     assert not found
 
@@ -276,9 +269,7 @@ def test_exceptions_are_needed() -> None:
     for name in FILES_ONLY_EXCEPT:
         path = PACKAGE / name
         assert path.exists(), name
-        assert list(forbidden_calls(ast.parse(path.read_text()))), (
-            f"{name} keeps the rule: drop the exception"
-        )
+        assert list(forbidden_calls(ast.parse(path.read_text()))), f"{name} keeps the rule: drop the exception"
     for (name, function), (limit, _) in LONG_FUNCTIONS.items():
         lines = dict(functions_of(ast.parse((PACKAGE / name).read_text())))[function]
         assert FUNCTION_LINES_MAX < lines == limit, f"{name}: {function} has {lines} lines: lower the ratchet"

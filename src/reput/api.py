@@ -43,8 +43,8 @@ def rebuild(
         spark: an existing session; None starts one (on `master`, `local[*]` by default) and leaves it to be used again;
             False runs the same tasks one after the other in this process, without Java.
         master: Spark master URL for a session that is started here.
-        config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's defaults.
-        only: rebuild the queues alone, or the IndexFiles alone.
+        config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's
+        defaults. only: rebuild the queues alone, or the IndexFiles alone.
         topics: rebuild the queues of these topics alone; those of other topics are kept as they are.
         skip_topics: keep the queues of these topics as they are.
         index_tags: whether tags get index items: as the present IndexFiles have it, yes, or no.

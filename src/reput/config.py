@@ -1,7 +1,8 @@
 """Settings of a store, under RocketMQ's names in snake_case.
 
-A value that nobody gave is None: what the files tell, or RocketMQ's default, then takes its place (`reput.store.settings`
-decides, and remembers which). `StoreConfig.from_file` reads RocketMQ's own broker.conf (Java properties).
+A value that nobody gave is None: what the files tell, or RocketMQ's default, then takes its place
+(`reput.store.settings` decides, and remembers which). `StoreConfig.from_file` reads RocketMQ's own broker.conf (Java
+properties).
 
 Source: `MessageStoreConfig`, `BrokerConfig`.
 """
@@ -116,8 +117,8 @@ def parse_properties(text: str) -> dict[str, str]:
     """Java's properties format as broker.conf uses it: comments, `=` or `:`, continued lines, escapes."""
     properties: dict[str, str] = {}
     pending = ""
-    for line in text.splitlines():
-        line = pending + line.lstrip()
+    for part in text.splitlines():
+        line = pending + part.lstrip()
         pending = ""
         if not line or line[0] in "#!":
             continue

@@ -19,9 +19,7 @@ int64s = st.integers(-(1 << 63), (1 << 63) - 1)
 def test_layout() -> None:
     """Six longs at the start of a page."""
     assert list(fmt.CHECKPOINT.offsets.values()) == [0, 8, 16, 24, 32, 40]
-    assert encode_checkpoint(Checkpoint(1, 2, 3, 4, 5, 6)) == struct.pack(">6q", 1, 2, 3, 4, 5, 6) + bytes(
-        4048
-    )
+    assert encode_checkpoint(Checkpoint(1, 2, 3, 4, 5, 6)) == struct.pack(">6q", 1, 2, 3, 4, 5, 6) + bytes(4048)
 
 
 @given(st.builds(Checkpoint, int64s, int64s, int64s, int64s, int64s, int64s))

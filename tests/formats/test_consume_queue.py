@@ -53,9 +53,7 @@ def test_a_short_entry_is_an_error() -> None:
         decode_entry(bytes(19))
 
 
-@pytest.mark.parametrize(
-    ("configured", "used"), [(6000, 6000), (6001, 6020), (1, 20), (20, 20), (5999, 6000)]
-)
+@pytest.mark.parametrize(("configured", "used"), [(6000, 6000), (6001, 6020), (1, 20), (20, 20), (5999, 6000)])
 def test_file_size_is_rounded_up_to_entries(configured: int, used: int) -> None:
     """The peer rounds the configured size of a file up to whole entries."""
     assert fmt.file_size_in_use(configured) == used

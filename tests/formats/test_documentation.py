@@ -45,9 +45,7 @@ def test_every_sys_flag_is_in_it(prefix: str) -> None:
 
 def test_every_property_is_in_it() -> None:
     """Each property that the code names is in the table."""
-    named = {
-        value for name, value in vars(record.props).items() if name.isupper() and isinstance(value, bytes)
-    }
+    named = {value for name, value in vars(record.props).items() if name.isupper() and isinstance(value, bytes)}
 
     assert named - {record.props.KEY_SEPARATOR} == {name for name, _ in PROPERTY_NAMES}
 

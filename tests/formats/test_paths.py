@@ -45,17 +45,13 @@ def test_near_misses_are_no_offset_names(name: str) -> None:
     assert paths.parse_offset_name(name) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "queue_id"), [("0", 0), ("7", 7), ("10", 10), ("2147483647", (1 << 31) - 1)]
-)
+@pytest.mark.parametrize(("name", "queue_id"), [("0", 0), ("7", 7), ("10", 10), ("2147483647", (1 << 31) - 1)])
 def test_queue_names(name: str, queue_id: int) -> None:
     """A queue's folder is named by its id."""
     assert paths.parse_queue_name(name) == queue_id
 
 
-@pytest.mark.parametrize(
-    "name", ["", "-1", "00", "01", "1 ", "x", "1\n", "2147483648", "99999999999", "\u0663"]
-)
+@pytest.mark.parametrize("name", ["", "-1", "00", "01", "1 ", "x", "1\n", "2147483648", "99999999999", "\u0663"])
 def test_near_misses_are_no_queue_names(name: str) -> None:
     """A name that is not exactly a queue id's is no queue's folder."""
     assert paths.parse_queue_name(name) is None

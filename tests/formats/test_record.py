@@ -228,9 +228,7 @@ def test_crc_property_round_trip(crc: int) -> None:
     assert fmt.decode_crc_property(fmt.crc_property(crc)) == crc
 
 
-@given(
-    st.binary(max_size=24) | st.binary(min_size=10, max_size=10).map(lambda d: b"__CRC32#\x01" + d + b"\x02")
-)
+@given(st.binary(max_size=24) | st.binary(min_size=10, max_size=10).map(lambda d: b"__CRC32#\x01" + d + b"\x02"))
 def test_other_bytes_are_no_crc_property(data: bytes) -> None:
     """Bytes decode to a CRC only where they are that CRC's property."""
     crc = fmt.decode_crc_property(data)
@@ -255,9 +253,7 @@ def test_the_crc_property_covers_the_whole_record(record: Record, data: st.DataO
 def test_the_crc_property_is_separated_from_what_stands_before() -> None:
     """Properties without a final separator get one before the CRC property."""
     for properties in (b"", b"a\x01b\x02", b"a\x01b"):
-        stored = decode_record(
-            encode_record(Record(topic=b"t", properties=properties), append_crc=True)
-        ).properties
+        stored = decode_record(encode_record(Record(topic=b"t", properties=properties), append_crc=True)).properties
         assert stored[:-20] == (properties and properties.removesuffix(b"\x02") + b"\x02")
 
 
@@ -360,9 +356,7 @@ def test_hostile_bytes_are_never_more_than_they_are(data: st.DataObject, log: Lo
         limit = data.draw(st.integers(0, len(damaged)))
         for crc_check in (fmt.CHECK_NONE, fmt.CHECK_BODY, fmt.CHECK_PROPERTY):
             verdict, size = examine(damaged, position, limit, log.start + position, crc_check)
-            assert (verdict, size) == examine(
-                damaged[:limit], position, limit, log.start + position, crc_check
-            )
+            assert (verdict, size) == examine(damaged[:limit], position, limit, log.start + position, crc_check)
             assert position + size <= max(limit, position)
             if verdict is Verdict.GOOD:
                 assert decode_record(damaged[:limit], position).size == size

@@ -79,9 +79,7 @@ def hostile_log(chance: Random) -> bytes:
                 reach_the_end(chance, data, chance.choice((log.placed[-1], chance.choice(log.placed))))
             case _:
                 at = chance.randrange(len(data))
-                data[at : at + 4] = chance.choice(
-                    (b"\x01\x02\x01\x02", b"\xf0\x9f\x98\x80", b"\xed\xa0\x80\xff")
-                )
+                data[at : at + 4] = chance.choice((b"\x01\x02\x01\x02", b"\xf0\x9f\x98\x80", b"\xed\xa0\x80\xff"))
     if chance.random() < 0.4:
         del data[chance.randrange(len(data)) :]
     elif chance.random() < 0.2:
@@ -137,9 +135,7 @@ def use(columns: Columns) -> None:
     twin, queues, records = kernels("compiled"), columns.queues, columns.records
     count = int(np.count_nonzero(columns.flags[:records] & IN_QUEUE))
     per_queue = [guarded_array(queues + more, np.int64) for more in (1, 0, 0)]
-    arrays = (
-        getattr(columns, name) for name in ("position", "size", "queue", "queue_offset", "tags_code", "flags")
-    )
+    arrays = (getattr(columns, name) for name in ("position", "size", "queue", "queue_offset", "tags_code", "flags"))
     twin.pack_entries(
         records,
         queues,

@@ -126,9 +126,7 @@ def test_the_first_item_s_time_counts_from_the_file_before(twin: str) -> None:
         (5, -(1 << 63), 0),
     ],
 )
-def test_time_differences_are_whole_seconds_within_an_int(
-    twin: str, begin: int, time: int, seconds: int
-) -> None:
+def test_time_differences_are_whole_seconds_within_an_int(twin: str, begin: int, time: int, seconds: int) -> None:
     """A difference is cut to whole seconds, never negative and never above 2^31 - 1."""
     chained = chain(twin, columns_of([(0, time, [1])]), (0, 1), new_slots(3), number=7, begin=begin)
 
@@ -185,9 +183,7 @@ def test_golden_index_files(twin: str, store: str) -> None:
         chained = chain(twin, columns, (item, end), new_slots(golden.INDEX_SLOTS), begin=begin)
         items_at = fmt.file_size(golden.INDEX_SLOTS, 1)
         assert header.index_count == end - item + 1
-        assert (
-            np.array(chained.slots, dtype=">i4").tobytes() == data[fmt.HEADER_SIZE : items_at - fmt.ITEM_SIZE]
-        )
+        assert np.array(chained.slots, dtype=">i4").tobytes() == data[fmt.HEADER_SIZE : items_at - fmt.ITEM_SIZE]
         assert chained.items == data[items_at : items_at + len(chained.items)]
         assert (header.hash_slot_count, header.begin_timestamp) == (chained.fresh, chained.begin)
         item, begin = end, header.end_timestamp

@@ -52,9 +52,7 @@ EDGES = bytes.fromhex("00 41 7f 80 8f 90 9f a0 bf c0 c1 c2 df e0 e1 ec ed ee ef 
 FOURS = product(EDGES[EDGES.index(0xEF) :], EDGES, b"\x7f\x80\xbf\xc0", b"\x7f\x80\xbf\xc0")
 SHORT = [*(bytes(text) for count in range(4) for text in product(EDGES, repeat=count)), *map(bytes, FOURS)]
 
-texts = st.lists(st.sampled_from(TEXTS) | st.text(max_size=20).map(str.encode) | st.binary(max_size=20)).map(
-    b"".join
-)
+texts = st.lists(st.sampled_from(TEXTS) | st.text(max_size=20).map(str.encode) | st.binary(max_size=20)).map(b"".join)
 
 
 def test_hash_of_every_short_string() -> None:
@@ -77,6 +75,4 @@ def test_hash_of_any_bytes(text: bytes, seed: int, data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(begin, len(text)))
 
-    assert java_hash(as_buffer(text), begin, end, np.int32(seed)) == java_string_hash_utf8(
-        text[begin:end], seed
-    )
+    assert java_hash(as_buffer(text), begin, end, np.int32(seed)) == java_string_hash_utf8(text[begin:end], seed)

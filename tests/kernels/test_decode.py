@@ -37,9 +37,7 @@ def items_of(decoded: Decoded, record: int) -> list[int]:
     return values_of(decoded, "item_hash")[first[record] : first[record + 1]]
 
 
-def tags_code_of(
-    twin: str, properties: bytes, *, topic: str = "SCHEDULE_TOPIC_XXXX", delays: object = None
-) -> int:
+def tags_code_of(twin: str, properties: bytes, *, topic: str = "SCHEDULE_TOPIC_XXXX", delays: object = None) -> int:
     """The tags code of one message, stored at START_TIME_MS."""
     log = LogBuilder(1 << 16)
     log.message(topic, properties=properties, store_timestamp=START_TIME_MS)
@@ -68,9 +66,7 @@ def test_columns_of_plain_messages(twin: str) -> None:
     assert values_of(decoded, "store_timestamp") == [START_TIME_MS + 10 * n for n in (1, 2, 3, 4)]
     assert values_of(decoded, "queue_id") == [1, 0, 0]
     assert [decoded.columns.topic(row) for row in range(3)] == [b"orders", b"audit", b"orders"]
-    assert values_of(decoded, "topic_hash") == [
-        java_string_hash(topic) for topic in ("orders#", "audit#", "orders#")
-    ]
+    assert values_of(decoded, "topic_hash") == [java_string_hash(topic) for topic in ("orders#", "audit#", "orders#")]
     assert decoded.stop is Stop.REACHED_END
     assert decoded.position == len(bytes(log))
 
@@ -122,9 +118,7 @@ def test_which_value_counts(twin: str, name: str, text: str, value: str) -> None
     log.message("SCHEDULE_TOPIC_XXXX", properties=text.replace("{}", name).encode(), store_timestamp=0)
     decoded = decode(twin, bytes(log))
     key = {"UNIQ_KEY": value, "KEYS": value, "TAGS": value and f"T#{value}"}.get(name)
-    code = {"TAGS": java_string_hash(value), "DELAY": int(DELAYS_MS[int(value or 0)]) if value else 0}.get(
-        name, 0
-    )
+    code = {"TAGS": java_string_hash(value), "DELAY": int(DELAYS_MS[int(value or 0)]) if value else 0}.get(name, 0)
 
     assert items_of(decoded, 0) == ([index_key_hash(f"SCHEDULE_TOPIC_XXXX#{key}".encode())] if key else [])
     assert values_of(decoded, "tags_code") == [code]
@@ -293,9 +287,7 @@ def test_full_columns_stop_and_go_on(twin: str, capacity: int) -> None:
     """Full columns stop before the record that does not fit; grown, they end up the same."""
     log = LogBuilder(1 << 16)
     for number in range(40):
-        log.message(
-            f"topic-{number % 11}" + "x" * 100, queue_id=number % 3, unique_key="u", keys="a b c", tags="t"
-        )
+        log.message(f"topic-{number % 11}" + "x" * 100, queue_id=number % 3, unique_key="u", keys="a b c", tags="t")
     columns = Columns(capacity, capacity, capacity)
     decoded = decode(twin, bytes(log), columns=columns)
 
@@ -396,9 +388,7 @@ def test_twins_agree_on_impossible_values(records: list, crc_check: int) -> None
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.binary(max_size=400), st.sampled_from((b"KEYS\x01", b"TAGS\x01", b"UNIQ_KEY\x01", b"DELAY\x01", b""))
-)
+@given(st.binary(max_size=400), st.sampled_from((b"KEYS\x01", b"TAGS\x01", b"UNIQ_KEY\x01", b"DELAY\x01", b"")))
 def test_twins_agree_on_any_properties(properties: bytes, name: bytes) -> None:
     """Any bytes as properties, or as the value of one looked at, give the same items and tags code."""
     log = LogBuilder(1 << 16)
@@ -416,9 +406,7 @@ def test_twins_agree_on_texts_of_every_language(texts: list[tuple[str, int]]) ->
     for text, queue_id in texts:
         clean = text.replace("\0", "").replace("\1", "").replace("\2", "").replace("/", "")
         topic = clean.encode()[:100].decode(errors="ignore")
-        log.message(
-            topic if topic.strip(".") else "t", queue_id=queue_id, tags=clean, keys=clean, unique_key=clean
-        )
+        log.message(topic if topic.strip(".") else "t", queue_id=queue_id, tags=clean, keys=clean, unique_key=clean)
 
     assert same(bytes(log), Call(), (1, 1, 1)).columns.records == len(texts)
 

@@ -87,9 +87,7 @@ def pack_columns(twin: str, columns: Columns) -> Packed:
 
 def naive(rows: list[Row], queues: int) -> Packed:
     """The same by lists: queue after queue, the records of each in log order."""
-    members = [
-        [row for row in rows if row.queue == queue and row.flags & IN_QUEUE] for queue in range(queues)
-    ]
+    members = [[row for row in rows if row.queue == queue and row.flags & IN_QUEUE] for queue in range(queues)]
     return Packed(
         [[Entry(row.position, row.size, row.tags_code) for row in queue] for queue in members],
         [queue[0].queue_offset if queue else -1 for queue in members],

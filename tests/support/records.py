@@ -155,9 +155,7 @@ class LogBuilder:
         name = text_bytes(topic)
         sys_flag |= TRANSACTIONS[transaction]
         if properties is None:
-            properties = message_properties(
-                unique_key=unique_key, keys=keys, tags=tags, delay=delay, more=more
-            )
+            properties = message_properties(unique_key=unique_key, keys=keys, tags=tags, delay=delay, more=more)
         if queue_offset is None:
             queue_offset = 0
             if transaction in ("", "commit"):
@@ -325,9 +323,7 @@ hosts = st.one_of(
 )
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
 int64s = st.integers(-(1 << 63), (1 << 63) - 1)
-sys_flags = st.builds(
-    lambda bits, more: bits | more, st.integers(0, 0x7FF), st.sampled_from((0, 0, 0x800, -(1 << 31)))
-)
+sys_flags = st.builds(lambda bits, more: bits | more, st.integers(0, 0x7FF), st.sampled_from((0, 0, 0x800, -(1 << 31))))
 
 
 @st.composite
@@ -373,9 +369,7 @@ def records(draw: st.DrawFn, topics: st.SearchStrategy[bytes] = good_topics) -> 
 @st.composite
 def logs(draw: st.DrawFn, min_records: int = 0, max_records: int = 12) -> LogBuilder:
     """Logs in one file of 64 KiB: records, imitations among them, ended by a blank record or by nothing."""
-    log = LogBuilder(
-        1 << 16, start=draw(st.sampled_from((0, 1 << 16, 1 << 40))), append_crc=draw(st.booleans())
-    )
+    log = LogBuilder(1 << 16, start=draw(st.sampled_from((0, 1 << 16, 1 << 40))), append_crc=draw(st.booleans()))
     for record in draw(st.lists(records(), min_size=min_records, max_size=max_records)):
         if draw(st.integers(0, 9)) == 0:
             log.imitation(record.topic, behind=record.body, properties=record.properties)
@@ -397,9 +391,7 @@ def damages(draw: st.DrawFn, log: LogBuilder) -> bytes:
             case 0 if data:
                 data[near] ^= 1 << draw(st.integers(0, 7))
             case 1:
-                length = draw(
-                    st.sampled_from((b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\x5b"))
-                )
+                length = draw(st.sampled_from((b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\x5b")))
                 at = place + draw(st.sampled_from((0, 12, 20, 24, 28, 32, 36, 80, 84, 88, 108)))
                 data[at : at + 4] = length[: max(len(data) - at, 0)]
             case 2:

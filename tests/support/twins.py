@@ -117,9 +117,7 @@ def boundary(kind: str, data: bytes, call: Call) -> int:
     """`find_boundary` of the twin `kind`."""
     end = len(data) if call.end < 0 else call.end
     limit = len(data) if call.limit < 0 else call.limit
-    return int(
-        kernels(kind).find_boundary(as_buffer(data), call.base, call.begin, end, limit, call.crc_check)
-    )
+    return int(kernels(kind).find_boundary(as_buffer(data), call.base, call.begin, end, limit, call.crc_check))
 
 
 def plain(columns: Columns) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`reput check`: are the indexes what the log says?"""
+"""`reput check`: whether the indexes are what the log says."""
 
 from __future__ import annotations
 

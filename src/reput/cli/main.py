@@ -26,11 +26,11 @@ _INTERRUPTED = 130
 class _Verbs(click.Group):
     """The verbs, each imported only when it is called: `info` needs no Spark, and no time to load it."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click asks so
         """The verbs, inspection first."""
         return list(_VERBS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click asks so
         """The verb of that name."""
         if cmd_name not in _VERBS:
             return None
@@ -38,7 +38,7 @@ class _Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click asks so
         """The list of verbs in the help, without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(_VERBS.items()))

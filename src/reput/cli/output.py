@@ -34,8 +34,7 @@ def printable(text: str) -> str:
     """`text` without control characters (a topic may hold any) and without halves of characters."""
     kept = text.encode("utf-8", "backslashreplace").decode()
     return "".join(
-        character if character.isprintable() or character in "\n\t" else repr(character)[1:-1]
-        for character in kept
+        character if character.isprintable() or character in "\n\t" else repr(character)[1:-1] for character in kept
     )
 
 

@@ -11,8 +11,8 @@ from reput.cli import output
 def prepare() -> int:
     """Compile the kernels and make the archive from which Spark's JVM starts faster.
 
-    Once a machine and user, half a minute; later starts of `rebuild` and `check` then take some two seconds less. Without
-    it all works the same.
+    Once a machine and user, half a minute; later starts of `rebuild` and `check` then take some two seconds less.
+    Without it all works the same.
     """
     from reput.kernels.warm import warm_kernels
     from reput.pipeline.jvm_archive import java_command, make_archive

@@ -9,7 +9,7 @@ import click
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.store.report import RebuildReport
+    from reput.store.report import QueueOddity, RebuildReport
 
 _TOPICS_SHOWN = 40
 _LINES_SHOWN = 20
@@ -17,12 +17,8 @@ _LINES_SHOWN = 20
 
 @click.command()
 @options.store_argument
-@click.option(
-    "--only", type=click.Choice(["queue", "index"]), help="Build the queues alone, or the IndexFiles alone."
-)
-@click.option(
-    "-t", "--topic", "topics", multiple=True, help="Build only this topic's queues. May be given again."
-)
+@click.option("--only", type=click.Choice(["queue", "index"]), help="Build the queues alone, or the IndexFiles alone.")
+@click.option("-t", "--topic", "topics", multiple=True, help="Build only this topic's queues. May be given again.")
 @click.option(
     "--skip-topic",
     "skip_topics",
@@ -57,10 +53,10 @@ def rebuild(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Build the ConsumeQueues and IndexFiles of STORE again from its CommitLog.
+    r"""Build the ConsumeQueues and IndexFiles of STORE again from its CommitLog.
 
-    Stop the broker first. The new indexes are built beside the old ones and swapped in when they are proved whole: until
-    then, and after any error, the old ones are untouched. The log is only read.
+    Stop the broker first. The new indexes are built beside the old ones and swapped in when they are proved whole:
+    until then, and after any error, the old ones are untouched. The log is only read.
 
     A half-written record at the log's end is ignored and reported. Damage in the middle, with good records behind, ends
     the run with exit code 1; --salvage goes on behind it.
@@ -116,27 +112,30 @@ def show_report(report: RebuildReport) -> None:
     _notes("note", report.notes)
     _notes("kept", [f"queue {text}" for text in report.retained_queues])
     _notes("gap", [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes" for gap in report.gaps])
-    _notes(
-        "queue",
-        [
-            f"{queue.topic}/{queue.queue_id}: {queue.repeats} repeats left out, {queue.blanks} missing offsets filled with "
-            f"pre-blank entries, {queue.restarts} restarts ({queue.dropped} older entries dropped)"
-            for queue in report.crooked_queues
-        ],
-    )
+    _notes("queue", [_crooked(queue) for queue in report.crooked_queues])
     _notes("warning", report.warnings)
+
+
+def _crooked(queue: QueueOddity) -> str:
+    return (
+        f"{queue.topic}/{queue.queue_id}: {queue.repeats} repeats left out, {queue.blanks} missing offsets filled with "
+        f"pre-blank entries, {queue.restarts} restarts ({queue.dropped} older entries dropped)"
+    )
 
 
 def _summary(report: RebuildReport) -> list[str]:
     seconds = max(report.seconds["total"], 1e-3)
     stages = ", ".join(f"{name} {took:.1f}" for name, took in report.seconds.items() if name != "total")
-    return [
-        f"log {report.log_min_offset} to {report.log_max_offset}, {output.size_text(report.log_bytes)}: {report.messages:,} messages "
-        f"({report.prepared:,} prepared, {report.rolled_back:,} rolled back)",
+    rates = f"{report.messages / seconds:,.0f} messages/s, {output.size_text(report.log_bytes / seconds)}/s"
+    log = (
+        f"log {report.log_min_offset} to {report.log_max_offset}, {output.size_text(report.log_bytes)}: "
+        f"{report.messages:,} messages ({report.prepared:,} prepared, {report.rolled_back:,} rolled back)"
+    )
+    built = (
         f"built {' and '.join(report.built)}: {report.queue_entries:,} entries in {report.queues:,} queues, "
-        f"{report.index_items:,} items in {len(report.index_files)} IndexFiles",
-        f"{seconds:.1f} s ({stages}): {report.messages / seconds:,.0f} messages/s, {output.size_text(report.log_bytes / seconds)}/s",
-    ]
+        f"{report.index_items:,} items in {len(report.index_files)} IndexFiles"
+    )
+    return [log, built, f"{seconds:.1f} s ({stages}): {rates}"]
 
 
 def _notes(kind: str, lines: list[str]) -> None:

@@ -57,7 +57,7 @@ class QueueBatch:
     def queue_entries(self, row: int) -> memoryview:
         """The bytes of a queue's entries."""
         begin, end = int(self.start[row]) * ENTRY_SIZE, int(self.start[row + 1]) * ENTRY_SIZE
-        return memoryview(self.entries)[begin:end]
+        return self.entries.data[begin:end]
 
     def queues(self) -> Iterator[tuple[int, QueueKey]]:
         """Row and key of each queue that has entries here."""

@@ -13,7 +13,6 @@ import mmap
 import os
 import shutil
 import stat
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -43,9 +42,7 @@ def errors_named(path: Path | str, doing: str) -> Iterator[None]:
         if error.errno in _NO_SPACE:
             raise NoSpaceError(f"{text}. Make room on this file system and run the command again") from error
         if error.errno in _NO_RIGHTS:
-            raise AccessError(
-                f"{text}. Run as the user that owns the store, or give this user the rights"
-            ) from error
+            raise AccessError(f"{text}. Run as the user that owns the store, or give this user the rights") from error
         if error.errno == errno.EMFILE:
             raise ReputError(f"{text}. Raise the limit of open files (ulimit -n)") from error
         raise ReputError(text) from error
@@ -103,9 +100,7 @@ def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.ui
         try:
             size = os.fstat(descriptor).st_size
             if offset + length > size:
-                raise ReputError(
-                    f"{path}: has {size} bytes, {offset + length} were expected; it changed meanwhile"
-                )
+                raise ReputError(f"{path}: has {size} bytes, {offset + length} were expected; it changed meanwhile")
             if length == 0:
                 yield np.empty(0, dtype=np.uint8)
                 return
@@ -242,11 +237,9 @@ def sync_path(path: Path | str) -> None:
 
 def start_writeback(descriptor: int) -> None:
     """Ask the system to begin writing a file's dirty pages out, without waiting: the later sync then finds less."""
-    if sys.platform == "linux":
+    if hasattr(_LIBC, "sync_file_range"):
         # 2 = SYNC_FILE_RANGE_WRITE. Only a hint: durability comes from the sync, so an error here changes nothing.
-        _LIBC.sync_file_range(
-            ctypes.c_int(descriptor), ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(2)
-        )
+        _LIBC.sync_file_range(ctypes.c_int(descriptor), ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(2))
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -255,7 +248,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 def sync_tree(path: Path | str) -> None:
     """Make everything under a folder durable: one syncfs where the system has it, else file by file."""
     with errors_named(path, "sync the file system"):
-        if sys.platform == "linux":
+        if hasattr(_LIBC, "syncfs"):
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 if _LIBC.syncfs(ctypes.c_int(descriptor)) != 0:
@@ -314,7 +307,7 @@ def save_array(path: str, *arrays: np.ndarray) -> None:
         try:
             offset = 0
             for array in arrays:
-                pwrite(descriptor, memoryview(np.ascontiguousarray(array)).cast("B"), offset)
+                pwrite(descriptor, np.ascontiguousarray(array).data.cast("B"), offset)
                 offset += array.nbytes
         finally:
             os.close(descriptor)

@@ -52,9 +52,10 @@ def broker_is_live(path: Path) -> bool:
         return False
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-        return False
     except OSError as error:
         return error.errno in _BUSY
+    else:
+        return False
     finally:
         os.close(descriptor)
 
@@ -68,9 +69,7 @@ def owner_lock(path: Path) -> Iterator[None]:
     """
     with _flocked(path, fcntl.LOCK_EX, wait_s=0.0) as held:
         if not held:
-            raise StoreLockedError(
-                f"{path}: another reput process is at work on this store. Wait until it ends"
-            )
+            raise StoreLockedError(f"{path}: another reput process is at work on this store. Wait until it ends")
         yield
 
 
@@ -79,9 +78,7 @@ def task_fence(path: Path) -> Iterator[None]:
     """Hold the fence as a task that writes does: shared with the other tasks of its job."""
     with _flocked(path, fcntl.LOCK_SH, wait_s=30.0) as held:
         if not held:
-            raise StoreLockedError(
-                f"{path}: the next owner of this store has closed the fence; this task gives up"
-            )
+            raise StoreLockedError(f"{path}: the next owner of this store has closed the fence; this task gives up")
         yield
 
 
@@ -93,9 +90,7 @@ def close_fence(path: Path, wait_s: float = 60.0) -> None:
     """
     with _flocked(path, fcntl.LOCK_EX, wait_s) as held:
         if not held:
-            raise StoreLockedError(
-                f"{path}: tasks of an earlier job still write after {wait_s:.0f} s; end them first"
-            )
+            raise StoreLockedError(f"{path}: tasks of an earlier job still write after {wait_s:.0f} s; end them first")
 
 
 @contextlib.contextmanager
@@ -113,8 +108,9 @@ def _try_flock(descriptor: int, kind: int, wait_s: float) -> bool:
     while True:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-            return True
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(0.02)
+        else:
+            return True

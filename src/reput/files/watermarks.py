@@ -31,9 +31,7 @@ class Watermarks:
                 if size == 0:
                     fs.pwrite(descriptor, bytes(own.WATERMARKS_FILE_SIZE), 0)
                 elif size != own.WATERMARKS_FILE_SIZE:
-                    raise DamagedStoreError(
-                        f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected; remove it"
-                    )
+                    raise DamagedStoreError(f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected; remove it")
                 self._memory = mmap.mmap(descriptor, own.WATERMARKS_FILE_SIZE)
             finally:
                 os.close(descriptor)

@@ -28,9 +28,7 @@ HEADER = Layout(
 HEADER_SIZE = HEADER.size
 assert HEADER_SIZE == 40
 
-SLOT = Layout(
-    "IndexFile slot", "IndexFile", [Field("newest_item", "i", "number of the newest item, 0 for none")]
-)
+SLOT = Layout("IndexFile slot", "IndexFile", [Field("newest_item", "i", "number of the newest item, 0 for none")])
 SLOT_SIZE = SLOT.size
 assert SLOT_SIZE == 4
 

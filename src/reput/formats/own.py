@@ -101,9 +101,7 @@ def decode_intent(data: bytes, where: str) -> Intent:
         raise DamagedStoreError(f"{where}: no swap intent; remove it if reput did not write it")
     for part in parts:
         if not isinstance(part, str) or not is_swap_part(part):
-            raise DamagedStoreError(
-                f"{where}: the intent names {part!r}, which no swap touches; do not use this store"
-            )
+            raise DamagedStoreError(f"{where}: the intent names {part!r}, which no swap touches; do not use this store")
     return Intent(epoch, tuple(parts))
 
 
@@ -156,9 +154,7 @@ def decode_frontier(data: bytes, where: str) -> Frontier:
             else None,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedStoreError(
-            f"{where}: no frontier ({error}); remove it and run `reput rebuild`"
-        ) from error
+        raise DamagedStoreError(f"{where}: no frontier ({error}); remove it and run `reput rebuild`") from error
 
 
 def _encode(value: dict[str, Any]) -> bytes:

@@ -50,9 +50,7 @@ def encode_properties(properties: Mapping[bytes, bytes]) -> bytes:
     for name, value in properties.items():
         for part in (name, value):
             if not part or b"\x01" in part or b"\x02" in part:
-                raise ValueError(
-                    f"property {name!r}: names and values must be non-empty and free of 0x01 and 0x02"
-                )
+                raise ValueError(f"property {name!r}: names and values must be non-empty and free of 0x01 and 0x02")
     return b"".join(name + b"\x01" + value + b"\x02" for name, value in properties.items())
 
 

@@ -50,9 +50,7 @@ HEAD = Layout(
         Field("body_crc", "i", "CRC-32 of the stored body & 0x7FFFFFFF"),
         Field("queue_id", "i", "the queue within the topic"),
         Field("flag", "i", "the application's own flag"),
-        Field(
-            "queue_offset", "q", "the message's number in its queue; 0 for prepared and rolled-back messages"
-        ),
+        Field("queue_offset", "q", "the message's number in its queue; 0 for prepared and rolled-back messages"),
         Field("physical_offset", "q", "where this record starts in the CommitLog"),
         Field("sys_flag", "i", "bits: see the table of sysFlag"),
         Field("born_timestamp", "q", "when the producer made the message (ms)"),
@@ -222,8 +220,7 @@ def record_size(topic: bytes, body: bytes, properties: bytes, sys_flag: int, mag
     """Length in bytes of a record with these parts."""
     return (
         MIN_RECORD_SIZE
-        + (HOST_V6_SIZE - HOST_V4_SIZE)
-        * (bool(sys_flag & FLAG_BORN_HOST_V6) + bool(sys_flag & FLAG_STORE_HOST_V6))
+        + (HOST_V6_SIZE - HOST_V4_SIZE) * (bool(sys_flag & FLAG_BORN_HOST_V6) + bool(sys_flag & FLAG_STORE_HOST_V6))
         + (magic == MAGIC_V2)
         + len(topic)
         + len(body)
@@ -440,9 +437,7 @@ def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _Parts
         covered = offset + size - CRC_PROPERTY_SIZE
         if covered < parts.properties_at:
             return False
-        return decode_crc_property(bytes(data[covered : offset + size])) == crc32(
-            memoryview(data)[offset:covered]
-        )
+        return decode_crc_property(bytes(data[covered : offset + size])) == crc32(memoryview(data)[offset:covered])
     if crc_check == CHECK_BODY and parts.body_length > 0:
         (stored,) = struct.unpack_from(">i", data, offset + HEAD.offsets["body_crc"])
         return bool(stored == crc32(memoryview(data)[parts.body_at : parts.body_at + parts.body_length]))

@@ -42,9 +42,7 @@ def kernels(kind: str | None = None) -> Kernels:
     if kind == "reference":
         from reput.kernels import reference
 
-        return Kernels(
-            reference.find_boundary, reference.decode_range, reference.pack_entries, reference.chain_items
-        )
+        return Kernels(reference.find_boundary, reference.decode_range, reference.pack_entries, reference.chain_items)
     raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
 
 

@@ -44,9 +44,7 @@ Bytes = NDArray[np.uint8]
 
 MAX_TIME_DIFF_S = 0x7FFFFFFF
 
-_MAGIC = re.compile(
-    b"|".join(re.escape(magic.to_bytes(4, "big", signed=True)) for magic in (MAGIC_V1, MAGIC_V2))
-)
+_MAGIC = re.compile(b"|".join(re.escape(magic.to_bytes(4, "big", signed=True)) for magic in (MAGIC_V1, MAGIC_V2)))
 _JAVA_INT = re.compile(rb"[+-]?[0-9]+")
 
 

@@ -19,9 +19,7 @@ def warm_kernels() -> None:
     run = kernels()
     run.find_boundary(buffer, 0, 0, len(data), len(data), CHECK_BODY)
     delays_ms = np.array([-1, 1000], dtype=np.int64)
-    run.decode_range(
-        buffer, 0, 0, len(data), len(data), CHECK_BODY, True, delays_ms, *decode_arguments(columns)
-    )
+    run.decode_range(buffer, 0, 0, len(data), len(data), CHECK_BODY, True, delays_ms, *decode_arguments(columns))
     start, first, last = (np.zeros(2, dtype=np.int64) for _ in range(3))
     run.pack_entries(
         1,

@@ -1,13 +1,14 @@
 """The files of a CommitLog: which there are, whether RocketMQ would load them, and where their data may end.
 
-Source: `MappedFileQueue.load`: files in the order of their names; a zero-length last file is removed; any other file whose
-length is not the configured one makes the load fail.
+Source: `MappedFileQueue.load`: files in the order of their names; a zero-length last file is removed; any other file
+whose length is not the configured one makes the load fail.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from reput.errors import DamagedStoreError, NotAStoreError, UnsupportedStoreError
@@ -67,9 +68,7 @@ def list_log_files(folder: Path, configured_size: int | None = None, tolerant: b
         UnsupportedStoreError: the files are DLedger's.
     """
     if not fs.exists(folder):
-        raise NotAStoreError(
-            f"{folder}: no such folder, so this is no RocketMQ store (give the storePathRootDir)"
-        )
+        raise NotAStoreError(f"{folder}: no such folder, so this is no RocketMQ store (give the storePathRootDir)")
     named = []
     for entry in fs.list_dir(folder):
         start = None if entry.is_dir else paths.parse_offset_name(entry.name)
@@ -77,9 +76,7 @@ def list_log_files(folder: Path, configured_size: int | None = None, tolerant: b
             named.append((start, folder / entry.name, entry.size))
     notes: list[str] = []
     if named and named[-1][2] == 0:
-        notes.append(
-            f"{named[-1][1]}: empty last file, which RocketMQ removes when it loads the log; ignored"
-        )
+        notes.append(f"{named[-1][1]}: empty last file, which RocketMQ removes when it loads the log; ignored")
         named.pop()
     file_size = configured_size or _told_size([(start, size) for start, _, size in named])
     files = []
@@ -87,7 +84,8 @@ def list_log_files(folder: Path, configured_size: int | None = None, tolerant: b
         if size != file_size:
             _odd(
                 f"{path}: {size} bytes, the log's files have {file_size}; RocketMQ would not load this log",
-                "Restore the file to its full length, name the size with --set mappedFileSizeCommitLog=N, or add --salvage",
+                "Restore the file to its full length, name the size with --set mappedFileSizeCommitLog=N, "
+                "or add --salvage",
                 tolerant,
                 notes,
             )
@@ -99,7 +97,7 @@ def list_log_files(folder: Path, configured_size: int | None = None, tolerant: b
 def _told_size(files: list[tuple[int, int]]) -> int:
     """The file size that names and lengths agree on best; RocketMQ's default without files."""
     votes = Counter(size for _, size in files if size)
-    votes.update(after[0] - before[0] for before, after in zip(files, files[1:], strict=False))
+    votes.update(after[0] - before[0] for before, after in pairwise(files))
     return votes.most_common(1)[0][0] if votes else 1 << 30
 
 
@@ -111,7 +109,7 @@ def _odd(what: str, remedy: str, tolerant: bool, notes: list[str]) -> None:
 
 def _gaps(files: list[LogFile], tolerant: bool, notes: list[str]) -> tuple[tuple[int, int], ...]:
     gaps = []
-    for before, after in zip(files, files[1:], strict=False):
+    for before, after in pairwise(files):
         if after.start < before.end:
             raise DamagedStoreError(
                 f"{after.path}: starts at {after.start}, inside {before.path.name} which ends at {before.end}. "

@@ -24,6 +24,7 @@ from reput.pipeline.check_index import (
     IndexFileChecked,
     IndexFileToCheck,
     IndexPart,
+    Uncovered,
     check_index_file,
     find_uncovered,
 )
@@ -117,9 +118,7 @@ def _prepare(
         report.closed_cleanly = False
         report.notes.append("a broker has this store open: what it writes while we look may show as behind")
     elif not report.closed_cleanly:
-        report.notes.append(
-            "the store was not closed (abort is there): what a crash leaves behind is no damage"
-        )
+        report.notes.append("the store was not closed (abort is there): what a crash leaves behind is no damage")
     log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True)
     settings = resolve_settings(layout, config, verify_crc)
     report.assumed += settings.assumed
@@ -176,7 +175,7 @@ def _decode(check: _Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mi
     mismatches: dict[int, list[Mismatch]] = {}
 
     def again(split: Split) -> SplitResult:
-        (result, found), *_ = check.engine.run(task, [split], lambda finished, total: None)
+        (result, found), *_ = check.engine.run(task, [split], _silent)
         mismatches[split.number] = found
         return result
 
@@ -186,6 +185,10 @@ def _decode(check: _Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mi
             mismatches[result.number] = found
         results = [result for result, _ in outcomes]
         return stitch(check.log.min_offset, splits, results, again, check.log.gaps), mismatches
+
+
+def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
+    return None
 
 
 def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
@@ -218,9 +221,7 @@ def _log_findings(check: _Check, stitched: Stitched) -> None:
         )
     empty = [file for file in log.files if file.data_end == file.start]
     if empty and empty[-1] is log.files[-1] and len(log.files) > 1:
-        report.remark(
-            NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it"
-        )
+        report.remark(NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it")
 
 
 def _check_queues(check: _Check, stitched: Stitched, mismatches: dict[int, list[Mismatch]]) -> None:
@@ -233,9 +234,7 @@ def _check_queues(check: _Check, stitched: Stitched, mismatches: dict[int, list[
         with check.stage("redo"):
             _check_crooked(check, stitched, table, crooked)
     straight = {key for key, row in table.rows.items() if table.straight[row]}
-    found = [
-        one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in straight
-    ]
+    found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in straight]
     _mismatch_findings(check, table, found)
     with check.stage("queues"):
         _outside_findings(check, table, stitched.end)
@@ -258,9 +257,7 @@ def _check_crooked(check: _Check, stitched: Stitched, table: QueueTable, crooked
         )
     tasks = [(outcome, str(check.layout.consume_queue)) for outcome in outcomes]
     found = [
-        one
-        for one in check.engine.run(partial(_compare_crooked, check.job), tasks, check.listener.advance)
-        if one
+        one for one in check.engine.run(partial(_compare_crooked, check.job), tasks, check.listener.advance) if one
     ]
     _mismatch_findings(check, table, found)
 
@@ -351,13 +348,11 @@ def _outside_task(job: Job, log_min_offset: int, queues: tuple[QueueToCheck, ...
 def _outside_finding(check: _Check, one: OutsideFinding, log_end: int) -> None:
     report = check.report
     if one.rule == "queue-empty-file":
-        report.remark(LEFTOVER, one.rule, one.file, one.count, one.detail)
+        report.remark(LEFTOVER, one.rule, one.file, one.times, one.detail)
     elif one.rule == "queue-entry-past-end" and one.physical_offset >= log_end:
-        report.after_crash(
-            one.rule, one.file, one.offset, one.count, f"{one.detail}; the log ends at {log_end}"
-        )
+        report.after_crash(one.rule, one.file, one.offset, one.times, f"{one.detail}; the log ends at {log_end}")
     else:
-        report.damage(one.rule, one.file, one.offset, one.count, one.detail)
+        report.damage(one.rule, one.file, one.offset, one.times, one.detail)
 
 
 def _check_index(check: _Check, results: list[SplitResult]) -> None:
@@ -398,17 +393,11 @@ def _index_findings(check: _Check, checked: list[IndexFileChecked]) -> None:
     report = check.report
     for one in checked:
         for found in one.findings:
-            add = (
-                report.after_crash
-                if found.rule in ("index-slot-ahead", "index-item-past-end")
-                else report.damage
-            )
-            add(found.rule, found.file, found.offset, found.count, found.detail)
+            add = report.after_crash if found.rule in ("index-slot-ahead", "index-item-past-end") else report.damage
+            add(found.rule, found.file, found.offset, found.times, found.detail)
         if one.repeated:
             detail = "items that say again what another says: RocketMQ indexes a message twice after a crash"
-            report.remark(
-                NOTE, "index-repeated", one.findings[0].file if one.findings else "", one.repeated, detail
-            )
+            report.remark(NOTE, "index-repeated", one.findings[0].file if one.findings else "", one.repeated, detail)
 
 
 def _uncovered_findings(
@@ -421,9 +410,7 @@ def _uncovered_findings(
     for one in checked:
         for split, begin, end in one.covered:
             covered[split].append((begin, end))
-    work = [
-        (part, covered[part.split]) for part in index_parts if not _is_whole(covered[part.split], part.items)
-    ]
+    work = [(part, covered[part.split]) for part in index_parts if not _is_whole(covered[part.split], part.items)]
     found = check.engine.run(partial(_uncovered_task, check.job), work, check.listener.advance)
     keys, tags = sum(one.keys for one in found), sum(one.tags for one in found)
     if tags:
@@ -442,7 +429,7 @@ def _uncovered_findings(
         check.report.damage("index-item-missing", folder, None, keys, detail)
 
 
-def _uncovered_task(job: Job, work: tuple[IndexPart, list[tuple[int, int]]]):  # type: ignore[no-untyped-def]
+def _uncovered_task(job: Job, work: tuple[IndexPart, list[tuple[int, int]]]) -> Uncovered:
     return find_uncovered(job, work)
 
 
@@ -459,9 +446,7 @@ def _check_checkpoint(check: _Check) -> None:
     files = list_index_files(check.layout.index)
     end = max((file.header.end_timestamp for file in files if file.header), default=0)
     if not fs.exists(check.layout.checkpoint):
-        check.report.remark(
-            NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one"
-        )
+        check.report.remark(NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one")
     elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:
         check.report.remark(
             NOTE,

@@ -45,7 +45,7 @@ class IndexFinding(NamedTuple):
     rule: str
     file: str
     offset: int | None
-    count: int
+    times: int
     detail: str
 
 
@@ -104,9 +104,7 @@ class _FileCheck:
                 Path(self.file.path), self.job.index_slots, number, min(count - number + 1, _ITEMS_AT_ONCE)
             )
             if not len(block):
-                self._found(
-                    "index-file-short", None, count - number + 1, f"the file ends before item {number}"
-                )
+                self._found("index-file-short", None, count - number + 1, f"the file ends before item {number}")
                 return
             self.chain.follow(block)
             physical = block["physical_offset"].astype(np.int64)
@@ -152,18 +150,14 @@ class _FileCheck:
             )
         if matched.bad_times:
             at = items_at(self.job.index_slots, number + matched.first_bad_time)
-            self._found(
-                "index-item-time", at, matched.bad_times, "time differences that the records do not give"
-            )
+            self._found("index-item-time", at, matched.bad_times, "time differences that the records do not give")
 
     def _outside(self, place: int, items: NDArray[np.void]) -> None:
         physical = items["physical_offset"].astype(np.int64)
         past = int((physical >= self.file.log_max).sum())
         between = int(((physical >= self.file.log_min) & (physical < self.file.log_max)).sum())
         if past:
-            self._found(
-                "index-item-past-end", place, past, f"items behind the log's end at {self.file.log_max}"
-            )
+            self._found("index-item-past-end", place, past, f"items behind the log's end at {self.file.log_max}")
         if between or (physical < 0).any():
             count = between + int((physical < 0).sum())
             self._found("index-item-without-record", place, count, "items that point to no record")
@@ -179,20 +173,14 @@ class _FileCheck:
         chain, header = self.chain, self.file.header
         if chain.broken:
             place = items_at(self.job.index_slots, chain.first_broken)
-            self._found(
-                "index-chain", place, chain.broken, f"item {chain.first_broken} links to the wrong item"
-            )
+            self._found("index-chain", place, chain.broken, f"item {chain.first_broken} links to the wrong item")
         present = read_slots(Path(self.file.path), self.job.index_slots)
         wrong, ahead = chain.wrong_slots(present, header.index_count)
         real = np.setdiff1d(wrong, ahead)
         if len(real):
-            self._found(
-                "index-slot", 40 + 4 * int(real[0]), len(real), "slots that do not name their newest item"
-            )
+            self._found("index-slot", 40 + 4 * int(real[0]), len(real), "slots that do not name their newest item")
         if len(ahead):
-            self._found(
-                "index-slot-ahead", 40 + 4 * int(ahead[0]), len(ahead), "slots ahead of the header's count"
-            )
+            self._found("index-slot-ahead", 40 + 4 * int(ahead[0]), len(ahead), "slots ahead of the header's count")
         if not len(wrong) and header.hash_slot_count != chain.used_slots:
             detail = f"hash_slot_count {header.hash_slot_count}, {chain.used_slots} slots are in use"
             self._found("index-header", 32, 1, detail)
@@ -203,7 +191,8 @@ class _FileCheck:
         if len(first) and len(last):
             ends = int(first["physical_offset"][0]), int(last["physical_offset"][0])
             if ends != (header.begin_physical_offset, header.end_physical_offset):
-                detail = f"header says {header.begin_physical_offset} to {header.end_physical_offset}, items {ends[0]} to {ends[1]}"
+                said = f"{header.begin_physical_offset} to {header.end_physical_offset}"
+                detail = f"header says {said}, items {ends[0]} to {ends[1]}"
                 self._found("index-header", 16, 1, detail)
 
 
@@ -228,7 +217,7 @@ def _ranges(covered: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 class Uncovered(NamedTuple):
-    """Items of one split that no IndexFile has: keys and tags counted apart, and where the first key's record stands."""
+    """Items of one split that no IndexFile has: keys and tags apart, and where the first key's record stands."""
 
     keys: int
     tags: int

@@ -1,4 +1,4 @@
-"""The tasks of `check` that look at ConsumeQueues: the decode job again, with a sink that compares instead of writing."""
+"""The tasks of `check` that look at ConsumeQueues: the decode job again, with a sink that compares."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OutsideFinding(NamedTuple):
     rule: str
     file: str
     offset: int | None
-    count: int
+    times: int
     physical_offset: int
     detail: str
 
@@ -90,9 +90,7 @@ def _compare(job: Job, live_folder: str, batch: QueueBatch) -> list[Mismatch]:
             continue
         expected = np.frombuffer(batch.queue_entries(row), dtype=np.uint8)
         first = int(batch.first[row])
-        present = read_entries(
-            queue_path(live_folder, key), job.queue_file_size, first, len(expected) // ENTRY_SIZE
-        )
+        present = read_entries(queue_path(live_folder, key), job.queue_file_size, first, len(expected) // ENTRY_SIZE)
         differences = compare_entries(expected, present)
         missing, wrong = differences
         if len(missing) or len(wrong):
@@ -201,8 +199,6 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
 
 def _used(data: bytes) -> int:
     """Entries of a file up to the first that is all zero."""
-    rows = np.frombuffer(data, dtype=np.uint8, count=len(data) // ENTRY_SIZE * ENTRY_SIZE).reshape(
-        -1, ENTRY_SIZE
-    )
+    rows = np.frombuffer(data, dtype=np.uint8, count=len(data) // ENTRY_SIZE * ENTRY_SIZE).reshape(-1, ENTRY_SIZE)
     empty = np.flatnonzero(~rows.any(axis=1))
     return int(empty[0]) if len(empty) else len(rows)

@@ -35,8 +35,8 @@ class Gap(NamedTuple):
 class DecodedSplit:
     """A split's columns, and how its chain of records ran; all offsets are log offsets.
 
-    `first_record` is the first boundary found (-1: none), `chain_end` where the next record is expected. Where the chain
-    broke and nothing more was found, `open_verdict` says what stands at `chain_end`.
+    `first_record` is the first boundary found (-1: none), `chain_end` where the next record is expected. Where the
+    chain broke and nothing more was found, `open_verdict` says what stands at `chain_end`.
     """
 
     split: Split
@@ -59,9 +59,7 @@ def decode_split(split: Split, settings: DecodeSettings, columns: Columns) -> De
 class _RangeReader:
     """The decode loop over one mapped range; positions are relative to the map, as kernels take them."""
 
-    def __init__(
-        self, buffer: NDArray[np.uint8], base: int, settings: DecodeSettings, columns: Columns
-    ) -> None:
+    def __init__(self, buffer: NDArray[np.uint8], base: int, settings: DecodeSettings, columns: Columns) -> None:
         self.buffer = buffer
         self.base = base
         self.settings = settings
@@ -94,9 +92,7 @@ class _RangeReader:
         return result
 
     def _boundary(self, begin: int, end: int) -> int:
-        return kernels().find_boundary(
-            self.buffer, self.base, begin, end, self.limit, self.settings.crc_check
-        )
+        return kernels().find_boundary(self.buffer, self.base, begin, end, self.limit, self.settings.crc_check)
 
     def _decode(self, begin: int, end: int) -> Stop:
         while True:

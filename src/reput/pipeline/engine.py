@@ -25,7 +25,9 @@ _PREFIX = "reput.errors."
 class Progress(Protocol):
     """Told how far a stage is: finished tasks of all tasks."""
 
-    def __call__(self, finished: int, total: int) -> None: ...
+    def __call__(self, finished: int, total: int) -> None:
+        """So many tasks of so many are done."""
+        ...
 
 
 class Engine(Protocol):
@@ -59,7 +61,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession | SparkContext) -> None:
         self.session = spark
         self.context = _context_of(spark)
-        self.shares_driver_files = self.context is not None and self.context.master.startswith("local")
+        self.shares_driver_files = self.context is not None and str(self.context.master).startswith("local")
 
     def run(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[R]:
         """Call `function` on each argument in a task of its own.
@@ -69,14 +71,14 @@ class SparkEngine:
         """
         if not arguments:
             return []
-        run = self._run_connect if self.context is None else self._run_classic
-        outcomes = run(function, arguments, progress)
+        if self.context is None:
+            outcomes = self._run_connect(function, arguments)
+        else:
+            outcomes = self._run_classic(function, arguments, progress)
         progress(len(arguments), len(arguments))
         return [_opened(outcome) for outcome in outcomes]
 
-    def _run_classic(
-        self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress
-    ) -> list[Any]:
+    def _run_classic(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[Any]:
         context = self.context
         assert context is not None
         rdd = context.parallelize(arguments, len(arguments)).mapPartitions(_partition_task(function))
@@ -91,28 +93,23 @@ class SparkEngine:
             done.set()
             watcher.join()
 
-    def _run_connect(
-        self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress
-    ) -> list[Any]:
+    def _run_connect(self, function: Callable[[A], R], arguments: Sequence[A]) -> list[Any]:
         # Spark Connect has no RDDs: the same tasks go through an Arrow map, one row an argument.
         import pickle
 
         from pyspark import cloudpickle
 
         def over(batches: Any) -> Any:
-            import pyarrow as pa
+            import pyarrow as pa  # type: ignore[import-untyped]
 
             for batch in batches:
-                for number, argument in zip(
-                    batch["number"].to_pylist(), batch["argument"].to_pylist(), strict=True
-                ):
+                for number, argument in zip(batch["number"].to_pylist(), batch["argument"].to_pylist(), strict=True):
                     outcome = _guarded(function, pickle.loads(argument))  # noqa: S301 - made by this driver
                     yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [pickle.dumps(outcome)]})
 
-        rows = [(number, cloudpickle.dumps(argument)) for number, argument in enumerate(arguments)]
-        frame = self.session.createDataFrame(rows, "number long, argument binary").repartition(
-            len(rows), "number"
-        )
+        session: Any = self.session
+        rows = [(number, cloudpickle.dumps(argument))  # type: ignore[no-untyped-call] for number, argument in enumerate(arguments)]
+        frame = session.createDataFrame(rows, "number long, argument binary").repartition(len(rows), "number")
         try:
             found = frame.mapInArrow(over, "number long, outcome binary").collect()
         except Exception as error:
@@ -128,12 +125,12 @@ def _context_of(spark: SparkSession | SparkContext) -> SparkContext | None:
         return spark
     try:
         return spark.sparkContext
-    except Exception:  # Spark Connect answers with an error of its own kind
+    except Exception:  # noqa: BLE001 - Spark Connect answers with an error of its own kind
         return None
 
 
 class _Failure:
-    """An error that a task raised on purpose, carried to the driver as a value: Spark would bury it in a stack trace."""
+    """An error that a task raised on purpose, carried as a value: Spark would bury it in a stack trace."""
 
     def __init__(self, error: ReputError) -> None:
         self.error = error

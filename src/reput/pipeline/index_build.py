@@ -56,9 +56,7 @@ class IndexFileResult(NamedTuple):
     header: index_file.Header
 
 
-def plan_index_files(
-    results: Sequence[SplitResult], capacity: int, names: Iterator[str]
-) -> list[IndexFilePlan]:
+def plan_index_files(results: Sequence[SplitResult], capacity: int, names: Iterator[str]) -> list[IndexFilePlan]:
     """The IndexFiles that hold the items of all splits.
 
     RocketMQ makes a file when a message is dispatched and there is none, or the last is full: so a log without keys has
@@ -156,7 +154,7 @@ class _FileBuilder:
             last = _place_of(columns, segment.end - 1)
             self._chain(columns, segment.begin, segment.end)
         header = index_file.Header(first[1], last[1], first[0], last[0], self.used_slots, self.number)
-        fs.pwrite(self.descriptor, memoryview(self.slots.byteswap()).cast("B"), HEADER_SIZE)
+        fs.pwrite(self.descriptor, self.slots.byteswap().data.cast("B"), HEADER_SIZE)
         fs.pwrite(self.descriptor, index_file.encode_header(header), 0)
         return header
 
@@ -183,7 +181,7 @@ class _FileBuilder:
                 self.begin_timestamp,
                 self.out,
             )
-            piece = memoryview(self.out)[: (until - begin) * ITEM_SIZE]
+            piece = self.out.data[: (until - begin) * ITEM_SIZE]
             fs.pwrite(self.descriptor, piece, items_start + self.number * ITEM_SIZE)
             self.used_slots += fresh
             self.number += until - begin

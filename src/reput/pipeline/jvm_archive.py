@@ -36,14 +36,14 @@ def java_command() -> str | None:
 
 
 def _stem() -> Path | None:
-    """Where archives for this Java, this PySpark and this user lie, but for their size and ending; None without Java."""
+    """Where archives for this Java and this PySpark lie, but for their size and ending; None without Java."""
     import pyspark
 
     java = java_command()
     if java is None:
         return None
-    real = os.path.realpath(java)
-    status = os.stat(real)
+    real = Path(java).resolve()
+    status = real.stat()
     # A Java that was updated in place has another size or time: its old archive is then of no use.
     identity = f"{real} {status.st_size} {status.st_mtime_ns} {pyspark.__file__} {pyspark.__version__}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
@@ -74,9 +74,8 @@ def make_archive() -> Path | None:
     fs.make_dirs(stem.parent)
     fresh = stem.with_name(f"{stem.name}.{os.getpid()}.new")
     try:
-        subprocess.run(
-            [sys.executable, "-c", _MAKER, str(fresh)], capture_output=True, timeout=_TIMEOUT_S, check=False
-        )
+        command = [sys.executable, "-c", _MAKER, str(fresh)]
+        subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)  # noqa: S603 - our own code
         if not fresh.exists():
             return None
         fs.sync_path(fresh)

@@ -17,7 +17,7 @@ from reput.pipeline.parts import QueueRanges
 
 @dataclass(slots=True)
 class QueueTable:
-    """All queues of a log: per row the key, the first and next queue offset, the entries, and whether they run straight.
+    """All queues of a log: per row its key, first and next queue offset, entries, and whether they run straight.
 
     Arrays have room to spare; `len(keys)` rows are in use.
     """
@@ -38,7 +38,7 @@ class QueueTable:
         goes_on = fresh | (self.next[rows] == ranges.first)
         self.straight[rows] &= goes_on & (ranges.steady != 0)
         self.next[rows] = ranges.last + 1
-        self.count[rows] += ranges.count
+        self.count[rows] += ranges.entries
 
     def _row(self, key: QueueKey) -> int:
         row = self.rows.get(key)

@@ -19,13 +19,13 @@ from reput.kernels.columns import Columns
 class QueueRanges(NamedTuple):
     """The queues of one split in which it has entries.
 
-    `first`, `last` int64: queue offsets of the first and last record; `count` int64 entries; `steady` uint8.
+    `first`, `last` int64: queue offsets of the first and last record; `entries` int64; `steady` uint8.
     """
 
     keys: list[QueueKey]
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    count: NDArray[np.int64]
+    entries: NDArray[np.int64]
     steady: NDArray[np.uint8]
 
 
@@ -75,8 +75,10 @@ def load_ranges(path: str) -> QueueRanges:
 
 
 class ItemColumns(NamedTuple):
-    """A split's index items: per record `position`, `store_timestamp` (int64) and `first_item` (int32, records + 1),
-    per item `item_hash` (int32).
+    """A split's index items.
+
+    Per record `position` and `store_timestamp` (int64), and `first_item` (int32, records + 1); per item `item_hash`
+    (int32).
     """
 
     position: NDArray[np.int64]

@@ -12,8 +12,8 @@ class Split:
     """A range [begin, end) of one log file, as log offsets.
 
     A task decodes the records that start in it; the last may reach past `end`, up to the file's end `file_start +
-    file_size`. `exact`: `begin` is known to be a boundary (a file's start, or proved by the split before), else the task
-    looks for the first one. Behind `data_end` the file is a hole.
+    file_size`. `exact`: `begin` is known to be a boundary (a file's start, or proved by the split before), else the
+    task looks for the first one. Behind `data_end` the file is a hole.
     """
 
     number: int

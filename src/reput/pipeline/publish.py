@@ -19,18 +19,15 @@ def next_checkpoint(
 ) -> Checkpoint:
     """The checkpoint of a store whose log and indexes are durable up to its last record.
 
-    RocketMQ, opening after a crash, destroys every IndexFile that ends later than index_msg_timestamp, and scans the log
-    from the last file whose first record is not behind the logics offset (before 5.5: times): so these say what is true.
+    RocketMQ, opening after a crash, destroys every IndexFile that ends later than index_msg_timestamp, and scans the
+    log from the last file whose first record is not behind the logics offset (before 5.5: times): so these say what is
+    true.
     """
     new = old
     if last is not None:
-        new = new._replace(
-            physic_msg_timestamp=last.last_store_timestamp, confirm_phy_offset=last.last_record
-        )
+        new = new._replace(physic_msg_timestamp=last.last_store_timestamp, confirm_phy_offset=last.last_record)
         if queues:
-            new = new._replace(
-                logics_msg_timestamp=last.last_store_timestamp, logics_physical_offset=last.last_record
-            )
+            new = new._replace(logics_msg_timestamp=last.last_store_timestamp, logics_physical_offset=last.last_record)
     if index_files is not None:
         ends = [file.header.end_timestamp for file in index_files]
         new = new._replace(index_msg_timestamp=max(ends, default=0))

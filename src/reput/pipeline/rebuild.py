@@ -64,9 +64,7 @@ class RebuildOptions:
         if self.index_tags not in (AUTO, ON, OFF):
             raise ConfigError(f"index_tags={self.index_tags!r}: choose {AUTO}, {ON} or {OFF}")
         if not 0 < self.split_mb <= _MAX_SPLIT_MB:
-            raise ConfigError(
-                f"split_mb={self.split_mb}: a number above 0 and at most {_MAX_SPLIT_MB} is needed"
-            )
+            raise ConfigError(f"split_mb={self.split_mb}: a number above 0 and at most {_MAX_SPLIT_MB} is needed")
         for topic in (*self.topics, *self.skip_topics):
             if not paths.is_topic_folder_name(topic.encode("utf-8", "surrogateescape")):
                 raise ConfigError(f"topic {topic!r}: no name of a topic")
@@ -176,9 +174,7 @@ def _tag_items(
         return options.index_tags == ON
     told = tag_items_in_use(layout, log, settings.index_slots)
     if told is None:
-        report.assumed.append(
-            "tags are indexed, as RocketMQ does since 5.4.0 (--index-tags off for older brokers)"
-        )
+        report.assumed.append("tags are indexed, as RocketMQ does since 5.4.0 (--index-tags off for older brokers)")
         return True
     report.notes.append(f"tags are {'' if told else 'not '}indexed, as in the present IndexFiles")
     return told
@@ -224,7 +220,7 @@ def _split_task(job: Job, split: Split) -> SplitResult:
     return decode_and_sink(job, split)
 
 
-def _silent(_finished: int, _total: int) -> None:
+def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
     return None
 
 
@@ -256,8 +252,9 @@ def _damage_text(run: _Run, gaps: Sequence[LogGap]) -> str:
     )
     more = f" and {len(gaps) - 5} more places" if len(gaps) > 5 else ""
     return (
-        f"{run.log.folder}: the log is damaged, with good records behind: {listed}{more}. The old indexes are untouched. "
-        "Restore these bytes from a replica or a backup, or add --salvage to build from all good records"
+        f"{run.log.folder}: the log is damaged, with good records behind: {listed}{more}. "
+        "The old indexes are untouched. Restore these bytes from a replica or a backup, or add --salvage to build "
+        "from all good records"
     )
 
 
@@ -305,9 +302,7 @@ def _finish_queues(run: _Run, stitched: Stitched, table: QueueTable) -> list[Ret
                 )
             )
     present = {key for key, row in table.rows.items() if table.count[row]}
-    retained = [
-        kept for kept in retained_queues(run.layout, present, stitched.end) if run.job.wants(kept.key.topic)
-    ]
+    retained = [kept for kept in retained_queues(run.layout, present, stitched.end) if run.job.wants(kept.key.topic)]
     for kept in retained:
         run.report.retained_queues.append(f"{kept.key} goes on at {kept.next} (from {kept.source})")
         if kept.source.endswith(".json"):
@@ -380,13 +375,9 @@ def _fill_report(
     report.queues = sum(topic.queues for topic in report.topics) + len(retained)
     report.queue_entries = sum(topic.entries for topic in report.topics)
     _report_times(report, results)
-    missing = sorted(
-        topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys}
-    )
+    missing = sorted(topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys})
     for topic in missing:
-        report.warnings.append(
-            f"--topic {topic.decode()}: the log has no message of this topic; its queues are kept"
-        )
+        report.warnings.append(f"--topic {topic.decode()}: the log has no message of this topic; its queues are kept")
 
 
 def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None:

@@ -34,7 +34,7 @@ class Extract(NamedTuple):
 
     split: int
     start: int
-    count: int
+    entries: int
 
 
 class QueueOutcome(NamedTuple):
@@ -130,11 +130,11 @@ def _what_follows_zero(job: Job, extracts: Sequence[tuple[Extract, int]]) -> lis
 def _runs(job: Job, extracts: Sequence[tuple[Extract, int]]) -> Iterator[Run]:
     for part, in_file in extracts:
         path = extract_path(job, part.split)
-        offsets: NDArray[np.int64] = fs.load_array(path, "i8", part.count, part.start * 8)
-        entries = fs.load_array(path, "u1", part.count * ENTRY_SIZE, in_file * 8 + part.start * ENTRY_SIZE)
+        offsets: NDArray[np.int64] = fs.load_array(path, "i8", part.entries, part.start * 8)
+        entries = fs.load_array(path, "u1", part.entries * ENTRY_SIZE, in_file * 8 + part.start * ENTRY_SIZE)
         breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
-        for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), part.count], strict=True):
-            yield Run(int(offsets[begin]), memoryview(entries)[begin * ENTRY_SIZE : end * ENTRY_SIZE])
+        for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), part.entries], strict=True):
+            yield Run(int(offsets[begin]), entries.data[begin * ENTRY_SIZE : end * ENTRY_SIZE])
 
 
 class _QueueBuilder:

@@ -18,13 +18,11 @@ def redo_queues(
     engine: Engine, job: Job, stitched: Stitched, crooked: list[QueueKey], listener: ProgressListener
 ) -> list[redo.QueueOutcome]:
     """Build these queues again in log order, in the job's staging folder."""
-    splits = [
-        split for split, result in zip(stitched.splits, stitched.results, strict=True) if result.records
-    ]
+    splits = [split for split, result in zip(stitched.splits, stitched.results, strict=True) if result.records]
     found = engine.run(partial(_extract_task, job, crooked), splits, listener.advance)
     extracts: dict[QueueKey, list[tuple[redo.Extract, int]]] = {key: [] for key in crooked}
     for listed in found:
-        in_file = sum(part.count for _, part in listed)
+        in_file = sum(part.entries for _, part in listed)
         for key, part in listed:
             extracts[key].append((part, in_file))
     return engine.run(partial(_redo_task, job), list(extracts.items()), listener.advance)

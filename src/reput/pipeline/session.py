@@ -43,12 +43,12 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    if SparkContext._active_spark_context is not None:
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no public way to ask
         return SparkContext.getOrCreate()
     if jvm_archive.java_command() is None:
         raise EngineError(
-            "no Java found (JAVA_HOME, or `java` on the PATH). Spark needs Java 17 or later: on Debian and Ubuntu install "
-            f"openjdk-17-jre-headless; {_WITHOUT_SPARK}"
+            "no Java found (JAVA_HOME, or `java` on the PATH). Spark needs Java 17 or later: on Debian and "
+            f"Ubuntu install openjdk-17-jre-headless; {_WITHOUT_SPARK}"
         )
     master = master or DEFAULT_MASTER
     # Else the workers would be `python3` of the PATH, perhaps one without reput.
@@ -60,8 +60,8 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
     for name, value in settings(master, extra_java, use_archive).items():
         conf.set(name, value)
     try:
-        if SparkContext._gateway is None:
-            gateway = launch_gateway(conf, popen_kwargs={"stdout": _jvm_log, "stderr": _jvm_log})
+        if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier context is used again
+            gateway = launch_gateway(conf, {"stdout": _jvm_log, "stderr": _jvm_log})  # type: ignore[no-untyped-call]
             return SparkContext(conf=conf, gateway=gateway)
         return SparkContext(conf=conf)
     except Exception as error:

@@ -21,7 +21,8 @@ class Stitched:
     """The proved chain: results in log order, where the log ends, and all that is no record.
 
     `end` is the log offset behind the last good record's chain, `tail_verdict` what stands there (None: the files end
-    there). `redone` holds the numbers of splits whose first decoding was wrong, `tainted` the queues that those wrote to.
+    there). `redone` holds the numbers of splits whose first decoding was wrong, `tainted` the queues that those wrote
+    to.
     """
 
     results: list[SplitResult]
@@ -47,7 +48,8 @@ def stitch(
     """
     stitched = Stitched([], begin)
     broken: Gap | None = None
-    for split, result in zip(splits, results, strict=True):
+    for planned, found in zip(splits, results, strict=True):
+        split, result = planned, found
         if broken is None and stitched.end < split.begin:
             if (stitched.end, split.begin) in holes:
                 stitched.end = split.begin

@@ -26,7 +26,7 @@ def columns_for(split: Split) -> Columns:
 
 
 def decode_and_sink(job: Job, split: Split) -> SplitResult:
-    """Decode a split, write its ConsumeQueue entries into staging and leave its ranges and items for the next stages."""
+    """Decode a split, write its entries into staging, and leave its ranges and items for the next stages."""
     decoded = decode_split(split, job.decode, columns_for(split))
     with job.writing():
         entries = 0
@@ -52,9 +52,7 @@ def split_result(decoded: DecodedSplit, queue_entries: int) -> SplitResult:
     """What the driver is told about a decoded split."""
     columns, records = decoded.columns, decoded.columns.records
     state = columns.state
-    last_with_item = (
-        int(np.searchsorted(columns.first_item[: records + 1], columns.items)) if columns.items else 0
-    )
+    last_with_item = int(np.searchsorted(columns.first_item[: records + 1], columns.items)) if columns.items else 0
     return SplitResult(
         number=decoded.split.number,
         begin=decoded.split.begin,

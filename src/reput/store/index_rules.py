@@ -25,9 +25,7 @@ def header_faults(header: Header, slots: int, items: int) -> list[str]:
     if not 0 <= header.hash_slot_count <= min(slots, max(header.index_count, 0)):
         faults.append(f"hash_slot_count {header.hash_slot_count} is more than its items or slots")
     if header.begin_physical_offset > header.end_physical_offset:
-        faults.append(
-            f"begins at {header.begin_physical_offset}, behind its end at {header.end_physical_offset}"
-        )
+        faults.append(f"begins at {header.begin_physical_offset}, behind its end at {header.end_physical_offset}")
     return faults
 
 
@@ -66,9 +64,7 @@ class ChainRule:
         self.used_slots += fresh
         self.number += count
 
-    def wrong_slots(
-        self, present: NDArray[np.int32], index_count: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def wrong_slots(self, present: NDArray[np.int32], index_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Slots that are not what the items give: all of them, and those of them that only run ahead of the header.
 
         RocketMQ takes a slot that names an item past the header's count for empty: a crash leaves such slots.
@@ -83,7 +79,8 @@ class ChainRule:
 class ExpectedItems:
     """The index items that a stretch of log gives, in order.
 
-    Per item: `physical_offset`, `store_timestamp` (int64), `key_hash` (int32), `is_tag` (bool: written since 5.4.0 only).
+    Per item: `physical_offset`, `store_timestamp` (int64), `key_hash` (int32), `is_tag` (bool: written since 5.4.0
+    only).
     """
 
     physical_offset: NDArray[np.int64]
@@ -108,9 +105,7 @@ class Matched:
     notes: list[str] = field(default_factory=list)
 
 
-def match_items(
-    items: NDArray[np.void], expected: ExpectedItems, begin_timestamp: int, first_number: int
-) -> Matched:
+def match_items(items: NDArray[np.void], expected: ExpectedItems, begin_timestamp: int, first_number: int) -> Matched:
     """Match items of a file, all of one stretch of log, to the expected ones.
 
     `first_number` is the number of the first of them in its file: item 1's time counts from another file's end.
@@ -131,9 +126,7 @@ def match_items(
     return matched
 
 
-def _aligned(
-    items: NDArray[np.void], physical: NDArray[np.int64], expected: ExpectedItems
-) -> NDArray[np.int64] | None:
+def _aligned(items: NDArray[np.void], physical: NDArray[np.int64], expected: ExpectedItems) -> NDArray[np.int64] | None:
     """The places of items that follow one another as expected, with or without those of tags; None if they do not."""
     for kept in (np.arange(len(expected.key_hash)), np.flatnonzero(~expected.is_tag)):
         begin = int(np.searchsorted(expected.physical_offset[kept], physical[0]))
@@ -183,11 +176,7 @@ def _compare_times(
     if first_number == 1:
         fits = fits[fits != 0]
     passed = expected.store_timestamp[places[fits]] - begin_timestamp
-    diff = (
-        np.clip(passed // 1000, 0, _MAX_DIFF_S)
-        if begin_timestamp > 0
-        else np.zeros(len(fits), dtype=np.int64)
-    )
+    diff = np.clip(passed // 1000, 0, _MAX_DIFF_S) if begin_timestamp > 0 else np.zeros(len(fits), dtype=np.int64)
     bad = fits[diff != items["time_diff_s"][fits]]
     matched.bad_times = len(bad)
     matched.first_bad_time = int(bad[0]) if len(bad) else -1

@@ -19,7 +19,7 @@ _RECORD_LIMIT = 8 << 20
 
 
 def tag_items_in_use(layout: StoreLayout, log: LogFiles, slots: int) -> bool | None:
-    """True or False as the present IndexFiles tell, None where they do not (there are none, or no message has a tag)."""
+    """As the present IndexFiles tell; None where they do not (there are none, or no message has a tag)."""
     for file in list_index_files(layout.index):
         told = _told_by(file, log, slots)
         if told is not None:

@@ -50,9 +50,7 @@ def own_store(layout: StoreLayout) -> Iterator[Ownership]:
                 watermarks.sync()
                 notes = []
                 if swap.finish_swap(layout):
-                    notes.append(
-                        "an earlier job was killed while it swapped the indexes in; finished that swap"
-                    )
+                    notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
                 if left := swap.remove_leftovers(layout):
                     notes.append(f"removed what an earlier job had left: {', '.join(left)}")
                 yield Ownership(layout, watermarks["epoch"], watermarks, notes)

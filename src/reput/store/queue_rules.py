@@ -1,7 +1,7 @@
 """What a sound ConsumeQueue is: pure rules over the bytes of entries.
 
-An entry on disk must be the one that its record gives. In front of a queue's first record there may be pre-blank entries
-and entries of records that have expired; behind its last record there is nothing but zeros.
+An entry on disk must be the one that its record gives. In front of a queue's first record there may be pre-blank
+entries and entries of records that have expired; behind its last record there is nothing but zeros.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK_SIZE
 
 
 class Differences(NamedTuple):
-    """Where entries on disk are not what the records give: places (entry numbers) that are empty, and that are wrong."""
+    """Entries on disk that are not what the records give: numbers of those that are empty, and that are wrong."""
 
     missing: NDArray[np.int64]
     wrong: NDArray[np.int64]
 
 
 def compare_entries(expected: NDArray[np.uint8], present: NDArray[np.uint8]) -> Differences:
-    """Compare entries byte by byte; both arrays are uint8 and whole entries, `present` may be shorter (a short file)."""
+    """Compare entries byte by byte; both are uint8 and whole entries, `present` may be shorter (a short file)."""
     count = len(expected) // ENTRY_SIZE
     padded = present
     if len(present) < len(expected):

@@ -23,7 +23,7 @@ class LogGap:
 
 @dataclass(slots=True)
 class QueueOddity:
-    """A queue whose offsets did not run straight: repeats left out, pre-blank entries filled in, generations dropped."""
+    """A queue whose offsets did not run straight: repeats left out, blanks filled in, generations dropped."""
 
     topic: str
     queue_id: int
@@ -87,8 +87,8 @@ DAMAGE, LEFTOVER, NOTE = "damage", "leftover", "note"
 class Finding:
     """One thing that a check found, however often: the rule, the first place (byte `offset` in `file`), the count.
 
-    `severity`: `damage` makes a store unsound; `leftover` is what RocketMQ itself leaves behind after a crash and mends when
-    it opens the store; `note` is worth knowing.
+    `severity`: `damage` makes a store unsound; `leftover` is what RocketMQ itself leaves behind after a crash and
+    mends when it opens the store; `note` is worth knowing.
     """
 
     rule: str

@@ -1,7 +1,7 @@
-"""Queues whose records have all expired: their numbering must go on where it was, never restart under a committed offset.
+"""Queues whose records have all expired: their numbering goes on where it was, never restarts under a committed offset.
 
-What the old ConsumeQueue tells comes first; where it is gone, the highest committed offset in consumerOffset.json stands
-in, with a warning, for topics that the broker still has.
+What the old ConsumeQueue tells comes first; where it is gone, the highest committed offset in consumerOffset.json
+stands in, with a warning, for topics that the broker still has.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The settings a job works with: from the configuration, else from the store's files, else RocketMQ's defaults.
 
-What was assumed is kept, so that a report can say it (a wrong queue file size would give a store that RocketMQ refuses).
+What was assumed is kept, so that a report can say it (a wrong queue file size would give a store that RocketMQ
+refuses).
 """
 
 from __future__ import annotations
@@ -60,9 +61,7 @@ def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str
         return consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
     sizes: Counter[int] = Counter()
     for asked, queue in enumerate(list_queues(layout.consume_queue)):
-        sizes.update(
-            file.size for file in queue.files if file.size and file.size % consume_queue.ENTRY_SIZE == 0
-        )
+        sizes.update(file.size for file in queue.files if file.size and file.size % consume_queue.ENTRY_SIZE == 0)
         if asked >= _QUEUES_ASKED:
             break
     if sizes:

@@ -15,9 +15,7 @@ _MAX_DIFF_S = 0x7FFFFFFF
 
 
 @kernel
-def chain_items(
-    record, item, item_end, first_item, position, store_timestamp, item_hash, slots, number, begin, out
-):
+def chain_items(record, item, item_end, first_item, position, store_timestamp, item_hash, slots, number, begin, out):
     """Write items [item, item_end) to `out` (uint8, 20 bytes an item) and enter them into `slots` (int32).
 
     `record` is the record that item `item` belongs to, `number` the first item's number in its file, `begin`

@@ -88,9 +88,7 @@ def _fold_128(typing_context: Any, begin: Any, end: Any, crc: Any) -> Any:
         parts = [builder.extract_element(final, ir.Constant(half, n)) for n in (0, 1)]
         return context.make_tuple(builder, signature.return_type, [*parts, builder.load(at)])
 
-    return types.Tuple((types.uint64, types.uint64, types.int64))(
-        types.int64, types.int64, types.uint64
-    ), code
+    return types.Tuple((types.uint64, types.uint64, types.int64))(types.int64, types.int64, types.uint64), code
 
 
 _fold_128 = intrinsic(_fold_128)

@@ -131,9 +131,7 @@ def find_properties(begin, end, limit):
             elif word == _INNER_MULTI:
                 if stop - piece > len(_MULTI_DISPATCH) and _starts_with(piece, stop, _MULTI_DISPATCH):
                     multi |= 1
-                elif stop - piece > len(_MULTI_QUEUE_OFFSET) and _starts_with(
-                    piece, stop, _MULTI_QUEUE_OFFSET
-                ):
+                elif stop - piece > len(_MULTI_QUEUE_OFFSET) and _starts_with(piece, stop, _MULTI_QUEUE_OFFSET):
                     multi |= 2
         elif stop > piece + 5:
             # The last bytes of the buffer: what is left of it is shorter than a word, so spell the name.
