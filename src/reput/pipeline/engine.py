@@ -108,7 +108,8 @@ class SparkEngine:
                     yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [pickle.dumps(outcome)]})
 
         session: Any = self.session
-        rows = [(number, cloudpickle.dumps(argument))  # type: ignore[no-untyped-call] for number, argument in enumerate(arguments)]
+        dumps: Any = cloudpickle.dumps
+        rows = [(number, dumps(argument)) for number, argument in enumerate(arguments)]
         frame = session.createDataFrame(rows, "number long, argument binary").repartition(len(rows), "number")
         try:
             found = frame.mapInArrow(over, "number long, outcome binary").collect()
