@@ -19,7 +19,7 @@ COUNTED = (
     "Both sides check body CRCs, and their clocks run until everything they built is synced to the disk.",
     "Peer: RocketMQ's own store code loads a store without indexes; the start of its JVM is not counted.",
     "reput: `python -m reput rebuild STORE --json`, wall clock: the start of Python, Java and Spark counts.",
-    "warm: `reput.rebuild(STORE, spark=session)` in a plain local session that has rebuilt a small store.",
+    "warm: `reput.rebuild(STORE, spark=session)` in a session of reput's settings that has rebuilt a small store.",
     "Before each run: indexes deleted, dirty pages written, the log read once. Values are the medians.",
     "After each run of reput: its files equal the peer's byte for byte; only IndexFiles have other names.",
     "Memory: PSS summed over reput's processes, sampled every 100 ms in a `reput rebuild` that is not timed.",

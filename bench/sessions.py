@@ -1,21 +1,17 @@
-"""The Spark session that warm runs use: what someone gets who asks PySpark for a local one."""
+"""The Spark session that warm runs use: reput's own, with the settings that `reput rebuild` starts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from reput.pipeline.session import start_context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def start_session() -> SparkSession:
-    """A new local session on all cores, with Spark's defaults but for its web page and its chatter."""
+    """A new local session on all cores."""
     from pyspark.sql import SparkSession
 
-    return (
-        SparkSession.builder.master("local[*]")
-        .appName("reput bench")
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    return SparkSession(start_context())
