@@ -1,0 +1,183 @@
+"""Reading a log record by record, in plain Python: for looking at a store, not for rebuilding one.
+
+walk = LogWalk(log, next_boundary(log, offset))
+for found in walk: ...
+walk.end()                  why it stopped, and whether records follow
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from reput.files import fs
+from reput.formats.record import CHECK_BODY, CHECK_NONE, Record, Verdict, decode_record, examine
+from reput.kernels import kernels
+from reput.log.files import LogFile, LogFiles
+
+_SCAN_BYTES = 1 << 20
+# A body may imitate records in their very place. Whoever begins to read this far in front has left such a body behind
+# when it arrives: RocketMQ's largest message is 4 MiB unless configured otherwise.
+_RUN_UP_BYTES = 8 << 20
+
+
+class LogRecord(NamedTuple):
+    """A good record: its log offset and its bytes."""
+
+    offset: int
+    data: bytes
+
+    def decode(self) -> Record:
+        """The record's values."""
+        return decode_record(self.data)
+
+
+class WalkEnd(NamedTuple):
+    """Why a walk ended at log offset `offset`: `verdict` says what stands there.
+
+    `written` bytes from there to the last one that is not zero, and the next good record, None where no more follow:
+    the log then just ends here, with a torn record if anything is written.
+    """
+
+    offset: int
+    verdict: Verdict
+    written: int
+    next_record: int | None
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether good records follow behind bytes that are none."""
+        return self.next_record is not None
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the log ends with bytes that are no whole record."""
+        return self.next_record is None and self.written > 0
+
+
+class LogWalk:
+    """The records from log offset `begin` (a boundary) on, until the log ends or breaks.
+
+    `offset` is where the next record is expected, `verdict` what stopped the walk (GOOD while it may go on).
+    """
+
+    def __init__(self, log: LogFiles, begin: int, crc_check: int = CHECK_BODY) -> None:
+        self.log = log
+        self.offset = begin
+        self.crc_check = crc_check
+        self.verdict = Verdict.GOOD
+
+    def __iter__(self) -> Iterator[LogRecord]:
+        for file in self.log.files:
+            if file.end <= self.offset:
+                continue
+            if self.offset < file.start:
+                # Files are missing here.
+                self.verdict = Verdict.ZERO
+                return
+            yield from self._records_of(file)
+            if self.verdict is not Verdict.GOOD:
+                return
+        self.verdict = Verdict.ZERO
+
+    def _records_of(self, file: LogFile) -> Iterator[LogRecord]:
+        if file.data_end <= self.offset:
+            self.verdict = Verdict.ZERO
+            return
+        with fs.mapped(file.path, 0, file.size) as array:
+            data = array.data
+            while self.offset < file.end:
+                position = self.offset - file.start
+                verdict, size = examine(data, position, file.size, self.offset, self.crc_check)
+                if verdict not in (Verdict.GOOD, Verdict.BLANK):
+                    self.verdict = verdict
+                    return
+                begin, self.offset = self.offset, self.offset + size
+                if verdict is Verdict.GOOD:
+                    yield LogRecord(begin, bytes(data[position : position + size]))
+
+    def end(self, search_bytes: int | None = None) -> WalkEnd:
+        """What stands where the walk stopped; records behind are looked for in `search_bytes`, by default in all."""
+        following = find_record(self.log, self.offset + 1, self.crc_check, search_bytes)
+        return WalkEnd(self.offset, self.verdict, written_bytes(self.log, self.offset), following)
+
+
+def find_record(log: LogFiles, offset: int, crc_check: int = CHECK_BODY, search_bytes: int | None = None) -> int | None:
+    """The first place at or behind a log offset where a record stands, imitations in bodies included; None for none."""
+    left = log.end_offset if search_bytes is None else search_bytes
+    for file in log.files:
+        begin = max(offset, file.start)
+        end = min(file.data_end, begin + left)
+        if begin >= end:
+            continue
+        with fs.mapped(file.path, 0, file.size) as array:
+            found = kernels("reference").find_boundary(
+                array, file.start, begin - file.start, end - file.start, file.size, crc_check
+            )
+        if found >= 0:
+            return file.start + found
+        left -= end - begin
+    return None
+
+
+def next_boundary(log: LogFiles, offset: int) -> int:
+    """The log offset of the first record at or behind `offset`, for any offset; the log's end when there is none.
+
+    A file's start is a boundary as it stands. Elsewhere a walk takes a run-up, so that a body that imitates a record
+    is not taken for one.
+    """
+    offset = max(offset, log.min_offset)
+    file = file_of(log, offset)
+    if file is None or offset == file.start:
+        return offset
+    position = max(file.start, offset - _RUN_UP_BYTES)
+    while position < offset:
+        walk = LogWalk(log, position, CHECK_NONE)
+        for passed in walk:
+            if passed.offset >= offset:
+                return passed.offset
+            if walk.offset >= offset:
+                return walk.offset
+        found = find_record(log, walk.offset + (walk.offset == position), CHECK_NONE)
+        if found is None:
+            return max(walk.offset, offset)
+        position = found
+    return position
+
+
+def record_at(log: LogFiles, offset: int, crc_check: int = CHECK_BODY) -> LogRecord | Verdict:
+    """The record at a log offset, or what stands there instead."""
+    file = file_of(log, offset)
+    if file is None:
+        return Verdict.ZERO
+    with fs.mapped(file.path, 0, file.size) as array:
+        data = array.data
+        position = offset - file.start
+        verdict, size = examine(data, position, file.size, offset, crc_check)
+        return LogRecord(offset, bytes(data[position : position + size])) if verdict is Verdict.GOOD else verdict
+
+
+def file_of(log: LogFiles, offset: int) -> LogFile | None:
+    """The file in which a log offset lies."""
+    return next((file for file in log.files if file.start <= offset < file.end), None)
+
+
+def place(log: LogFiles, offset: int) -> str:
+    """A log offset as file and position in it, for people."""
+    file = file_of(log, offset)
+    if file is None:
+        return f"{log.folder} (log offset {offset})"
+    return f"{file.path} at {offset - file.start} (log offset {offset})"
+
+
+def written_bytes(log: LogFiles, begin: int) -> int:
+    """Bytes from log offset `begin` to the last one that is not zero."""
+    for file in reversed(log.files):
+        position = file.data_end
+        while position > max(file.start, begin):
+            chunk = max(position - _SCAN_BYTES, file.start, begin)
+            kept = (fs.read_bytes(file.path, position - chunk, chunk - file.start) or b"").rstrip(b"\0")
+            if kept:
+                return chunk + len(kept) - begin
+            position = chunk
+    return 0

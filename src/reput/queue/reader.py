@@ -1,0 +1,134 @@
+"""Reading one queue: its first and last offset with a handful of small reads, and its entries in order."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY_SIZE, Entry, decode_entry
+from reput.queue.files import QueueFile, QueueFolder
+
+# One page: what a search reads at once instead of going on by halves.
+_BLOCK_ENTRIES = 4096 // ENTRY_SIZE
+_READ_ENTRIES = 1 << 14
+
+
+class QueueSpan(NamedTuple):
+    """Queue offsets [min_offset, max_offset) and the last entry that is no pre-blank, None where there is none."""
+
+    min_offset: int
+    max_offset: int
+    last: Entry | None
+
+
+def queue_span(queue: QueueFolder, log_min_offset: int = 0) -> QueueSpan:
+    """The span of a queue: up to its first entry that is not valid, from the first whose record the log still has.
+
+    The reads do not grow with the queue: the end of a file is found by halves, since entries are written in order.
+
+    Source: `ConsumeQueue.recover`, `ConsumeQueue.correctMinOffset`.
+    """
+    files = [file for file in queue.files if file.size >= ENTRY_SIZE and file.start % ENTRY_SIZE == 0]
+    for file in reversed(files):
+        count = _first(file, _entries_written(file), lambda entry: not entry.is_valid)
+        if count or file is files[0]:
+            end = file.start // ENTRY_SIZE + count
+            return QueueSpan(_min_offset(files, end, log_min_offset), end, _last(file, count))
+    return QueueSpan(0, 0, None)
+
+
+def _entries_written(file: QueueFile) -> int:
+    """How many entries may be written: behind them there is a hole."""
+    if file.size <= _BLOCK_ENTRIES * ENTRY_SIZE:
+        return file.size // ENTRY_SIZE
+    return min(file.size // ENTRY_SIZE, -(-fs.end_of_data(file.path, file.size) // ENTRY_SIZE))
+
+
+def _min_offset(files: list[QueueFile], end: int, log_min_offset: int) -> int:
+    def is_kept(entry: Entry) -> bool:
+        return not entry.is_valid or (not entry.is_pre_blank and entry.physical_offset >= log_min_offset)
+
+    for file in files:
+        begin = file.start // ENTRY_SIZE
+        count = min(file.size // ENTRY_SIZE, end - begin)
+        if count <= 0:
+            break
+        if (kept := _first(file, count, is_kept)) < count:
+            return begin + kept
+    return end
+
+
+def _last(file: QueueFile, count: int) -> Entry | None:
+    behind, step = count, 1
+    while behind > 0:
+        begin = max(0, behind - step)
+        for entry in reversed(_entries(file, begin, behind - begin)):
+            if not entry.is_pre_blank:
+                return entry
+        # Seldom: pre-blank entries stand at the end, where a gap is the last that was built.
+        behind, step = begin, _READ_ENTRIES
+    return None
+
+
+def _first(file: QueueFile, count: int, holds: Callable[[Entry], bool]) -> int:
+    """The number of the first of a file's `count` entries that `holds`, as all behind it then do; else `count`."""
+    low, high = 0, count
+    if count and _holds_at(file, 0, holds):
+        return 0
+    # Most ends stand in the last page written and most beginnings in the first: look there before halving.
+    for probe in (max(0, count - _BLOCK_ENTRIES), _BLOCK_ENTRIES):
+        if low < probe < high:
+            if _holds_at(file, probe, holds):
+                high = probe
+            else:
+                low = probe
+    while high - low > _BLOCK_ENTRIES:
+        middle = (low + high) // 2
+        if _holds_at(file, middle, holds):
+            high = middle
+        else:
+            low = middle
+    block = fs.read_bytes(file.path, (high - low) * ENTRY_SIZE, low * ENTRY_SIZE) or b""
+    numbers = range(len(block) // ENTRY_SIZE)
+    return low + bisect_left(numbers, True, key=lambda number: holds(decode_entry(block, number * ENTRY_SIZE)))
+
+
+def _holds_at(file: QueueFile, number: int, holds: Callable[[Entry], bool]) -> bool:
+    found = _entries(file, number, 1)
+    return not found or holds(found[0])
+
+
+def _entries(file: QueueFile, first: int, count: int) -> list[Entry]:
+    data = fs.read_bytes(file.path, count * ENTRY_SIZE, first * ENTRY_SIZE) or b""
+    return [decode_entry(data, at) for at in range(0, len(data) - ENTRY_SIZE + 1, ENTRY_SIZE)]
+
+
+def read_entries(queue: QueueFolder, begin: int, end: int) -> Iterator[tuple[int, Entry]]:
+    """The entries with queue offsets [begin, end), each with its queue offset; memory does not grow with their number.
+
+    Raises:
+        DamagedStoreError: a file in the middle is missing or too short.
+    """
+    position = begin
+    for file in queue.files:
+        first, behind = file.start // ENTRY_SIZE, (file.start + file.size) // ENTRY_SIZE
+        if behind <= position or file.size < ENTRY_SIZE:
+            continue
+        if position >= end:
+            return
+        if first > position:
+            break
+        while position < min(behind, end):
+            found = _entries(file, position - first, min(_READ_ENTRIES, min(behind, end) - position))
+            if not found:
+                break
+            yield from enumerate(found, position)
+            position += len(found)
+    if position < end:
+        raise DamagedStoreError(
+            f"{queue.path}: no file holds queue offset {position} (byte {position * ENTRY_SIZE} of the queue), "
+            f"though the queue goes on to {end}. Run `reput rebuild --only queue`"
+        )
