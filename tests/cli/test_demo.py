@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -131,6 +132,20 @@ def test_without_a_golden_store_the_way_is_told(
     assert said in error
     assert error.count("\n") == 1
     assert list(scratch.iterdir()) == [folder]
+
+
+def test_half_a_golden_store_is_refused(
+    scratch: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tarball without ConsumeQueues has nothing to compare with: exit code 2, and what is missing."""
+    with tarfile.open(scratch / "basic.tar.gz", "w:gz") as archive:
+        folder = tarfile.TarInfo("basic/commitlog")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+    monkeypatch.setenv(demo.GOLDEN_SWITCH, str(scratch))
+
+    assert demo.main([]) == 2
+    assert "holds no basic/consumequeue" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("loop")

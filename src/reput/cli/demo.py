@@ -214,14 +214,15 @@ def unpack_golden(target: Path) -> Path:
         except (tarfile.TarError, EOFError, zlib.error) as error:
             raise NotAStoreError(f"{tarball}: cannot be unpacked: {error}. Get the file again") from error
     store = target / GOLDEN_NAME
-    if not (store / paths.COMMIT_LOG).is_dir():
-        raise NotAStoreError(f"{tarball}: holds no {GOLDEN_NAME}/{paths.COMMIT_LOG}, so it is no golden store")
+    for name in (paths.COMMIT_LOG, paths.CONSUME_QUEUE, paths.INDEX):
+        if not (store / name).is_dir():
+            raise NotAStoreError(f"{tarball}: holds no {GOLDEN_NAME}/{name}, so it is no whole golden store")
     return store
 
 
 def _held(folder: Path) -> str:
     files = [path for path in folder.rglob("*") if path.is_file()]
-    return f"{len(files):>4} files, {size_text(sum(path.stat().st_size for path in files))}"
+    return f"{len(files):>4} file{'s'[: len(files) != 1]}, {size_text(sum(path.stat().st_size for path in files))}"
 
 
 def compare_queues(theirs: Path, ours: Path) -> dict[str, Comparison]:
