@@ -228,7 +228,7 @@ def _judge(run: _Run, stitched: Stitched) -> None:
     """Refuse what cannot be built, and damage that nobody asked to go around."""
     report, log = run.report, run.log
     refuse_oddities(log, stitched.results)
-    gaps = sorted([*stitched.gaps, *(Gap(begin, end, Verdict.TRUNCATED) for begin, end in log.gaps)])
+    gaps = sorted([*stitched.gaps, *_holes_apart(log, stitched)])
     report.gaps = [LogGap(gap.begin, gap.end, file_name(log, gap.begin), _why(log, gap)) for gap in gaps]
     _measure_tail(run, stitched)
     if report.gaps and not run.options.salvage:
@@ -238,6 +238,15 @@ def _judge(run: _Run, stitched: Stitched) -> None:
             "RocketMQ stops at the first byte that is no record when its own recovery scans that file, and may cut the "
             f"log there: keep a copy of the log from offset {report.gaps[0].begin} on before a broker opens this store"
         )
+
+
+def _holes_apart(log: LogFiles, stitched: Stitched) -> list[Gap]:
+    """The missing files' ranges that no gap of the chain covers already, and behind which records follow."""
+    return [
+        Gap(begin, end, Verdict.TRUNCATED)
+        for begin, end in log.gaps
+        if end <= stitched.end and not any(gap.begin <= begin and end <= gap.end for gap in stitched.gaps)
+    ]
 
 
 def _why(log: LogFiles, gap: Gap) -> str:
