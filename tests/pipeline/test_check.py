@@ -1,0 +1,286 @@
+"""`check` calls every store that RocketMQ closed sound, and names each damage by rule, file and place."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import reput
+from reput.config import StoreConfig
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
+from reput.formats.index_file import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE
+from support import golden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark import SparkContext
+
+    from reput.store.report import CheckReport, Finding
+
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=golden.LOG_FILE_SIZE,
+    mapped_file_size_consume_queue=golden.QUEUE_FILE_SIZE,
+    max_hash_slot_num=golden.INDEX_SLOTS,
+    max_index_num=golden.INDEX_ITEMS,
+)
+QUEUE = "consumequeue/orders/0"
+SECOND_FILE, LAST_FILE = f"{QUEUE}/00000000000000006000", f"{QUEUE}/00000000000000012000"
+
+
+def check(store: Path, **options: Any) -> CheckReport:
+    """Check in this process, with the golden settings."""
+    return reput.check(store, spark=False, config=CONFIG, **options)
+
+
+def item_at(number: int) -> int:
+    """Byte of an item in a golden IndexFile."""
+    return HEADER_SIZE + golden.INDEX_SLOTS * SLOT_SIZE + number * ITEM_SIZE
+
+
+def change(path: Path, offset: int, flip: int = 0x55) -> None:
+    """Flip bits of one byte."""
+    data = bytearray(path.read_bytes())
+    data[offset] ^= flip
+    path.write_bytes(data)
+
+
+def second_index_file(store: Path) -> Path:
+    """The second IndexFile, which is full."""
+    return sorted((store / "index").iterdir())[1]
+
+
+def only(report: CheckReport, rule: str) -> Finding:
+    """The one finding of this rule."""
+    (found,) = [finding for finding in report.findings if finding.rule == rule]
+    return found
+
+
+def digest(store: Path) -> dict[str, str]:
+    """Names and contents of everything in a store."""
+    return {
+        str(path.relative_to(store)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        for path in store.rglob("*")
+    }
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("split_mb", [128, 0.03])
+@pytest.mark.parametrize("name", ["basic", "crash"])
+def test_what_rocketmq_wrote_is_sound(name: str, split_mb: float) -> None:
+    """A store that RocketMQ closed, and one copied while it was open, are sound, however the log is cut."""
+    report = check(golden.shared(name), split_mb=split_mb)
+
+    assert report.sound
+    assert (report.messages, report.queues) == (3000, 29)
+    assert {finding.severity for finding in report.findings} <= {"note"}
+
+
+@pytest.mark.spark
+@pytest.mark.golden
+def test_spark_says_the_same(spark: SparkContext) -> None:
+    """The Spark job and the plain loop find the same."""
+    plain = check(golden.shared("crash"))
+    by_spark = reput.check(golden.shared("crash"), spark=spark, config=CONFIG)
+
+    assert by_spark.findings == plain.findings
+    assert (by_spark.messages, by_spark.index_items) == (plain.messages, plain.index_items)
+
+
+@pytest.mark.golden
+def test_expired_log_files_leave_a_sound_store(tmp_path: Path) -> None:
+    """Entries and items of expired records are no damage, nor are the pre-blank entries of a rebuild."""
+    store = golden.unpack("basic", tmp_path)
+    (store / "commitlog" / "00000000000000000000").unlink()
+
+    assert check(store).findings == []
+    reput.rebuild(store, spark=False, config=CONFIG)
+    assert check(store).findings == []
+
+
+@pytest.mark.golden
+def test_a_check_changes_nothing(tmp_path: Path) -> None:
+    """Not a byte of a store is changed and nothing is made in it, sound or not."""
+    store = golden.unpack("basic", tmp_path)
+    change(store / SECOND_FILE, 45)
+    before = digest(store)
+
+    check(store)
+    assert digest(store) == before
+
+
+DAMAGE: list[tuple[str, str, int, Callable[[Path], Path]]] = [
+    ("queue-entry-wrong", "an entry", 45, lambda store: store / SECOND_FILE),
+    ("queue-entry-past-end", "behind the last entry", 5900, lambda store: store / LAST_FILE),
+    ("index-item-without-record", "an item's hash", item_at(77) + 1, second_index_file),
+    ("index-item-without-record", "an item's offset", item_at(77) + 8, second_index_file),
+    ("index-item-time", "an item's time", item_at(77) + 15, second_index_file),
+    ("index-chain", "an item's link", item_at(77) + 19, second_index_file),
+    ("index-slot", "a slot", HEADER_SIZE + 4 * 33 + 3, second_index_file),
+    ("index-header", "the count of items", 39, second_index_file),
+    ("index-header", "the count of slots", 35, second_index_file),
+    ("index-header", "the end", 31, second_index_file),
+]
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(("rule", "_what", "offset", "file_of"), DAMAGE, ids=[what for _, what, _, _ in DAMAGE])
+def test_one_changed_byte_is_found(
+    tmp_path: Path, rule: str, _what: str, offset: int, file_of: Callable[[Path], Path]
+) -> None:
+    """One changed byte makes a store unsound, and the finding names its file and a place at it."""
+    store = golden.unpack("basic", tmp_path)
+    path = file_of(store)
+    change(path, offset)
+
+    report = check(store)
+    assert not report.sound
+    assert report.exit_code == 1
+    found = only(report, rule)
+    assert found.severity == "damage"
+    assert found.file == str(path)
+    assert found.offset is not None
+    assert found.offset <= offset or rule == "index-header"
+
+
+@pytest.mark.golden
+def test_a_damaged_body_is_found(tmp_path: Path) -> None:
+    """A body whose CRC does not match is named with its log file, place and size."""
+    store = golden.unpack("basic", tmp_path)
+    change(store / "commitlog" / "00000000000000000000", 3100)
+
+    found = only(check(store), "log-record")
+    assert (found.severity, found.file, found.offset) == ("damage", "00000000000000000000", 2840)
+    assert "CRC" in found.detail
+    assert check(store, verify_crc=False).sound
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        (QUEUE, "queue-missing"),
+        (SECOND_FILE, "queue-entry-missing"),
+        ("consumequeue", "queue-folder-missing"),
+        ("index", "index-folder-missing"),
+    ],
+)
+def test_what_is_gone_is_found(tmp_path: Path, path: str, rule: str) -> None:
+    """A queue, a queue file, all queues or the whole index: what is missing is damage."""
+    store = golden.unpack("basic", tmp_path)
+    gone = store / path
+    if gone.is_dir():
+        shutil.rmtree(gone)
+    else:
+        gone.unlink()
+
+    assert only(check(store), rule).severity == "damage"
+
+
+@pytest.mark.golden
+def test_a_missing_index_file_is_found(tmp_path: Path) -> None:
+    """Messages whose items stood in a lost IndexFile are counted."""
+    store = golden.unpack("basic", tmp_path)
+    second_index_file(store).unlink()
+
+    assert only(check(store), "index-item-missing").count > 1000
+
+
+def cut_queue(store: Path) -> None:
+    """Take the last three entries of a queue away, as a crash before their flush does."""
+    path = store / LAST_FILE
+    data = bytearray(path.read_bytes())
+    end = (793 - 600) * ENTRY_SIZE
+    data[end - 3 * ENTRY_SIZE : end] = bytes(3 * ENTRY_SIZE)
+    path.write_bytes(data)
+
+
+@pytest.mark.golden
+def test_what_a_crash_leaves_behind_is_told_from_damage(tmp_path: Path) -> None:
+    """A queue that ends before the log is a leftover while `abort` is there, and damage without it."""
+    store = golden.unpack("basic", tmp_path)
+    cut_queue(store)
+    closed = check(store)
+    (store / "abort").touch()
+    crashed = check(store)
+
+    assert (only(closed, "queue-behind").severity, closed.sound) == ("damage", False)
+    assert (only(crashed, "queue-behind").severity, crashed.sound) == ("leftover", True)
+    assert only(crashed, "queue-behind").count == 3
+    assert only(crashed, "queue-behind").offset == (790 - 600) * ENTRY_SIZE
+
+
+@pytest.mark.golden
+def test_entries_past_the_log_are_what_a_crash_leaves(tmp_path: Path) -> None:
+    """An entry of a record that never reached the log is a leftover after a crash."""
+    store = golden.unpack("basic", tmp_path)
+    path = store / LAST_FILE
+    data = bytearray(path.read_bytes())
+    place = (793 - 600) * ENTRY_SIZE
+    data[place : place + ENTRY_SIZE] = encode_entry(Entry(2_900_000, 300, 0))
+    path.write_bytes(data)
+    (store / "abort").touch()
+
+    report = check(store)
+    assert report.sound
+    assert only(report, "queue-entry-past-end").severity == "leftover"
+
+
+@pytest.mark.golden
+def test_a_torn_tail_is_a_leftover_only_after_a_crash(tmp_path: Path) -> None:
+    """A half-written last record is what a crash leaves; in a store that was closed it is damage."""
+    store = golden.unpack("crash", tmp_path)
+    last = store / "commitlog" / "00000000000002097152"
+    data = bytearray(last.read_bytes())
+    end = 2913920 - 2097152
+    data[end - 100 : end] = bytes(100)
+    last.write_bytes(data)
+    crashed = check(store)
+    (store / "abort").unlink()
+
+    assert only(crashed, "log-torn-tail").severity == "leftover"
+    assert only(check(store), "log-torn-tail").severity == "damage"
+
+
+@pytest.mark.golden
+def test_an_empty_last_queue_file_is_a_leftover(tmp_path: Path) -> None:
+    """RocketMQ removes an empty last file when it loads a queue."""
+    store = golden.unpack("basic", tmp_path)
+    (store / QUEUE / "00000000000000018000").touch()
+
+    report = check(store)
+    assert report.sound
+    assert only(report, "queue-empty-file").severity == "leftover"
+
+
+@pytest.mark.golden
+def test_pre_blank_in_the_place_of_a_record_is_wrong(tmp_path: Path) -> None:
+    """A pre-blank entry is not what a record gives."""
+    store = golden.unpack("basic", tmp_path)
+    path = store / SECOND_FILE
+    path.write_bytes(PRE_BLANK + path.read_bytes()[ENTRY_SIZE:])
+
+    assert only(check(store), "queue-entry-wrong").offset == 0
+
+
+@pytest.mark.golden
+def test_an_index_without_tag_items_is_sound(tmp_path: Path) -> None:
+    """Stores of brokers before 5.4.0 have no items for tags: a note says so."""
+    store = golden.unpack("basic", tmp_path)
+    reput.rebuild(store, spark=False, config=CONFIG, index_tags="off")
+
+    report = check(store)
+    assert report.sound
+    assert only(report, "index-without-tags").severity == "note"
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["ext", "batch", "rocksdb", "double"])
+def test_other_kinds_of_queues_are_refused_by_name(name: str) -> None:
+    """What check cannot look at is refused, not called sound."""
+    with pytest.raises(reput.UnsupportedStoreError):
+        check(golden.shared(name))
