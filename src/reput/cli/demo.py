@@ -8,6 +8,7 @@ Exit code: 0 all is equal, 1 something differs, 2 it could not be done.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -433,4 +434,6 @@ def _tell_differences(differences: Sequence[str]) -> int:
 if __name__ == "__main__":
     # A gigabyte must not stay behind when the demo is ended from outside.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # What PySpark would log on Ctrl-C, stack traces to the JVM, is no news to whoever pressed it.
+    logging.getLogger().addHandler(logging.NullHandler())
     sys.exit(main(sys.argv[1:]))
