@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from reput.config import StoreConfig
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from reput.pipeline.engine import Engine
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def rebuild(
     path: str | Path,
     *,
-    spark: SparkSession | Literal[False] | None = None,
+    spark: SparkSession | SparkContext | Literal[False] | None = None,
     master: str | None = None,
     config: StoreConfig | str | Path | None = None,
     only: Literal["queue", "index"] | None = None,
@@ -40,7 +41,7 @@ def rebuild(
 
     Args:
         path: the store's root (storePathRootDir).
-        spark: an existing session; None starts one (on `master`, `local[*]` by default) and leaves it to be used again;
+        spark: an existing session or context; None starts one (on `master`, `local[*]` by default) and leaves it to be used again;
             False runs the same tasks one after the other in this process, without Java.
         master: Spark master URL for a session that is started here.
         config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's
@@ -75,7 +76,7 @@ def rebuild(
 def check(
     path: str | Path,
     *,
-    spark: SparkSession | Literal[False] | None = None,
+    spark: SparkSession | SparkContext | Literal[False] | None = None,
     master: str | None = None,
     config: StoreConfig | str | Path | None = None,
     verify_crc: bool = True,
@@ -114,7 +115,7 @@ def config_from(config: StoreConfig | str | Path | None) -> StoreConfig:
 
 
 @contextlib.contextmanager
-def engine_for(spark: SparkSession | Literal[False] | None, master: str | None) -> Iterator[Engine]:
+def engine_for(spark: SparkSession | SparkContext | Literal[False] | None, master: str | None) -> Iterator[Engine]:
     """The engine that a caller asked for."""
     from reput.pipeline.engine import LoopEngine, SparkEngine
 

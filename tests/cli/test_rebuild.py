@@ -1,0 +1,140 @@
+"""`reput rebuild` and `reput check` as a person calls them: text, JSON, exit codes, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reput.cli.main import run
+from support import golden
+
+pytestmark = pytest.mark.golden
+
+LOOP = ["--engine", "loop"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A golden store of one's own."""
+    return golden.unpack("basic", tmp_path)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """The golden settings as a broker.conf."""
+    path = tmp_path / "broker.conf"
+    path.write_text(golden.CONFIG)
+    return str(path)
+
+
+def damaged(store: Path) -> Path:
+    """The store with one byte of a body changed."""
+    path = store / "commitlog" / "00000000000000000000"
+    data = bytearray(path.read_bytes())
+    data[3100] ^= 1
+    path.write_bytes(data)
+    return store
+
+
+def test_text_report(store: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tables and totals go to stdout, progress and assumptions to stderr."""
+    assert run(["rebuild", str(store), "--config", config, *LOOP]) == 0
+
+    out, err = capsys.readouterr()
+    assert "orders\t1\t793\t0\t793" in out
+    assert "3,000 messages" in out
+    assert "messages/s" in out
+    assert "assumed: messageDelayLevel" in err
+    assert "decode" in err
+
+
+def test_json_report(store: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json stdout is one document, with all that the report knows."""
+    assert run(["rebuild", str(store), "--config", config, "--json", "-q", *LOOP]) == 0
+
+    out, err = capsys.readouterr()
+    report = json.loads(out)
+    assert report["ok"]
+    assert (report["messages"], report["queues"], len(report["index_files"])) == (3000, 29, 4)
+    assert err == ""
+
+
+def test_damage_exits_with_1(store: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Damage in the middle of the log: one line with file and offset, exit code 1; --salvage goes on."""
+    damaged(store)
+    assert run(["rebuild", str(store), "--config", config, "--json", "-q", *LOOP]) == 1
+
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert error["kind"] == "DamagedLogError"
+    assert "00000000000000000000 at 2840" in error["message"]
+    assert "--salvage" in err
+    assert run(["rebuild", str(store), "--config", config, "--salvage", "-q", *LOOP]) == 0
+    assert "gap: 00000000000000000000" in capsys.readouterr().err
+
+
+def test_check_exit_codes(store: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check gives 0 for a sound store, 1 for damage, 2 where there is no store."""
+    assert run(["check", str(store), "--config", config, *LOOP]) == 0
+    assert "sound" in capsys.readouterr().out
+    assert run(["check", str(damaged(store)), "--config", config, "--json", *LOOP]) == 1
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert "log-record" in {finding["rule"] for finding in findings}
+    assert run(["check", str(store / "nowhere"), *LOOP]) == 2
+    assert "no such folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--only", "queues"],
+        ["--splits-mb", "0"],
+        ["--splits-mb", "nan"],
+        ["--set", "mappedFileSizeConsumeQueue=lots"],
+        ["--set", "unknownSetting=1"],
+        ["--set", "nothing"],
+        ["--config", "/nowhere/broker.conf"],
+        ["--topic", "../etc"],
+        ["--only", "index", "--topic", "orders"],
+        ["--engine", "flink"],
+    ],
+)
+def test_bad_options(store: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong option is one clear message and exit code 2, before anything is touched."""
+    assert run(["rebuild", str(store), *LOOP, *arguments]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert arguments[0].lstrip("-").split("-")[0] in err.lower() or arguments[1] in err
+    assert "Traceback" not in err
+
+
+def test_the_commitlog_folder_is_not_the_store(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who gives the commitlog folder is told to give the one above it."""
+    assert run(["rebuild", str(store / "commitlog"), *LOOP]) == 2
+    assert "give the one above it" in capsys.readouterr().err
+
+
+def test_topics_are_named_in_any_language(store: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One topic's queues are built, whatever its name; a topic without messages is a warning."""
+    assert run(["rebuild", str(store), "--config", config, "-t", "订单-topic", "-t", "nobody", *LOOP]) == 0
+
+    out, err = capsys.readouterr()
+    assert "订单-topic" in out
+    assert "audit" not in out
+    assert "warning: --topic nobody" in err
+
+
+def test_it_runs_as_a_command(store: Path, config: str) -> None:
+    """`python -m reput` works as a process; a reader that has seen enough is no error."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "reput", "rebuild", str(store), "--config", config, *LOOP]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    assert done.returncode == 0, done.stderr
+    assert "3,000 messages" in done.stdout
