@@ -41,7 +41,8 @@ def rebuild(
 
     Args:
         path: the store's root (storePathRootDir).
-        spark: an existing session or context; None starts one (on `master`, `local[*]` by default) and leaves it to be used again;
+        spark: an existing session or context; None starts one (on `master`, `local[*]` by default) and leaves it
+            to be used again;
             False runs the same tasks one after the other in this process, without Java.
         master: Spark master URL for a session that is started here.
         config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's
