@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from importlib import import_module
@@ -63,6 +64,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
+    # Without a handler Python prints what libraries log; py4j logs stack traces when Ctrl-C ends a job.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         code = cli.main(arguments, prog_name="reput", standalone_mode=False)
         sys.stdout.flush()

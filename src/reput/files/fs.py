@@ -162,6 +162,15 @@ def _own(descriptor: int, owner: Owner, mode: int) -> None:
         os.fchown(descriptor, owner.user, owner.group)
 
 
+def give_to(path: Path | str, owner: Owner) -> None:
+    """Give a file of ours to the store's owner when we run as root: else the broker could not open it."""
+    with errors_named(path, "give to the store's owner"):
+        status = os.stat(path)
+        if os.geteuid() == 0 and (status.st_uid, status.st_gid) != (owner.user, owner.group):
+            os.chown(path, owner.user, owner.group)
+            os.chmod(path, owner.file_mode)
+
+
 def make_dirs(path: Path | str, owner: Owner | None = None) -> None:
     """Make a folder and those above it; those that are new get `owner`."""
     path = Path(path)

@@ -41,11 +41,14 @@ def own_store(layout: StoreLayout) -> Iterator[Ownership]:
     """
     owner = fs.owner_of(layout.root)
     with locks.broker_lock(layout.broker_lock):
+        fs.give_to(layout.broker_lock, owner)
         fs.make_dirs(layout.reput, owner)
         with locks.owner_lock(layout.own(own.LOCK_NAME)):
             locks.close_fence(layout.own(own.FENCE_NAME))
             watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
             try:
+                for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
+                    fs.give_to(layout.own(name), owner)
                 watermarks["epoch"] += 1
                 watermarks.sync()
                 notes = []
