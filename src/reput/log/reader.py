@@ -121,7 +121,7 @@ def find_record(log: LogFiles, offset: int, crc_check: int = CHECK_BODY, search_
 
 
 def next_boundary(log: LogFiles, offset: int) -> int:
-    """The log offset of the first record at or behind `offset`, for any offset; the log's end when there is none.
+    """The first log offset at or behind `offset` where a record or a blank begins; the log's end without one.
 
     A file's start is a boundary as it stands. Elsewhere a walk takes a run-up, so that a body that imitates a record
     is not taken for one.

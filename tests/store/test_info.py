@@ -1,0 +1,329 @@
+"""What `store_info` tells of sound, damaged, half-built and strange stores."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.errors import NotAStoreError, UnsupportedStoreError
+from reput.formats import own, paths
+from reput.formats.consume_queue import PRE_BLANK, Entry, encode_entry
+from reput.log.files import list_log_files
+from reput.log.reader import LogWalk
+from reput.queue.files import list_queues
+from reput.queue.reader import queue_span, read_entries
+from reput.store.info import CLEAN, DAMAGED, TORN, UNKNOWN, StoreInfo, store_info
+from support import golden
+from support.records import LogBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def tree(store: Path) -> dict[str, str]:
+    """Every name below a store, with its bytes' digest and the time it was changed."""
+    return {
+        str(path.relative_to(store)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        for path in sorted(store.rglob("*"))
+    }
+
+
+def spans(info: StoreInfo) -> dict[tuple[str, int], tuple[int, int]]:
+    """Min and max offset of each queue."""
+    return {
+        (topic.topic, queue.queue_id): (queue.min_offset, queue.max_offset)
+        for topic in info.topics
+        for queue in topic.queues
+    }
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["basic", "crash", "ext", "double"])
+def test_offsets_are_rocketmqs(name: str) -> None:
+    """The log's and each queue's min and max offset are what RocketMQ answered."""
+    answers = list(golden.answers(name))
+    info = store_info(golden.shared(name))
+    assert [info.log.min_offset, info.log.max_offset] == answers[0]["log"]
+    assert spans(info) == {
+        (answer["queue"][0], answer["queue"][1]): (answer["min"], answer["max"])
+        for answer in answers
+        if "queue" in answer
+    }
+    assert (info.log.max_is_exact, info.log.tail, info.damage) == (True, CLEAN, [])
+
+
+@pytest.mark.golden
+def test_expired_queues_start_where_rocketmq_says(tmp_path: Path) -> None:
+    """Pre-blank entries, and entries whose records the log has no more, are in front of a queue's min offset."""
+    store = golden.unpack("basic", tmp_path)
+    (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
+    for answers, indexes in (("expired", store), ("expired-noindexes", golden.unpack("expired-rebuilt", tmp_path))):
+        for answer in golden.answers(answers):
+            if "queue" not in answer:
+                continue
+            topic, queue_id = answer["queue"]
+            folder = next(
+                queue
+                for queue in list_queues(indexes / paths.CONSUME_QUEUE)
+                if (queue.topic, queue.queue_id) == (topic, queue_id)
+            )
+            span = queue_span(folder, golden.LOG_FILE_SIZE)
+            assert (span.min_offset, span.max_offset) == (answer["min"], answer["max"]), (answers, topic, queue_id)
+
+
+@pytest.mark.golden
+def test_times_sizes_and_items() -> None:
+    """Times are those of the first and last record, items those of the headers, sizes those of the files."""
+    store = golden.shared("basic")
+    info = store_info(store)
+    records = [found.decode() for found in LogWalk(list_log_files(store / paths.COMMIT_LOG), 0)]
+    assert info.log.first_store_timestamp == records[0].store_timestamp
+    assert info.log.last_store_timestamp == records[-1].store_timestamp
+    assert info.log.bytes == sum(len(data) for _, data in golden.log_files(store))
+    assert info.queue_bytes == sum(len(data) for _, _, _, data in golden.queue_files(store))
+    assert [file.items for file in info.index_files] == [
+        struct.unpack(">i", data[36:40])[0] - 1 for _, data in golden.index_files(store)
+    ]
+    assert info.queue_entries == sum(queue[1] - queue[0] for queue in spans(info).values())
+    assert info.checkpoint is not None
+    assert info.checkpoint["physic_msg_timestamp"] > 0
+    assert not info.behind
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", golden.STORES)
+def test_nothing_is_changed(name: str, tmp_path: Path) -> None:
+    """Looking makes, changes and removes nothing."""
+    store = golden.unpack(name, tmp_path)
+    before = tree(store)
+    reput.info(store)
+    assert tree(store) == before
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("ext", "ConsumeQueueExt"), ("batch", "batch ConsumeQueues"), ("double", "RocksDB"), ("rocksdb", "RocksDB")],
+)
+def test_kinds_that_are_not_built_are_named(name: str, kind: str) -> None:
+    """A kind of queue that reput does not build is named, and the rest is told all the same."""
+    info = store_info(golden.shared(name))
+    assert any(kind in text for text in info.unsupported)
+    assert info.log.max_offset == next(iter(golden.answers(name)))["log"][1]
+
+
+@pytest.mark.golden
+def test_missing_indexes_are_said(tmp_path: Path) -> None:
+    """Without consumequeue and index both are named as missing; the log's end is found without them."""
+    store = golden.unpack("crash", tmp_path)
+    shutil.rmtree(store / paths.CONSUME_QUEUE)
+    shutil.rmtree(store / paths.INDEX)
+    info = store_info(store)
+    assert info.log.max_offset == next(iter(golden.answers("crash")))["log"][1]
+    assert info.abort
+    assert [text.split(":")[0] for text in info.behind] == ["consumequeue", "index"]
+
+
+@pytest.mark.golden
+def test_queues_and_index_behind_the_log(tmp_path: Path) -> None:
+    """Queues that lack their last entries, and an index without its last file, are said to be behind."""
+    store = golden.unpack("basic", tmp_path)
+    lacking = 0
+    for queue in list_queues(store / paths.CONSUME_QUEUE):
+        path = queue.files[-1].path
+        data = bytearray(path.read_bytes())
+        for at in range(0, len(data), 20):
+            if int.from_bytes(data[at : at + 8], "big") > 2_800_000:
+                data[at : at + 20] = bytes(20)
+                lacking += 1
+        path.write_bytes(data)
+    max((store / paths.INDEX).iterdir()).unlink()
+    info = store_info(store)
+    assert lacking
+    assert any(text.startswith("consumequeue") and f" {lacking} messages" in text for text in info.behind)
+    assert any(text.startswith("index: ends") for text in info.behind)
+
+
+@pytest.mark.golden
+def test_a_torn_tail_is_behind_and_no_damage(tmp_path: Path) -> None:
+    """A half-written last record is told with its place and size; entries that name it are no damage either."""
+    store = golden.unpack("crash", tmp_path)
+    *_, last = LogWalk(list_log_files(store / paths.COMMIT_LOG), 0)
+    path = store / paths.COMMIT_LOG / paths.offset_name(last.offset // golden.LOG_FILE_SIZE * golden.LOG_FILE_SIZE)
+    data = bytearray(path.read_bytes())
+    at, half = last.offset % golden.LOG_FILE_SIZE, len(last.data) // 2
+    data[at + half : at + len(last.data)] = bytes(len(last.data) - half)
+    path.write_bytes(data)
+    info = store_info(store)
+    assert (info.log.tail, info.log.max_offset) == (TORN, last.offset)
+    assert 0 < info.log.tail_bytes <= half
+    assert not info.damage
+    assert any("torn tail" in text and f"log offset {last.offset}" in text for text in info.behind)
+
+
+def test_damage_near_the_end_is_told(tmp_path: Path) -> None:
+    """Bytes that are no record, with records behind them, are damage with file, place and remedy."""
+    log = LogBuilder(1 << 16)
+    log.message("orders")
+    at = log.garbage(b"no record at all")
+    after = log.message("orders")
+    info = store_info(log.write(tmp_path))
+    assert (info.log.tail, info.log.max_offset, info.log.max_is_exact) == (DAMAGED, at, False)
+    assert any(f"log offset {at}" in text and str(after.offset) in text for text in info.damage)
+
+
+def test_an_empty_store(tmp_path: Path) -> None:
+    """A commitlog folder without files, or with one all-zero file, is an empty store and no damage."""
+    (tmp_path / paths.COMMIT_LOG).mkdir()
+    info = store_info(tmp_path)
+    assert (info.log.files, info.log.max_offset, info.damage) == (0, 0, [])
+    (tmp_path / paths.COMMIT_LOG / paths.offset_name(0)).write_bytes(bytes(4096))
+    info = store_info(tmp_path)
+    assert (info.log.files, info.log.max_offset, info.log.last_store_timestamp, info.damage) == (1, 0, None, [])
+
+
+def test_files_of_odd_sizes_are_damage(tmp_path: Path) -> None:
+    """Odd log, queue, index and checkpoint files are each told by name; an empty last one is only a note."""
+    log = LogBuilder(4096)
+    for _ in range(60):
+        log.message("orders")
+    store = log.write(tmp_path, preallocated=True)
+    folder = store / paths.CONSUME_QUEUE / "orders" / "0"
+    folder.mkdir(parents=True)
+    (folder / paths.offset_name(0)).write_bytes(bytes(6001))
+    (folder / paths.offset_name(6000)).write_bytes(b"")
+    (store / paths.INDEX).mkdir()
+    (store / paths.INDEX / "20261121023731573").write_bytes(b"short")
+    (store / paths.CHECKPOINT).write_bytes(b"short")
+    os.truncate(store / paths.COMMIT_LOG / paths.offset_name(4096), 4000)
+    (store / paths.COMMIT_LOG / paths.offset_name(1 << 20)).write_bytes(b"")
+    info = store_info(store)
+    for name in (f"{paths.COMMIT_LOG}/{paths.offset_name(4096)}", "orders/0/", "20261121023731573", "checkpoint"):
+        assert any(name in text for text in info.damage), name
+    assert sum("empty last file" in text for text in info.notes) == 2
+
+
+def test_a_long_walk_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the end is too far to walk to, the max offset is a lower bound and said to be one."""
+    monkeypatch.setattr("reput.store.info._WALK_SECONDS", 0.0)
+    log = LogBuilder(1 << 20)
+    for _ in range(2000):
+        log.message("orders")
+    info = store_info(log.write(tmp_path))
+    assert (info.log.max_is_exact, info.log.tail) == (False, UNKNOWN)
+    assert 0 < info.log.max_offset < log.end
+
+
+def test_own_state_is_told(tmp_path: Path) -> None:
+    """Frontier, epoch, a swap to finish and what killed jobs left are told; an unreadable frontier is damage."""
+    log = LogBuilder(4096)
+    log.message("orders")
+    store = log.write(tmp_path)
+    folder = store / paths.REPUT
+    (folder / own.staging_name(7)).mkdir(parents=True)
+    (folder / own.INTENT_NAME).write_bytes(own.encode_intent(own.Intent(7, ("index",))))
+    page = own.WATERMARKS.struct.pack(own.WATERMARKS_MAGIC, 1, 2, 7, 0, 0, 0, 0, 0)
+    (folder / own.WATERMARKS_NAME).write_bytes(page.ljust(own.WATERMARKS_FILE_SIZE, b"\0"))
+    frontier = own.Frontier("0" * 32, 7, 100, 90, "", 0, own.Fingerprint(0, 100, 1, 2))
+    (folder / own.FRONTIER_NAME).write_bytes(own.encode_frontier(frontier))
+    info = store_info(store)
+    assert (info.own.epoch, info.own.pending_swap, info.own.leftovers) == (7, True, ["staging-7"])
+    assert info.own.frontier is not None
+    assert info.own.frontier["queue_offset"] == 100
+    (folder / own.FRONTIER_NAME).write_bytes(b"{")
+    assert any(own.FRONTIER_NAME in text for text in store_info(store).damage)
+
+
+def test_a_live_broker_is_seen_and_left_alone(tmp_path: Path) -> None:
+    """A process that holds RocketMQ's lock is told; the lock stays with it."""
+    log = LogBuilder(4096)
+    log.message("orders")
+    store = log.write(tmp_path)
+    lock = store / paths.LOCK
+    lock.write_bytes(b"lock")
+    assert store_info(store).broker_running is False
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 0); print(); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        assert store_info(store).broker_running is True
+        with lock.open("r+b") as other, pytest.raises(OSError):
+            fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        holder.communicate(b"\n")
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    """No folder, a folder without commitlog, a commitlog folder itself and a file: each with what to give instead."""
+    (tmp_path / paths.COMMIT_LOG).mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    for path in (tmp_path / "nothing", tmp_path / paths.COMMIT_LOG, tmp_path / "file"):
+        with pytest.raises(NotAStoreError, match=r"storePathRootDir|give the one above"):
+            store_info(path)
+    with pytest.raises(UnsupportedStoreError, match="multi-path"):
+        store_info(tmp_path, reput.StoreConfig(store_path_commit_log="/a,/b"))
+
+
+@pytest.mark.parametrize("entries", [0, 1, 203, 204, 205, 299, 300, 5000, 299_999, 300_000])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_ends_are_found_by_halves(entries: int, sparse: bool, tmp_path: Path) -> None:
+    """A queue's end is found wherever it stands in its file, with holes behind it or with written zeros."""
+    folder = tmp_path / "orders" / "0"
+    folder.mkdir(parents=True)
+    data = b"".join(encode_entry(Entry(number * 100, 100, number)) for number in range(entries))
+    with (folder / paths.offset_name(0)).open("wb") as file:
+        file.write(data if sparse else data.ljust(6_000_000, b"\0"))
+        file.truncate(6_000_000)
+    (folder / paths.offset_name(6_000_000)).write_bytes(bytes(6_000_000) if not sparse else b"")
+    (queue,) = list_queues(tmp_path)
+    span = queue_span(queue)
+    assert (span.min_offset, span.max_offset) == (0, entries)
+    assert span.last == (Entry((entries - 1) * 100, 100, entries - 1) if entries else None)
+    kept = queue_span(queue, entries * 50)
+    assert kept.min_offset == -(-entries // 2)
+
+
+def test_pre_blanks_are_passed_over(tmp_path: Path) -> None:
+    """Entries that only fill the place count for the end and not for the begin, nor as the last that names a record."""
+    folder = tmp_path / "orders" / "0"
+    folder.mkdir(parents=True)
+    data = PRE_BLANK * 400 + encode_entry(Entry(77, 100, 1))
+    (folder / paths.offset_name(6000)).write_bytes(data.ljust(20_000, b"\0"))
+    (queue,) = list_queues(tmp_path)
+    span = queue_span(queue)
+    assert (span.min_offset, span.max_offset, span.last) == (700, 701, Entry(77, 100, 1))
+    assert [number for number, entry in read_entries(queue, 300, 701) if not entry.is_pre_blank] == [700]
+    data += PRE_BLANK * 30
+    (folder / paths.offset_name(6000)).write_bytes(data.ljust(20_000, b"\0"))
+    assert queue_span(queue)[1:] == (731, Entry(77, 100, 1))
+
+
+def test_ten_thousand_queues_cost_few_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reads that a queue costs do not grow with it: no more than a dozen of at most a page."""
+    folder = tmp_path / "orders" / "0"
+    folder.mkdir(parents=True)
+    (folder / paths.offset_name(0)).write_bytes(encode_entry(Entry(0, 100, 1)) * 200_000 + bytes(2_000_000))
+    (queue,) = list_queues(tmp_path)
+    from reput.files import fs
+
+    reads: list[int] = []
+    real = fs.read_bytes
+
+    def counted(path: Path, limit: int, offset: int = 0) -> bytes | None:
+        reads.append(limit)
+        return real(path, limit, offset)
+
+    monkeypatch.setattr(fs, "read_bytes", counted)
+    assert queue_span(queue).max_offset == 200_000
+    assert len(reads) <= 18
+    assert max(reads) <= 4096
