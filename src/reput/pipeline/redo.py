@@ -170,7 +170,7 @@ class _QueueBuilder:
     def _start_again(self) -> None:
         fs.remove_tree(queue_path(self.job.queue_folder, self.key))
         self.restarts += 1
-        self.dropped += self.next - self.first
+        self.dropped += self.next - self.first - self.blanks
         self.first = self.next = 0
         self.blanks = 0
 

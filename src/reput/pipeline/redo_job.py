@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from reput.dispatch.batch import QueueKey
+from reput.files import fs
 from reput.pipeline import redo
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job
@@ -25,7 +26,17 @@ def redo_queues(
         in_file = sum(part.entries for _, part in listed)
         for key, part in listed:
             extracts[key].append((part, in_file))
-    return engine.run(partial(_redo_task, job), list(extracts.items()), listener.advance)
+    outcomes = engine.run(partial(_redo_task, job), list(extracts.items()), listener.advance)
+    _remove_empty_topics(job, outcomes)
+    return outcomes
+
+
+def _remove_empty_topics(job: Job, outcomes: Sequence[redo.QueueOutcome]) -> None:
+    """Remove the staged folders of topics that only a wrong decoding had seen."""
+    for topic in {outcome.key.topic for outcome in outcomes if not outcome.entries}:
+        folder = f"{job.queue_folder}/{topic.decode()}"
+        if not fs.list_dir(folder):
+            fs.remove_tree(folder)
 
 
 def _extract_task(job: Job, keys: Sequence[QueueKey], split: Split) -> list[tuple[QueueKey, redo.Extract]]:

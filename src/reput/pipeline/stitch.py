@@ -76,7 +76,9 @@ def _aligned(
     if not covered and result.first_record == expected:
         return split, result
     again = replace(split, begin=min(expected, split.end), exact=True)
-    stitched.redone.append(split.number)
+    # Where nothing was found, only the end of the chain is looked at: no decoding was wrong.
+    if result.first_record >= 0:
+        stitched.redone.append(split.number)
     return again, decode_again(again)
 
 
