@@ -51,7 +51,7 @@ CASES = {
     ),
     "numbering begins again": Case([*upto(10), 0, 1, 2], more(10, 3), restarts=1, dropped=10),
     "numbering begins again with one message": Case([*upto(10), 0], [10], restarts=1, dropped=10),
-    "numbering begins again, goes further, and once more": Case(
+    "numbering begins again, goes further, and once again": Case(
         [*upto(3), *upto(8), 0, 1, 2], more(11, 3), restarts=2, dropped=11
     ),
     "numbering begins again twice": Case([*upto(10), *upto(5), 0, 1], more(15, 2), restarts=2, dropped=15),
