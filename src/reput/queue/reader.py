@@ -48,8 +48,8 @@ def _entries_written(file: QueueFile) -> int:
 
 
 def _min_offset(files: list[QueueFile], end: int, log_min_offset: int) -> int:
-    # Pre-blank entries fill the first file up to the first message. Where a queue that lost its first messages has a gap
-    # further on too, the search may land there, and then tells a later entry.
+    # Pre-blank entries fill the first file up to the first message. Where a queue that lost its first messages has a
+    # gap further on too, the search may land there, and then tells a later entry.
     def is_kept(entry: Entry) -> bool:
         return not entry.is_valid or (not entry.is_pre_blank and entry.physical_offset >= log_min_offset)
 

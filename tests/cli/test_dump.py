@@ -1,0 +1,382 @@
+"""`reput dump` as people and programs call it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from reput.cli.dump import body_values
+from reput.cli.main import cli
+from reput.errors import ConfigError, DamagedStoreError, ReputError, UnsupportedStoreError
+from reput.formats import paths
+from reput.formats.hashing import index_key_hash
+from reput.formats.record import Record
+from support import golden
+from support.records import LogBuilder
+
+SOURCE = Path(__file__).parents[2] / "src"
+HEAVY = ("pyspark", "py4j", "numba", "llvmlite", "pyarrow", "pandas")
+SCRIPT = (
+    "import sys\nfrom reput.cli.main import main\n"
+    "try:\n    main(sys.argv[1:])\nfinally:\n"
+    f"    print('loaded', *[n for n in {HEAVY!r} if n in sys.modules], file=sys.stderr)"
+)
+
+
+def call(*arguments: object) -> Result:
+    """Call the command line in this process."""
+    return CliRunner().invoke(cli, ["dump", *map(str, arguments)], standalone_mode=False)
+
+
+def lines(*arguments: object) -> list[dict[str, Any]]:
+    """The JSON lines that a call gives."""
+    return [json.loads(line) for line in call(*arguments, "--json").stdout.splitlines()]
+
+
+# --- log ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.golden
+def test_log_shows_every_record() -> None:
+    """All records of RocketMQ's log come out in order, each with the values that it holds."""
+    store = golden.shared("basic")
+    told = lines("log", store)
+    records: list[Record] = []
+    from reput.log.files import list_log_files
+    from reput.log.reader import LogWalk
+
+    records = [found.decode() for found in LogWalk(list_log_files(store / paths.COMMIT_LOG), 0)]
+    assert [value["physical_offset"] for value in told] == [record.physical_offset for record in records]
+    for value, record in zip(told, records, strict=True):
+        body = value["body"].encode() if value["body_encoding"] == "text" else base64.b64decode(value["body"])
+        assert body == record.body
+        assert (value["topic"], value["queue_id"], value["queue_offset"], value["size"]) == (
+            record.topic.decode(),
+            record.queue_id,
+            record.queue_offset,
+            record.size,
+        )
+        assert value["message_id"] == record.message_id
+
+
+@pytest.mark.golden
+def test_log_ranges() -> None:
+    """-o takes any offset, -c counts what is shown, -t and -q choose."""
+    store = golden.shared("basic")
+    assert [value["physical_offset"] for value in lines("log", store, "-o", 1, "-c", 2)] == [200, 578]
+    assert [value["physical_offset"] for value in lines("log", store, "-o", 1048575, "-c", 1)] == [1048576]
+    chosen = lines("log", store, "-t", "payments", "-q", 3, "-c", 5)
+    assert len(chosen) == 5
+    assert {(value["topic"], value["queue_id"]) for value in chosen} == {("payments", 3)}
+    assert lines("log", store, "-c", 0) == lines("log", store, "-o", 10**12) == []
+
+
+def test_log_text_is_a_line_a_record(tmp_path: Path) -> None:
+    """Text has one line a record, whatever tags, keys and bodies hold; a body is shown only when it is asked for."""
+    log = LogBuilder(1 << 16)
+    log.message(
+        "orders", queue_id=2, tags="a\tb\nc\x1b", keys="k1 k2", unique_key="U", body=b"first\nsecond", more={"x": "y"}
+    )
+    log.write(tmp_path)
+    (line,) = call("log", tmp_path).stdout.splitlines()
+    cells = line.split("\t")
+    assert (cells[0], cells[2], cells[3], cells[5], cells[6]) == ("0", "orders/2", "0", "a\\tb\\nc\\x1b", "U k1 k2")
+    assert len(cells) == 7
+    (line,) = call("log", tmp_path, "--body-bytes", 8).stdout.splitlines()
+    assert line.split("\t")[7] == "text:first\\nse... (12 bytes)"
+
+
+def test_log_tells_transactions_and_compression(tmp_path: Path) -> None:
+    """JSON names the kind of transaction and of compression that sysFlag says."""
+    log = LogBuilder(1 << 16)
+    log.message("orders", transaction="prepared")
+    log.message("orders", transaction="rollback", sys_flag=0x201)
+    log.message("orders")
+    told = lines("log", log.write(tmp_path))
+    assert [value["transaction"] for value in told] == ["prepared", "rollback", None]
+    assert [value["compression"] for value in told] == [None, "zstd", None]
+
+
+def test_bodies_say_what_they_are() -> None:
+    """A body is text where all of it is UTF-8, else base64; a cut falls between characters, and is told."""
+    assert body_values("支付".encode()) == {
+        "body": "支付",
+        "body_encoding": "text",
+        "body_length": 6,
+        "body_truncated": False,
+    }
+    assert body_values("支付".encode(), 4) == {
+        "body": "支",
+        "body_encoding": "text",
+        "body_length": 6,
+        "body_truncated": True,
+    }
+    assert body_values(b"ab\xff", 2) == {
+        "body": base64.b64encode(b"ab").decode(),
+        "body_encoding": "base64",
+        "body_length": 3,
+        "body_truncated": True,
+    }
+    assert body_values(b"")["body_encoding"] == "text"
+
+
+def test_log_damage_is_exit_code_1(tmp_path: Path) -> None:
+    """Bytes that are no record, with records behind: place, verdict and where to go on, on stderr; exit code 1."""
+    log = LogBuilder(1 << 16)
+    log.message("orders")
+    at = log.garbage(b"no record at all")
+    after = log.message("orders")
+    log.write(tmp_path)
+    result = call("log", tmp_path)
+    assert result.return_value == 1
+    assert len(result.stdout.splitlines()) == 1
+    assert f"log offset {at}" in result.stderr
+    assert f"-o {after.offset}" in result.stderr
+    assert paths.offset_name(0) in result.stderr
+    behind = call("log", tmp_path, "-o", after.offset)
+    assert (behind.return_value, len(behind.stdout.splitlines())) == (0, 1)
+
+
+def test_log_stops_at_a_bad_crc_unless_told(tmp_path: Path) -> None:
+    """A body that does not fit its CRC is damage; --no-verify-crc reads on."""
+    log = LogBuilder(1 << 16)
+    for _ in range(3):
+        log.message("orders", body=b"12345678")
+    log.write(tmp_path)
+    path = tmp_path / paths.COMMIT_LOG / paths.offset_name(0)
+    path.write_bytes(path.read_bytes().replace(b"12345678", b"12345679", 1))
+    assert call("log", tmp_path).return_value == 1
+    result = call("log", tmp_path, "--no-verify-crc")
+    assert (result.return_value, len(result.stdout.splitlines())) == (0, 3)
+
+
+def test_a_torn_tail_ends_the_log_with_success(tmp_path: Path) -> None:
+    """A half-written last record is a note on stderr, and no failure."""
+    log = LogBuilder(1 << 16)
+    half = log.message("orders").data[:60]
+    at = log.garbage(half)
+    result = call("log", log.write(tmp_path))
+    assert result.return_value == 0
+    assert f"log offset {at}" in result.stderr
+    assert len(result.stdout.splitlines()) == 1
+
+
+def test_an_unknown_topic_in_the_log_is_said(tmp_path: Path) -> None:
+    """A topic without records gives no lines, and a word on stderr."""
+    log = LogBuilder(4096)
+    log.message("orders")
+    result = call("log", log.write(tmp_path), "-t", "order")
+    assert (result.return_value, result.stdout) == (0, "")
+    assert "no such record" in result.stderr
+
+
+# --- queue ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["basic", "crash", "double"])
+def test_queue_shows_rocketmqs_entries(name: str) -> None:
+    """Every entry of every queue is what RocketMQ answered, and each points to a record that says the same."""
+    answers = [answer for answer in golden.answers(name) if "queue" in answer]
+    told = lines("queue", golden.shared(name), "--records", "--body-bytes", 0)
+    shown = {
+        (value["topic"], value["queue_id"], value["queue_offset"]): (
+            value["physical_offset"],
+            value["size"],
+            value["tags_code"],
+        )
+        for value in told
+    }
+    assert len(shown) == len(told) == sum(answer["max"] - answer["min"] for answer in answers)
+    # RocketMQ's answer lists the entries of a queue's first file only.
+    for answer in answers:
+        for number, *entry in answer["entries"]:
+            assert shown[*answer["queue"], number] == tuple(entry[:3])
+    assert all(value["fault"] is None and value["record"]["size"] == value["size"] for value in told)
+
+
+@pytest.mark.golden
+def test_queue_ranges() -> None:
+    """-o counts from the end when it is negative; -c is the number of each queue; behind the end there is a word."""
+    store = golden.shared("basic")
+    assert [value["queue_offset"] for value in lines("queue", store, "-t", "orders", "-o", -2)] == [791, 792]
+    assert [value["queue_offset"] for value in lines("queue", store, "-t", "orders", "-o", 298, "-c", 4)] == [
+        298,
+        299,
+        300,
+        301,
+    ]
+    assert len(lines("queue", store, "-t", "payments", "-c", 3)) == 12
+    assert len(lines("queue", store, "-t", "orders", "-o", -10_000)) == 793
+    result = call("queue", store, "-t", "orders", "-o", 5000)
+    assert (result.return_value, result.stdout) == (0, "")
+    assert "0 to 792" in result.stderr
+
+
+@pytest.mark.golden
+def test_queue_names_what_there_is() -> None:
+    """An unknown topic or queue is an error that lists those that are there; so is a kind that cannot be read."""
+    store = golden.shared("basic")
+    topic = call("queue", store, "-t", "nothing").exception
+    assert isinstance(topic, ConfigError)
+    assert "orders" in str(topic)
+    queue = call("queue", store, "-t", "payments", "-q", 9).exception
+    assert isinstance(queue, ConfigError)
+    assert "0, 1, 2, 3" in str(queue)
+    assert isinstance(call("queue", golden.shared("rocksdb")).exception, UnsupportedStoreError)
+
+
+@pytest.mark.golden
+def test_entries_that_do_not_fit_are_told(tmp_path: Path) -> None:
+    """An entry that points into the middle of a record, or to another one, is a fault: place on stderr, exit code 1."""
+    store = golden.unpack("basic", tmp_path)
+    path = store / paths.CONSUME_QUEUE / "orders" / "0" / paths.offset_name(0)
+    data = bytearray(path.read_bytes())
+    data[7] ^= 1
+    data[20:28] = bytes(8)
+    path.write_bytes(data)
+    assert call("queue", store, "-t", "orders", "-c", 3).return_value == 0
+    result = call("queue", store, "-t", "orders", "-c", 3, "--records")
+    assert result.return_value == 1
+    assert f"{path.parent} at 0" in result.stderr
+    assert f"{path.parent} at 20" in result.stderr
+    assert [value["fault"] is None for value in lines("queue", store, "-t", "orders", "-c", 3, "--records")] == [
+        False,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.golden
+def test_expired_records_are_no_damage(tmp_path: Path) -> None:
+    """Entries whose records the log has no more are told as expired, with success."""
+    store = golden.unpack("basic", tmp_path)
+    (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
+    result = call("queue", store, "-t", "orders", "-c", 1, "--records", "--json")
+    assert result.return_value == 0
+    assert "expired" in json.loads(result.stdout)["fault"]
+
+
+@pytest.mark.golden
+def test_a_missing_queue_file_is_damage(tmp_path: Path) -> None:
+    """A file that is missing in the middle of a queue is an error with the queue offset and a remedy."""
+    store = golden.unpack("basic", tmp_path)
+    (store / paths.CONSUME_QUEUE / "orders" / "0" / paths.offset_name(6000)).unlink()
+    error = call("queue", store, "-t", "orders").exception
+    assert isinstance(error, DamagedStoreError)
+    assert "queue offset 300" in str(error)
+    assert "rebuild" in str(error)
+
+
+# --- index ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.golden
+def test_index_shows_headers_and_items() -> None:
+    """Each file's header comes first, then its items from number 1 on, as many as the header counts."""
+    told = lines("index", golden.shared("basic"))
+    headers = [value for value in told if value["kind"] == "header"]
+    assert [value["items"] for value in headers] == [1999, 1999, 1999, 1322]
+    assert {(value["slots"], value["items_max"]) for value in headers} == {(golden.INDEX_SLOTS, golden.INDEX_ITEMS)}
+    items = [value for value in told if value["kind"] == "item" and value["file"] == headers[-1]["file"]]
+    assert [value["number"] for value in items] == list(range(1, 1323))
+
+
+@pytest.mark.golden
+def test_index_ranges() -> None:
+    """-f chooses a file, -o an item (negative from the end), -c a number of items."""
+    store = golden.shared("basic")
+    name = max((store / paths.INDEX).iterdir()).name
+    assert [value["number"] for value in lines("index", store, "-f", name, "-o", -2)[1:]] == [1321, 1322]
+    assert [value["number"] for value in lines("index", store, "-f", name, "-o", 5, "-c", 2)[1:]] == [5, 6]
+
+
+@pytest.mark.golden
+def test_a_key_leads_to_its_records() -> None:
+    """The chain of a key leads, newest first, to every record that RocketMQ found by it."""
+    store = golden.shared("basic")
+    asked = 0
+    for answer in golden.answers("basic"):
+        if "key" not in answer or not answer["phys"] or answer["key"][2] < 64:
+            continue
+        topic, key = answer["key"][:2]
+        told = [value for value in lines("index", store, "-t", topic, "-k", key) if value["kind"] == "item"]
+        slot = index_key_hash(f"{topic}#{key}".encode()) % golden.INDEX_SLOTS
+        assert {value["slot"] for value in told} == {slot}
+        assert set(answer["phys"]) <= {value["physical_offset"] for value in told if value["same_hash"]}
+        asked += 1
+        if asked == 10:
+            break
+    assert asked
+
+
+@pytest.mark.golden
+def test_a_chain_that_runs_in_circles_ends(tmp_path: Path) -> None:
+    """A link to an item that is not older is damage: told with its place, and the walk ends."""
+    store = golden.unpack("basic", tmp_path)
+    told = lines("index", store, "-t", "orders", "-k", "x")
+    first = next(value for value in told if value["kind"] == "item")
+    path = store / paths.INDEX / first["file"]
+    at = 40 + golden.INDEX_SLOTS * 4 + first["number"] * 20
+    data = bytearray(path.read_bytes())
+    data[at + 16 : at + 20] = first["number"].to_bytes(4, "big")
+    path.write_bytes(data)
+    result = call("index", store, "-t", "orders", "-k", "x")
+    assert result.return_value == 1
+    assert f"{path} at {at}" in result.stderr
+
+
+@pytest.mark.golden
+def test_odd_index_files_are_told(tmp_path: Path) -> None:
+    """A short file, one of an odd length and a header that counts too far are told with name and remedy."""
+    store = golden.unpack("basic", tmp_path)
+    *_, path = sorted((store / paths.INDEX).iterdir())
+    whole = path.read_bytes()
+    path.write_bytes(whole[:36] + (5000).to_bytes(4, "big") + whole[40:])
+    result = call("index", store, "-c", 1)
+    assert result.return_value == 1
+    assert "counts to item 5000" in result.stderr
+    for bad in (whole[:-7], whole[:10]):
+        path.write_bytes(bad)
+        error = call("index", store).exception
+        assert isinstance(error, DamagedStoreError)
+        assert path.name in str(error)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("arguments", [["-k", "x"], ["-t", "orders"], ["-f", "20000101000000000"]], ids=str)
+def test_index_arguments_are_checked(arguments: list[str]) -> None:
+    """A key without topic, a topic without key and a file that is not there are refused with what is needed."""
+    assert isinstance(call("index", golden.shared("basic"), *arguments).exception, ConfigError)
+
+
+# --- all ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["log", "queue", "index"])
+def test_what_is_no_store_is_refused(what: str, tmp_path: Path) -> None:
+    """No store, and a store without queues or IndexFiles, are errors with a remedy."""
+    assert isinstance(call(what, tmp_path).exception, ReputError)
+    LogBuilder(4096).write(tmp_path)
+    error = call(what, tmp_path).exception
+    assert error is None if what == "log" else "reput rebuild" in str(error)
+
+
+@pytest.mark.golden
+def test_a_start_is_light_and_a_closed_pipe_quiet() -> None:
+    """A real process loads neither Spark nor numba nor Arrow, and says nothing when its reader has seen enough."""
+    command = [sys.executable, "-c", SCRIPT, "dump", "queue", str(golden.shared("basic")), "--records", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=SOURCE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["queue_offset"] == 0
+        process.stdout.close()
+        assert process.stderr.read() == "loaded\n"
+    assert process.returncode == 0

@@ -1,0 +1,123 @@
+"""`reput info` as people and programs call it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from reput.cli.main import cli, run
+from reput.formats import paths
+from support import golden
+from support.records import LogBuilder
+
+SOURCE = Path(__file__).parents[2] / "src"
+HEAVY = ("pyspark", "py4j", "numba", "llvmlite", "pyarrow", "pandas")
+
+
+def call(*arguments: str | Path) -> Result:
+    """Call the command line in this process."""
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments], standalone_mode=False)
+
+
+def call_json(*arguments: str | Path) -> dict[str, Any]:
+    """The one JSON document that a call gives."""
+    value = json.loads(call(*arguments, "--json").stdout)
+    assert isinstance(value, dict)
+    return value
+
+
+@pytest.mark.golden
+def test_text_tells_the_main_things() -> None:
+    """The text names offsets, topics, queues, IndexFiles and the checkpoint; stderr has nothing for a sound store."""
+    result = call("info", golden.shared("basic"))
+    assert result.return_value == 0
+    assert result.stderr == ""
+    for words in (
+        "0 to 2864742",
+        "29 in 8 topics",
+        "orders\t1\t793",
+        "订单-topic",
+        "4 IndexFiles",
+        "physic_msg_timestamp",
+    ):
+        assert words in result.stdout
+
+
+@pytest.mark.golden
+def test_a_topic_shows_its_queues() -> None:
+    """With -t the topic's queues are listed one by one; a topic that is not there is an error that says which are."""
+    store = golden.shared("basic")
+    assert "orders\t0\t793\t0\t793\t3" in call("info", store, "-t", "orders").stdout
+    told = call_json("info", store, "-t", "payments")
+    assert [queue["queue_id"] for queue in told["topics"][0]["queues"]] == [0, 1, 2, 3]
+
+
+@pytest.mark.golden
+def test_json_tells_all() -> None:
+    """The JSON has every queue, every IndexFile, the sums, and whether all is well."""
+    told = call_json("info", golden.shared("basic"))
+    assert told["ok"] is True
+    assert told["queues"] == sum(len(topic["queues"]) for topic in told["topics"]) == 29
+    assert told["queue_entries"] == sum(topic["entries"] for topic in told["topics"])
+    assert told["index_items"] == sum(file["items"] for file in told["index_files"])
+    assert told["log"]["max_offset"] == 2864742
+    assert {"checkpoint", "abort", "broker_running", "own", "unsupported", "behind", "damage"} <= told.keys()
+
+
+def test_damage_gives_exit_code_1(tmp_path: Path) -> None:
+    """A damaged log is told on stderr, the rest on stdout, and the exit code is 1."""
+    log = LogBuilder(1 << 16)
+    log.message("orders")
+    at = log.garbage(b"no record at all")
+    log.message("orders")
+    log.write(tmp_path)
+    result = call("info", tmp_path)
+    assert result.return_value == 1
+    assert f"log offset {at}" in result.stderr
+    assert "end damaged" in result.stdout
+    assert call_json("info", tmp_path)["ok"] is False
+
+
+def test_control_characters_stay_out_of_the_terminal(tmp_path: Path) -> None:
+    """A topic with escape sequences in its name is shown with them spelt out."""
+    log = LogBuilder(4096)
+    log.message("orders")
+    log.write(tmp_path)
+    folder = tmp_path / paths.CONSUME_QUEUE / "\x1b[31mred" / "0"
+    folder.mkdir(parents=True)
+    (folder / paths.offset_name(0)).write_bytes(bytes(6000))
+    result = call("info", tmp_path)
+    assert "\x1b" not in result.stdout
+    assert "\\x1b[31mred" in result.stdout
+
+
+def test_what_is_no_store_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No store: one line with a remedy on stderr, exit code 2, and with --json an error object on stdout."""
+    assert run(["info", str(tmp_path), "--json"]) == 2
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["error"]["kind"] == "NotAStoreError"
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.golden
+def test_a_start_is_quick_and_light() -> None:
+    """A real process answers well under a second of its own time, and loads neither Spark nor numba nor Arrow."""
+    code = (
+        f"import sys; sys.argv = ['reput', 'info', {str(golden.shared('basic'))!r}]\n"
+        "from reput.cli.main import main\n"
+        f"try:\n    main()\nfinally:\n    print('loaded', *[n for n in {HEAVY!r} if n in sys.modules], file=sys.stderr)"
+    )
+    begin = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SOURCE)
+    # Generous, for a machine that is busy with other tests: the goal is a quarter of a second.
+    assert time.perf_counter() - begin < 5
+    assert done.stderr == "loaded\n"
+    assert "2864742" in done.stdout
