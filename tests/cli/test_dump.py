@@ -245,8 +245,8 @@ def test_entries_that_do_not_fit_are_told(tmp_path: Path) -> None:
     assert call("queue", store, "-t", "orders", "-c", 3).return_value == 0
     result = call("queue", store, "-t", "orders", "-c", 3, "--records")
     assert result.return_value == 1
-    assert f"{path.parent} at 0" in result.stderr
-    assert f"{path.parent} at 20" in result.stderr
+    assert f"{path} at 0:" in result.stderr
+    assert f"{path} at 20:" in result.stderr
     assert [value["fault"] is None for value in lines("queue", store, "-t", "orders", "-c", 3, "--records")] == [
         False,
         False,
@@ -380,3 +380,24 @@ def test_a_start_is_light_and_a_closed_pipe_quiet() -> None:
         process.stdout.close()
         assert process.stderr.read() == "loaded\n"
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["dump", "log"], ["dump", "queue"], ["dump", "index"]], ids=" ".join)
+def test_examples_in_the_help_keep_their_lines(arguments: list[str]) -> None:
+    """Each example stands on a line of its own."""
+    shown = CliRunner().invoke(cli, [*arguments, "--help"]).stdout
+    examples = [line.strip() for line in shown.splitlines() if line.strip().startswith("reput ")]
+    assert len(examples) >= 2
+    assert "\\b" not in shown
+
+
+@pytest.mark.golden
+def test_many_faults_do_not_flood(tmp_path: Path) -> None:
+    """Of many entries that do not fit, the first places are told, then their number."""
+    store = golden.unpack("basic", tmp_path)
+    path = store / paths.CONSUME_QUEUE / "orders" / "0" / paths.offset_name(0)
+    path.write_bytes(b"".join((n * 7 + 1).to_bytes(8, "big") + path.read_bytes()[8:20] for n in range(300)))
+    result = call("queue", store, "-t", "orders", "--records")
+    assert result.return_value == 1
+    assert len(result.stderr.splitlines()) == 21
+    assert "300 entries in all" in result.stderr

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reput.cli.main import cli, run
+from reput.errors import ConfigError
 from reput.formats import paths
 from support import golden
 from support.records import LogBuilder
@@ -57,6 +58,9 @@ def test_a_topic_shows_its_queues() -> None:
     assert "orders\t0\t793\t0\t793\t3" in call("info", store, "-t", "orders").stdout
     told = call_json("info", store, "-t", "payments")
     assert [queue["queue_id"] for queue in told["topics"][0]["queues"]] == [0, 1, 2, 3]
+    error = call("info", store, "-t", "order").exception
+    assert isinstance(error, ConfigError)
+    assert "orders" in str(error)
 
 
 @pytest.mark.golden

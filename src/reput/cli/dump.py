@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from reput.store.layout import StoreLayout
 
 _NAMES_SHOWN = 40
+_FAULTS_SHOWN = 20
 
 _topic_option = click.option("-t", "--topic", help="Only this topic.")
 _queue_option = click.option(
@@ -86,7 +87,7 @@ def log(
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    r"""Show the records of STORE's log, in its order.
+    """Show the records of STORE's log, in its order.
 
     Text has a line a record, with tabs between log offset, store time, topic/queue, queue offset, size, tag and keys.
     JSON has all of a record, its body as text where it is UTF-8, else as base64 (body_encoding says which).
@@ -94,7 +95,7 @@ def log(
     \b
     reput dump log /data/store -o 1048576 -c 10
     reput dump log /data/store -t orders -q 2 --json --body-bytes 200
-    """
+    """  # noqa: D301 - click wants the control character
     from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
     from reput.log.reader import LogWalk, next_boundary
 
@@ -267,7 +268,7 @@ def queue(
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    r"""Show the ConsumeQueue entries of STORE, queue by queue.
+    """Show the ConsumeQueue entries of STORE, queue by queue.
 
     Text has a line an entry, with tabs between topic/queue, queue offset, log offset, size and tags code; --records
     adds store time, tag and keys of the record. Exit code 1 when an entry points to no record, or to another one.
@@ -275,12 +276,12 @@ def queue(
     \b
     reput dump queue /data/store -t orders -q 2 -o -10
     reput dump queue /data/store -t orders --records --json
-    """
+    """  # noqa: D301 - click wants the control character
     from reput.queue.reader import queue_span, read_entries
 
     config = options.config_of(config_path, assignments)
     layout, files = _open_log(store, config)
-    code = 0
+    faults = 0
     head = ("topic/queue", "queue offset", "log offset", "size", "tags code")
     _head(as_json, (*head, "stored", "topic/queue", "queue offset", "size", "tag", "keys") if records else head)
     for folder in _chosen_queues(layout, config, topic, queue_id):
@@ -289,8 +290,21 @@ def queue(
         begin = _begin(offset, lowest, end, f"{folder.topic}/{folder.queue_id}")
         end = end if count is None else min(end, begin + count)
         for number, entry in read_entries(folder, begin, end):
-            code |= _show_entry(files, folder, number, entry, records, body_bytes, as_json)
-    return code
+            fault = _show_entry(files, folder, number, entry, records, body_bytes, as_json)
+            if fault is not None:
+                faults += 1
+                _say_fault(folder, number, fault, faults)
+    if faults > _FAULTS_SHOWN:
+        output.say(f"damage: {faults} entries in all do not fit their records")
+    return 1 if faults else 0
+
+
+def _say_fault(folder: QueueFolder, number: int, fault: str, faults: int) -> None:
+    if faults > _FAULTS_SHOWN:
+        return
+    at = number * ENTRY_SIZE
+    file = next(file for file in folder.files if file.start <= at < file.start + file.size)
+    output.say(f"damage: {file.path} at {at - file.start}: {fault}. Run `reput check`, then `reput rebuild`")
 
 
 def _begin(offset: int | None, lowest: int, end: int, what: str) -> int:
@@ -350,7 +364,8 @@ def _show_entry(
     records: bool,
     body_bytes: int | None,
     as_json: bool,
-) -> int:
+) -> str | None:
+    """Show one entry; returns what does not fit it, unless its record has only expired."""
     record, fault = _record_of(files, folder, number, entry) if records else (None, None)
     if as_json:
         value: dict[str, Any] = {
@@ -371,10 +386,7 @@ def _show_entry(
         elif record is not None:
             cells += _record_cells(record, body_bytes)
         output.show("\t".join(cells))
-    if fault is not None and entry.physical_offset >= files.min_offset:
-        output.say(f"damage: {folder.path} at {number * ENTRY_SIZE}: {fault}. Run `reput check`, then `reput rebuild`")
-        return 1
-    return 0
+    return fault if entry.physical_offset >= files.min_offset else None
 
 
 def _record_of(files: LogFiles, folder: QueueFolder, number: int, entry: Entry) -> tuple[Record | None, str | None]:
@@ -421,7 +433,7 @@ def index(
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    r"""Show the IndexFiles of STORE: each file's header, then its items.
+    """Show the IndexFiles of STORE: each file's header, then its items.
 
     Text has a line an item, with tabs between item number, key hash, log offset, store time, slot and the number of the
     item before in that slot. With -k, keys that share the slot show too: a `*` marks the items with the key's hash.
@@ -429,7 +441,7 @@ def index(
     \b
     reput dump index /data/store -c 10
     reput dump index /data/store -t orders -k order-4711
-    """
+    """  # noqa: D301 - click wants the control character
     from reput.errors import ConfigError, DamagedStoreError
     from reput.index.files import list_index_files
     from reput.index.reader import open_index_files

@@ -25,7 +25,7 @@ _LINES_SHOWN = 20
 def info(
     store: str, topics: tuple[str, ...], config_path: str | None, assignments: tuple[str, ...], as_json: bool
 ) -> int:
-    r"""Tell what STORE holds, and what is missing or behind.
+    """Tell what STORE holds, and what is missing or behind.
 
     Reads names, headers and ends of files only, so it is quick whatever the store's size. Nothing is changed, and a
     broker may have the store open. Exit code 1 when something is damaged.
@@ -34,7 +34,7 @@ def info(
     reput info /data/store
     reput info /data/store -t orders
     reput info /data/store --json
-    """
+    """  # noqa: D301 - click wants the control character
     from reput.errors import ConfigError
     from reput.store.info import store_info
 

@@ -166,7 +166,7 @@ def place(log: LogFiles, offset: int) -> str:
     """A log offset as file and position in it, for people."""
     file = file_of(log, offset)
     if file is None:
-        return f"{log.folder} (log offset {offset})"
+        return f"{log.folder} outside all files (log offset {offset})"
     return f"{file.path} at {offset - file.start} (log offset {offset})"
 
 

@@ -380,17 +380,24 @@ def _judge_end(log: LogFiles, walk: LogWalk, info: StoreInfo) -> None:
 
 
 def _say_what_is_astray(log: LogFiles, info: StoreInfo, ends: _Ends) -> None:
-    for entry in ends.astray:
-        where = f"{place(log, entry.physical_offset)}: a queue's last entry names a record of {entry.size} bytes here"
-        if entry.physical_offset >= info.log.max_offset and info.log.tail in (CLEAN, TORN):
-            info.behind.append(f"{where}, behind the log's end; RocketMQ takes the entry back when it opens the store")
-        else:
-            info.damage.append(f"{where}, and there is none. `reput check` tells more")
+    cut = info.log.max_offset if info.log.tail in (CLEAN, TORN) else log.end_offset
+    ahead = [entry for entry in ends.astray if entry.physical_offset >= cut]
+    if ahead:
+        many = "at least " if len(ends.astray) == _ENTRIES_TRIED else ""
+        info.behind.append(
+            f"consumequeue: {many}{len(ahead)} queues name records behind the log's end, from log offset "
+            f"{ahead[-1].physical_offset} on; RocketMQ takes such entries back when it opens the store"
+        )
+    for entry in ends.astray[len(ahead) :]:
+        info.damage.append(
+            f"{place(log, entry.physical_offset)}: a queue's last entry names a record of {entry.size} bytes here, and "
+            "there is none. `reput check` tells more"
+        )
 
 
 def _say_what_queues_lack(walked: _Walked, info: StoreInfo, ends: _Ends) -> None:
     if ends.queue is None:
-        if not info.unsupported:
+        if not info.unsupported and not ends.astray:
             what = "no queue has an entry" if info.topics else "no queues"
             info.behind.append(f"consumequeue: {what}; `reput rebuild --only queue` builds them from the log")
     elif walked.not_queued:
