@@ -143,14 +143,13 @@ def _show_index_files(found: StoreInfo) -> None:
         (
             file.name,
             file.items,
-            output.time_text(file.begin_timestamp),
-            output.time_text(file.end_timestamp),
-            file.begin_physical_offset,
-            file.end_physical_offset,
+            # Seconds will do, so that names are not cut on a narrow terminal; --json has all.
+            output.time_text(file.begin_timestamp).split(".")[0],
+            output.time_text(file.end_timestamp).split(".")[0],
         )
         for file in found.index_files[-_INDEX_FILES_SHOWN:]
     ]
-    output.show_table("IndexFiles", ("file", "items", "from", "to", "first log offset", "last log offset"), rows)
+    output.show_table("IndexFiles", ("file", "items", "from", "to"), rows)
     if len(found.index_files) > _INDEX_FILES_SHOWN:
         output.show(f"... and {len(found.index_files) - _INDEX_FILES_SHOWN} older IndexFiles (--json lists them all)")
 
