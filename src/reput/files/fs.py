@@ -281,8 +281,19 @@ def rename(source: Path | str, target: Path | str) -> None:
 def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> None:
     """Replace a file's content at once: a reader, and a crash, finds the old bytes or the new ones."""
     temporary = f"{path}.tmp"
-    with errors_named(temporary, "write"):
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        _write_new(temporary, data, owner)
+        rename(temporary, path)
+    except ReputError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    sync_path(os.path.dirname(path))
+
+
+def _write_new(path: str, data: bytes, owner: Owner | None) -> None:
+    with errors_named(path, "write"):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             if owner is not None:
                 _own(descriptor, owner, owner.file_mode)
@@ -290,8 +301,6 @@ def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> No
             sync(descriptor)
         finally:
             os.close(descriptor)
-    rename(temporary, path)
-    sync_path(os.path.dirname(path))
 
 
 def remove_file(path: Path | str) -> None:

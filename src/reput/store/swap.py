@@ -6,10 +6,11 @@ anything else, so a kill at any rename leaves the old parts or, after the next o
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.store.layout import StoreLayout
@@ -18,11 +19,25 @@ _INTENT_LIMIT = 64 << 20
 
 
 def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...]) -> None:
-    """Put the staged `parts` of an epoch in the place of the live ones."""
+    """Put the staged `parts` of an epoch in the place of the live ones.
+
+    Raises:
+        ReputError: the system refused something; the old parts are then live, unless it refuses to put them back, too:
+            the next opener finishes the swap in that case.
+    """
     fs.sync_tree(layout.staging(epoch))
     intent = own.Intent(epoch, parts)
-    fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))
-    _carry_out(layout, intent)
+    try:
+        # Whatever needs room on the disk comes before the intent: from then on there are only renames.
+        for part in parts:
+            fs.make_dirs((layout.own(own.aside_name(epoch)) / part).parent)
+            _make_live_parent(layout.root / part)
+        fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))
+        _swap_all(layout, intent)
+    except ReputError:
+        _undo(layout, intent)
+        raise
+    _clean_up(layout, intent)
 
 
 def finish_swap(layout: StoreLayout) -> bool:
@@ -56,27 +71,62 @@ def remove_leftovers(layout: StoreLayout, keep_epoch: int | None = None) -> list
 
 
 def _carry_out(layout: StoreLayout, intent: own.Intent) -> None:
+    _swap_all(layout, intent)
+    _clean_up(layout, intent)
+
+
+def _swap_all(layout: StoreLayout, intent: own.Intent) -> None:
     staging, aside = layout.staging(intent.epoch), layout.own(own.aside_name(intent.epoch))
     for part in intent.parts:
         _swap_part(layout.root / part, staging / part, aside / part)
+    _sync_parents(layout, intent)
+
+
+def _sync_parents(layout: StoreLayout, intent: own.Intent) -> None:
     for folder in {(layout.root / part).parent for part in intent.parts}:
         fs.sync_path(folder)
+
+
+def _clean_up(layout: StoreLayout, intent: own.Intent) -> None:
     fs.remove_file(layout.own(own.INTENT_NAME))
     fs.sync_path(layout.reput)
-    fs.remove_tree(aside)
-    fs.remove_tree(staging)
+    fs.remove_tree(layout.own(own.aside_name(intent.epoch)))
+    fs.remove_tree(layout.staging(intent.epoch))
 
 
 def _swap_part(live: Path, staged: Path, aside: Path) -> None:
     if not fs.exists(staged):
         if not fs.exists(live):
-            raise DamagedStoreError(f"{staged}: the swap needs it and it is gone; run `reput rebuild` again")
+            raise DamagedStoreError(
+                f"{staged}: a swap that was under way needs it, and it is gone. Remove the file intent from reput's "
+                "folder and run `reput rebuild`"
+            )
         return
     if fs.exists(live):
         fs.make_dirs(aside.parent)
         fs.rename(live, aside)
-    fs.make_dirs(live.parent, fs.owner_of(live.parent.parent) if not live.parent.exists() else None)
+    _make_live_parent(live)
     fs.rename(staged, live)
+
+
+def _make_live_parent(live: Path) -> None:
+    if not fs.exists(live.parent):
+        fs.make_dirs(live.parent, fs.owner_of(live.parent.parent))
+
+
+def _undo(layout: StoreLayout, intent: own.Intent) -> None:
+    """Put the old parts back, so that an error leaves them live; each step leaves what a later opener can finish."""
+    staging, aside = layout.staging(intent.epoch), layout.own(own.aside_name(intent.epoch))
+    with contextlib.suppress(ReputError):
+        for part in reversed(intent.parts):
+            live, staged, old = layout.root / part, staging / part, aside / part
+            if fs.exists(live) and not fs.exists(staged):
+                fs.rename(live, staged)
+            if fs.exists(old):
+                fs.rename(old, live)
+        _sync_parents(layout, intent)
+        fs.remove_file(layout.own(own.INTENT_NAME))
+        fs.remove_tree(aside)
 
 
 def staged_parts(staging: Path) -> tuple[str, ...]:
