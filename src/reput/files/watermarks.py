@@ -28,7 +28,9 @@ class Watermarks:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 size = os.fstat(descriptor).st_size
-                if size == 0:
+                # Zeros alone: whoever made it was killed, or the disk was full.
+                unfinished = size < own.WATERMARKS_FILE_SIZE and not any(os.pread(descriptor, size, 0))
+                if unfinished:
                     fs.pwrite(descriptor, bytes(own.WATERMARKS_FILE_SIZE), 0)
                 elif size != own.WATERMARKS_FILE_SIZE:
                     raise DamagedStoreError(f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected; remove it")

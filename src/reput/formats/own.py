@@ -81,7 +81,9 @@ def is_swap_part(part: str) -> bool:
     if part in (paths.CONSUME_QUEUE, paths.INDEX, paths.CHECKPOINT):
         return True
     folder, separator, topic = part.partition("/")
-    return folder == paths.CONSUME_QUEUE and bool(separator) and paths.is_topic_folder_name(topic.encode())
+    # JSON can hold half a character, which no file name can.
+    name = topic.encode("utf-8", "surrogatepass")
+    return folder == paths.CONSUME_QUEUE and bool(separator) and paths.is_topic_folder_name(name)
 
 
 def encode_intent(intent: Intent) -> bytes:
@@ -153,7 +155,7 @@ def decode_frontier(data: bytes, where: str) -> Frontier:
             if fingerprint
             else None,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedStoreError(f"{where}: no frontier ({error}); remove it and run `reput rebuild`") from error
 
 
@@ -164,7 +166,7 @@ def _encode(value: dict[str, Any]) -> bytes:
 def _decode(data: bytes, where: str) -> dict[str, Any]:
     try:
         value = json.loads(data) if len(data) <= _MAX_JSON else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedStoreError(f"{where}: not JSON ({error})") from error
     if not isinstance(value, dict) or value.get("version") != FORMAT_VERSION:
         raise DamagedStoreError(f"{where}: not a file that this version of reput wrote")

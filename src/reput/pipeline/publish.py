@@ -13,6 +13,8 @@ from reput.pipeline.job import SplitResult
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership
 
+_FRONTIER_LIMIT = 1 << 20
+
 
 def next_checkpoint(
     old: Checkpoint, last: SplitResult | None, queues: bool, index_files: list[IndexFileResult] | None
@@ -45,18 +47,30 @@ def stage_checkpoint(layout: StoreLayout, epoch: int, checkpoint: Checkpoint, ow
     )
 
 
+def read_frontier(layout: StoreLayout) -> own.Frontier | None:
+    """The durable frontier of a store; None without one.
+
+    Raises:
+        DamagedStoreError: the file is there and is no frontier.
+    """
+    path = layout.own(own.FRONTIER_NAME)
+    data = fs.read_bytes(path, _FRONTIER_LIMIT)
+    return None if data is None else own.decode_frontier(data, str(path))
+
+
 def publish_frontier(
     owned: Ownership,
+    old: own.Frontier | None,
     log: LogFiles,
     end: int,
     last: SplitResult | None,
     queues: bool,
     index_files: list[IndexFileResult] | None,
 ) -> None:
-    """Say how far the indexes are complete: durable in the frontier file, visible in the watermarks."""
-    path = owned.layout.own(own.FRONTIER_NAME)
-    data = fs.read_bytes(path, 1 << 20)
-    old = own.decode_frontier(data, str(path)) if data else None
+    """Say how far the indexes are complete: durable in the frontier file, visible in the watermarks.
+
+    What this job did not build keeps the place that the `old` frontier gave it.
+    """
     fingerprint = fingerprint_of(log, last)
     final = index_files[-1] if index_files else None
     frontier = own.Frontier(
@@ -68,6 +82,7 @@ def publish_frontier(
         index_count=final.header.index_count if final else (old.index_count if old else 0),
         fingerprint=fingerprint,
     )
+    path = owned.layout.own(own.FRONTIER_NAME)
     fs.write_whole(path, own.encode_frontier(frontier), fs.owner_of(owned.layout.root))
     owned.watermarks["frontier_offset"] = min(frontier.queue_offset, frontier.index_offset)
     owned.watermarks["generation"] += 1

@@ -15,7 +15,7 @@ from reput.config import StoreConfig
 from reput.dispatch.batch import QueueKey
 from reput.errors import ConfigError, DamagedLogError
 from reput.files import fs
-from reput.formats import paths
+from reput.formats import own, paths
 from reput.formats.index_file import capacity
 from reput.formats.record import Verdict
 from reput.log.files import LogFiles, list_log_files
@@ -85,6 +85,7 @@ class _Run:
     job: Job
     listener: ProgressListener
     report: RebuildReport
+    frontier: own.Frontier | None
     clock: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
@@ -160,7 +161,8 @@ def _prepare(
         sync_in_tasks=not engine.shares_driver_files,
     )
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
-    return _Run(layout, log, settings, options, owned, engine, job, listener, report)
+    frontier = publish.read_frontier(layout)
+    return _Run(layout, log, settings, options, owned, engine, job, listener, report, frontier)
 
 
 def _tag_items(
@@ -357,7 +359,7 @@ def _publish(
             swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job)
         run.owned.verify()
         swap.swap_in(layout, run.owned.epoch, tuple(swap_parts))
-        publish.publish_frontier(run.owned, run.log, stitched.end, last, whole, index_files)
+        publish.publish_frontier(run.owned, run.frontier, run.log, stitched.end, last, whole, index_files)
 
 
 def _staged_topics(job: Job) -> list[str]:
