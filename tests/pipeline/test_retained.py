@@ -78,7 +78,7 @@ def test_again_tells_the_same(store: Path) -> None:
 
 
 def test_committed_offsets_stand_in(store: Path) -> None:
-    """Without the old queue the highest committed offset of a topic that the broker still has is kept, with a warning."""
+    """Without the old queue the highest committed offset is kept, for topics that the broker has, with a warning."""
     shutil.rmtree(store / paths.CONSUME_QUEUE)
     write_config(store, "topics.json", TOPICS)
     write_config(store, "consumerOffset.json", OFFSETS)

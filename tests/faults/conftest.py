@@ -1,0 +1,62 @@
+"""The process that runs rebuilds with faults, and a store whose old and new indexes differ everywhere."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from support import stores
+from support.faults import FaultyRebuilds
+from support.records import LogBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Victim(NamedTuple):
+    """A store with old indexes, and how its indexes look with the old ones and after a rebuild."""
+
+    store: Path
+    old: dict[str, bytes]
+    new: dict[str, bytes]
+
+
+@pytest.fixture(scope="session")
+def faulty() -> Iterator[FaultyRebuilds]:
+    """The process that runs the jobs."""
+    with FaultyRebuilds() as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
+    """A store whose log has grown since its indexes were built: other topics, queue files and IndexFiles.
+
+    One queue does not run straight, one starts above 0: so every stage of a rebuild has work.
+    """
+    folder = tmp_path_factory.mktemp("victim")
+    log = LogBuilder(4096)
+    for number in range(3):
+        log.message("a", keys=f"k{number}", tags="t")
+    store = stores.with_log(folder, log)
+    stores.rebuild(store)
+    old = stores.indexes(store)
+    for number in range(5):
+        log.message("ab"[number % 2], queue_id=number % 2, keys=f"k{number}", tags="t")
+    log.message("a", queue_offset=2)
+    log.message("c", queue_offset=3)
+    stores.with_log(folder, log)
+    copy = shutil.copytree(store, folder / "new")
+    stores.rebuild(copy)
+    new = stores.indexes(copy)
+    assert all(old[name] != new[name] for name in old)
+    return Victim(store, old, new)
+
+
+@pytest.fixture
+def victim(original: Victim, tmp_path: Path) -> Victim:
+    """A copy of that store to be spoiled."""
+    return original._replace(store=Path(shutil.copytree(original.store, tmp_path / "store")))
