@@ -1,0 +1,141 @@
+"""A real standalone cluster, a master and two workers on this machine, builds the same bytes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from support import golden, stores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.spark, pytest.mark.golden]
+
+START_S = 60
+ATTEMPT_PAUSE_S = 0.1
+
+REBUILD = """
+import json, sys
+import reput
+from reput.pipeline import session
+master, store, config = sys.argv[1:]
+report = reput.rebuild(store, master=master, config=config, split_mb=0.3)
+context = session.start_context(master)
+assert context.master == master
+hosts = context._jsc.sc().getExecutorMemoryStatus().size() - 1
+print(json.dumps({"executors": hosts, "messages": report.messages}))
+context.stop()
+"""
+
+
+class Cluster:
+    """The processes of a cluster, each with its log; they are ended by their own ids."""
+
+    def __init__(self, folder: Path) -> None:
+        import pyspark
+
+        self.folder = folder
+        self.home = Path(pyspark.__file__).parent
+        self.source = Path(reput.__file__).parents[1]
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Workers and driver run the same Python with the same reput."""
+        return {
+            **os.environ,
+            "SPARK_HOME": str(self.home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_WORKER_DIR": str(self.folder / "work"),
+            "SPARK_LOCAL_DIRS": str(self.folder / "local"),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(self.source),
+        }
+
+    def start(self, name: str, kind: str, *arguments: str) -> Path:
+        """Start a master or worker; returns the file that it logs to."""
+        log = self.folder / f"{name}.log"
+        command = [self.home / "bin" / "spark-class", f"org.apache.spark.deploy.{kind}", *arguments]
+        with log.open("wb") as output:
+            # spark-class replaces itself by the JVM, so the process that is started is the one to end.
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=self.environment)
+        self.processes.append(process)
+        return log
+
+    def wait_for(self, log: Path, pattern: str) -> str:
+        """The first group of `pattern` once the log has it; skips nothing: a cluster that does not start is a failure."""
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            found = re.search(pattern, log.read_text(errors="replace"))
+            if found:
+                return found[1]
+            if any(process.poll() is not None for process in self.processes):
+                break
+            time.sleep(ATTEMPT_PAUSE_S)
+        raise AssertionError(f"the cluster does not start:\n{log.read_text(errors='replace')[-3000:]}")
+
+    def end(self) -> None:
+        """End what was started."""
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    """The address of a cluster with two workers, and the environment for its drivers.
+
+    Each worker offers a core and 1 GiB, what an executor asks for by default; the JVMs take far less.
+    """
+    from reput.pipeline import jvm_archive
+
+    if jvm_archive.java_command() is None:
+        pytest.skip("no Java for Spark")
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        log = cluster.start("master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        address = cluster.wait_for(log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        for number in range(2):
+            options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0", address)
+            worker = cluster.start(f"worker{number}", "worker.Worker", *options)
+            cluster.wait_for(worker, r"(Successfully registered) with master")
+        yield address, cluster.environment
+    finally:
+        cluster.end()
+
+
+def test_cluster_builds_what_the_peer_built(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    """Two executors that share the store's file system write the very bytes that RocketMQ wrote."""
+    address, environment = master
+    store = golden.unpack("crash", tmp_path)
+    config = tmp_path / "broker.conf"
+    config.write_text(golden.CONFIG + "\n")
+    wanted = golden.shared("crash")
+    done = subprocess.run(
+        [sys.executable, "-c", REBUILD, address, store, config],
+        env=environment,
+        check=False,
+        capture_output=True,
+        timeout=90,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert '"executors": 2' in done.stdout
+    assert '"messages": 3000' in done.stdout
+    assert list(golden.queue_files(store)) == list(golden.queue_files(wanted))
+    assert [data for _, data in golden.index_files(store)] == [data for _, data in golden.index_files(wanted)]
+    assert stores.leftovers(store) == []
