@@ -1,0 +1,64 @@
+"""Locks keep owners and tasks apart; watermarks are shared as they are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reput.errors import StoreLockedError
+from reput.files import locks
+from reput.files.watermarks import Watermarks
+from reput.formats import own
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_one_owner(tmp_path: Path) -> None:
+    """The owner's lock is held by one, and free again when its block ends, error or not."""
+    path = tmp_path / "lock"
+    with locks.owner_lock(path), pytest.raises(StoreLockedError, match="another reput"), locks.owner_lock(path):
+        pass
+    with pytest.raises(KeyError), locks.owner_lock(path):
+        raise KeyError
+    with locks.owner_lock(path):
+        pass
+
+
+def test_fence_lets_tasks_pass_together(tmp_path: Path) -> None:
+    """Tasks hold the fence together; the next owner gets past it once all are out."""
+    path = tmp_path / "fence"
+    with locks.task_fence(path), locks.task_fence(path), pytest.raises(StoreLockedError):
+        locks.close_fence(path, wait_s=0)
+    locks.close_fence(path, wait_s=0)
+
+
+def test_broker_lock_is_made_where_it_is_missing(tmp_path: Path) -> None:
+    """The broker's lock file is made for us, as RocketMQ does; asking whether it is held makes nothing."""
+    path = tmp_path / "lock"
+    assert not locks.broker_is_live(path)
+    assert not path.exists()
+    with locks.broker_lock(path):
+        assert path.exists()
+
+
+def test_watermarks_are_shared(tmp_path: Path) -> None:
+    """A second map of the file sees each store at once, and the same id; they outlive both."""
+    path = tmp_path / "watermarks"
+    first, second = Watermarks(path), Watermarks(path)
+    assert first.store_id == second.store_id != "0" * 32
+    first["epoch"] = 7
+    first["generation"] = (1 << 63) - 1
+    assert (second["epoch"], second["generation"]) == (7, (1 << 63) - 1)
+    identity = first.store_id
+    first.sync()
+    first.close()
+    second.close()
+    third = Watermarks(path)
+    assert (third["epoch"], third.store_id) == (7, identity)
+    third.close()
+    assert path.stat().st_size == own.WATERMARKS_FILE_SIZE
+    other = Watermarks(tmp_path / "other")
+    assert other.store_id != identity
+    other.close()

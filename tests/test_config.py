@@ -1,0 +1,99 @@
+"""Settings: Java's properties format, RocketMQ's names, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reput.config import StoreConfig, parse_delay_levels, parse_properties
+from reput.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a=1\nb = 2\n  c:3\nd : 4", {"a": "1", "b": "2", "c": "3", "d": "4"}),
+        ("# a=1\n! b=2\n\n   \n  # c=3", {}),
+        ("a=1\r\nb=2\r\n", {"a": "1", "b": "2"}),
+        ("a=1 \\\n   2\nb=3", {"a": "1 2", "b": "3"}),
+        ("a=x\\\\\nb=3", {"a": "x\\", "b": "3"}),
+        ("a", {"a": ""}),
+        ("a=", {"a": ""}),
+        ("a b", {"a": "b"}),
+        ("a=b=c", {"a": "b=c"}),
+        ("a=http://x:1", {"a": "http://x:1"}),
+        ("a\\=b=c", {"a=b": "c"}),
+        ("a\\:b=c", {"a:b": "c"}),
+        ("a=\\u8ba2\\t\\n", {"a": "订\t\n"}),
+        ("a=订单", {"a": "订单"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("path=C\\:\\\\store", {"path": "C:\\store"}),
+    ],
+)
+def test_properties(text: str, wanted: dict[str, str]) -> None:
+    """Comments, separators, continued lines and escapes are as Java reads them."""
+    assert parse_properties(text) == wanted
+
+
+def test_names_are_the_peers() -> None:
+    """Every setting is known under RocketMQ's own name, odd capitals included."""
+    told = StoreConfig.from_properties(
+        {
+            "storePathRootDir": "/r", "storePathCommitLog": "/c", "mappedFileSizeCommitLog": "1",
+            "mappedFileSizeConsumeQueue": "2", "maxHashSlotNum": "3", "maxIndexNum": "4", "messageDelayLevel": "1s",
+            "messageIndexEnable": "true", "forceVerifyPropCRC": "false", "checkCRCOnRecover": "TRUE", "storeType": "x",
+            "enableConsumeQueueExt": "false", "rocksdbCQDoubleWriteEnable": "false", "enableLmq": "false",
+            "enableMultiDispatch": "false", "enableDLegerCommitLog": "false", "brokerName": "left alone",
+        }
+    )  # fmt: skip
+    assert [field.name for field in fields(told) if getattr(told, field.name) is None] == []
+    assert (told.mapped_file_size_commit_log, told.check_crc_on_recover) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "maxIndexNum=0", "maxIndexNum=-1", "maxIndexNum=x", "maxIndexNum=", "maxIndexNum=1.5",
+        "maxIndexNum=99999999999999999999", "messageIndexEnable=yes", "messageIndexEnable=",
+    ],
+)  # fmt: skip
+def test_values_of_the_wrong_kind(line: str, tmp_path: Path) -> None:
+    """A value that is not of its kind is refused with the file's and the setting's name."""
+    path = tmp_path / "broker.conf"
+    path.write_text(line)
+    with pytest.raises(ConfigError, match=line.partition("=")[0]) as caught:
+        StoreConfig.from_file(path)
+    assert str(path) in str(caught.value)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    """A file that is missing, a folder, or far too large is refused by name."""
+    large = tmp_path / "large"
+    large.write_bytes(b"#" * ((1 << 20) + 1))
+    for path in (tmp_path / "missing", tmp_path, large):
+        with pytest.raises(ConfigError, match=str(path)):
+            StoreConfig.from_file(path)
+
+
+def test_assignments_come_on_top() -> None:
+    """`NAME=VALUE` replaces what the file said and leaves the rest; unknown names are refused."""
+    base = StoreConfig(max_index_num=5, max_hash_slot_num=6)
+    told = base.updated(["maxIndexNum=7", " messageDelayLevel =1s 2s"])
+    assert (told.max_index_num, told.max_hash_slot_num, told.message_delay_level) == (7, 6, "1s 2s")
+    for bad in ("nothing=1", "maxIndexNum", "=1", "max_index_num=1"):
+        with pytest.raises(ConfigError, match="NAME=VALUE"):
+            base.updated([bad])
+
+
+def test_delay_levels() -> None:
+    """Levels are numbers with a unit, in milliseconds."""
+    assert parse_delay_levels("1s  2m 3h 4d") == [1000, 120_000, 10_800_000, 345_600_000]
+    assert parse_delay_levels("") == []
+    for bad in ("1", "s", "1x", "-1s", "1.5s", "1s,2s", "1000000000000s"):
+        with pytest.raises(ConfigError, match="messageDelayLevel"):
+            parse_delay_levels(bad)
