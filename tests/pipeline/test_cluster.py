@@ -72,7 +72,7 @@ class Cluster:
         return log
 
     def wait_for(self, log: Path, pattern: str) -> str:
-        """The first group of `pattern` once the log has it; skips nothing: a cluster that does not start is a failure."""
+        """The first group of `pattern` once the log has it; a cluster that does not start is a failure."""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             found = re.search(pattern, log.read_text(errors="replace"))

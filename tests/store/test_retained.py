@@ -1,0 +1,90 @@
+"""The JSON that a broker writes, and where a queue on disk ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from reput.formats import paths
+from reput.formats.consume_queue import PRE_BLANK, Entry, encode_entry
+from reput.queue.files import list_queues, max_offset, valid_entries
+from reput.store.retained import parse_fastjson
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = encode_entry(Entry(100, 50, 7))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a":{0:5,1:6}}', {"a": {"0": 5, "1": 6}}),
+        ('{"a":{ 0 : 5,\n 1:6}}', {"a": {"0": 5, "1": 6}}),
+        ('{"a":{"0":5}}', {"a": {"0": 5}}),
+        ('{"x{1:2,3:4":{7:1}}', {"x{1:2,3:4": {"7": 1}}),
+        ('{"q\\",8:9":{7:1}}', {'q",8:9': {"7": 1}}),
+        ("{-1:2}", {"-1": 2}),
+        ('{"订单@g":{0:1}}', {"订单@g": {"0": 1}}),
+        ("{}", {}),
+        ("", None),
+        ("{0:", None),
+        ("{a:1}", None),
+    ],
+)
+def test_fastjson(text: str, value: Any) -> None:
+    """Whole-number keys need no quotes; text inside strings is left alone; what is no JSON is nothing."""
+    assert parse_fastjson(text) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (b"", 0),
+        (bytes(60), 0),
+        (GOOD * 3 + bytes(40), 3),
+        (PRE_BLANK * 2 + GOOD, 3),
+        (GOOD + bytes(20) + GOOD, 1),
+        (encode_entry(Entry(-1, 50, 0)) + GOOD, 0),
+        (GOOD + encode_entry(Entry(100, -5, 0)), 1),
+        (GOOD + GOOD[:19], 1),
+    ],
+)
+def test_valid_entries(data: bytes, count: int) -> None:
+    """Entries count from the start while RocketMQ takes them for entries."""
+    assert valid_entries(data) == count
+
+
+def queue_with(folder: Path, *files: tuple[int, bytes]) -> int | None:
+    """Where a queue with these files ends."""
+    path = folder / "topic" / "3"
+    path.mkdir(parents=True)
+    for start, data in files:
+        (path / paths.offset_name(start)).write_bytes(data)
+    (queue,) = list_queues(folder)
+    assert (queue.topic, queue.queue_id) == ("topic", 3)
+    return max_offset(queue, 1000)
+
+
+def test_queue_ends(tmp_path: Path) -> None:
+    """A queue ends behind the last valid entry of its last file that has one."""
+    full, half = GOOD * 5, GOOD * 2 + bytes(60)
+    assert queue_with(tmp_path / "none") is None
+    assert queue_with(tmp_path / "half", (0, half)) == 2
+    assert queue_with(tmp_path / "two", (0, full), (100, half)) == 7
+    assert queue_with(tmp_path / "late", (200, half)) == 12
+    assert queue_with(tmp_path / "empty", (0, full), (100, bytes(100))) == 5
+    assert queue_with(tmp_path / "zero length", (0, full), (100, b"")) == 5
+    assert queue_with(tmp_path / "kept", (200, bytes(100))) == 10
+    assert queue_with(tmp_path / "far", ((1 << 50) * 20, half)) is None
+    assert queue_with(tmp_path / "crooked name", (7, half)) is None
+
+
+def test_folders_that_are_no_queue(tmp_path: Path) -> None:
+    """Files between the topics, and folders that are no number, are passed over."""
+    for name in ("a/0", "a/01", "a/-1", "a/x", "a/4294967296", "b/7"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "CURRENT").touch()
+    (tmp_path / "a" / "5").touch()
+    assert [(queue.topic, queue.queue_id) for queue in list_queues(tmp_path)] == [("a", 0), ("b", 7)]
