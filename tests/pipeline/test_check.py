@@ -154,7 +154,8 @@ def test_a_damaged_body_is_found(tmp_path: Path) -> None:
     change(store / "commitlog" / "00000000000000000000", 3100)
 
     found = only(check(store), "log-record")
-    assert (found.severity, found.file, found.offset) == ("damage", "00000000000000000000", 2840)
+    assert (found.severity, found.offset) == ("damage", 2840)
+    assert found.file == str(store / "commitlog" / "00000000000000000000")
     assert "CRC" in found.detail
     assert check(store, verify_crc=False).sound
 

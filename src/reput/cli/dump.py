@@ -41,18 +41,7 @@ def _count_option(of_what: str) -> Callable[[Any], Any]:
     return click.option("-c", "--count", type=click.IntRange(min=0), help=f"At most so many {of_what}.")
 
 
-class _Quiet(click.Group):
-    """Ends with success when the reader of our output has seen enough; click would make exit code 1 of that."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run what was asked for."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            return 0
-
-
-@click.group(cls=_Quiet)
+@click.group()
 def dump() -> None:
     """Show what stands in a store: records of its log, entries of its queues, or items of its IndexFiles.
 

@@ -27,6 +27,17 @@ _INTERRUPTED = 130
 class _Verbs(click.Group):
     """The verbs, each imported only when it is called: `info` needs no Spark, and no time to load it."""
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb; who reads our output may stop at any time (click would make exit code 1 of that)."""
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Python would complain once more when it closes stdout.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        return code
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click asks so
         """The verbs, inspection first."""
         return list(_VERBS)
@@ -68,7 +79,6 @@ def run(arguments: list[str]) -> int:
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         code = cli.main(arguments, prog_name="reput", standalone_mode=False)
-        sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except ReputError as error:
         return _failed(arguments, error)
@@ -78,10 +88,6 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted; the store is as it was", err=True)
         return _INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _failed(arguments: list[str], error: ReputError) -> int:

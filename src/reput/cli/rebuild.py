@@ -53,7 +53,7 @@ def rebuild(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    r"""Build the ConsumeQueues and IndexFiles of STORE again from its CommitLog.
+    """Build the ConsumeQueues and IndexFiles of STORE again from its CommitLog.
 
     Stop the broker first. The new indexes are built beside the old ones and swapped in when they are proved whole:
     until then, and after any error, the old ones are untouched. The log is only read.
@@ -65,7 +65,7 @@ def rebuild(
     reput rebuild /data/store
     reput rebuild /data/store --config conf/broker.conf
     reput rebuild /data/store --only queue -t orders -t payments
-    """
+    """  # noqa: D301 - click wants the control character
     import reput
     from reput.cli.progress import progress
 

@@ -162,6 +162,12 @@ def file_of(log: LogFiles, offset: int) -> LogFile | None:
     return next((file for file in log.files if file.start <= offset < file.end), None)
 
 
+def file_name(log: LogFiles, offset: int) -> str:
+    """Name of the file in which a log offset lies, "-" for none."""
+    file = file_of(log, offset)
+    return file.path.name if file else "-"
+
+
 def place(log: LogFiles, offset: int) -> str:
     """A log offset as file and position in it, for people."""
     file = file_of(log, offset)

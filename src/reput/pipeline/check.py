@@ -19,6 +19,7 @@ from reput.dispatch.batch import QueueKey
 from reput.files import fs, locks
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles, list_log_files
+from reput.log.reader import file_name, written_bytes
 from reput.pipeline import parts, redo
 from reput.pipeline.check_index import (
     IndexFileChecked,
@@ -40,7 +41,7 @@ from reput.pipeline.decode import DecodeSettings
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
-from reput.pipeline.log_findings import file_name, refuse_oddities, written_bytes
+from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.redo_job import redo_queues
@@ -203,25 +204,28 @@ def _log_findings(check: _Check, stitched: Stitched) -> None:
         else:
             report.damage("log-file", str(log.folder), None, 1, note)
     for gap in stitched.gaps:
-        start = next((file.start for file in log.files if file.start <= gap.begin < file.end), 0)
         report.damage(
             "log-record",
-            file_name(log, gap.begin),
-            gap.begin - start,
+            *_place(log, gap.begin),
             1,
             f"{gap.verdict.meaning} at log offset {gap.begin}: {gap.end - gap.begin} bytes until the next record",
         )
     if stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
         report.after_crash(
             "log-torn-tail",
-            file_name(log, stitched.end),
-            stitched.end,
+            *_place(log, stitched.end),
             1,
             f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}",
         )
     empty = [file for file in log.files if file.data_end == file.start]
     if empty and empty[-1] is log.files[-1] and len(log.files) > 1:
         report.remark(NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it")
+
+
+def _place(log: LogFiles, offset: int) -> tuple[str, int]:
+    """A log offset as file and byte in it; the folder where no file has it."""
+    file = file_of(log, offset)
+    return (str(file.path), offset - file.start) if file else (str(log.folder), offset)
 
 
 def _check_queues(check: _Check, stitched: Stitched, mismatches: dict[int, list[Mismatch]]) -> None:

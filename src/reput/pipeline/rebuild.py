@@ -19,13 +19,14 @@ from reput.formats import own, paths
 from reput.formats.index_file import capacity
 from reput.formats.record import Verdict
 from reput.log.files import LogFiles, list_log_files
+from reput.log.reader import file_name, place, written_bytes
 from reput.pipeline import finish, parts, publish, redo
 from reput.pipeline.decode import DecodeSettings, Gap
 from reput.pipeline.engine import Engine
 from reput.pipeline.index_build import IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
-from reput.pipeline.log_findings import file_name, file_start, place, refuse_oddities, written_bytes
+from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.redo_job import redo_queues
@@ -257,13 +258,12 @@ def _why(log: LogFiles, gap: Gap) -> str:
 
 def _damage_text(run: _Run, gaps: Sequence[LogGap]) -> str:
     listed = "; ".join(
-        f"{gap.file} at {gap.begin - file_start(run.log, gap.begin)} (log offset {gap.begin}): {gap.why}, "
-        f"{gap.size} bytes suspect until the next record at {gap.end}"
+        f"{place(run.log, gap.begin)}: {gap.why}, {gap.size} bytes suspect until the next record at {gap.end}"
         for gap in islice(gaps, 5)
     )
     more = f" and {len(gaps) - 5} more places" if len(gaps) > 5 else ""
     return (
-        f"{run.log.folder}: the log is damaged, with good records behind: {listed}{more}. "
+        f"the log is damaged, with good records behind: {listed}{more}. "
         "The old indexes are untouched. Restore these bytes from a replica or a backup, or add --salvage to build "
         "from all good records"
     )

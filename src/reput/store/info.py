@@ -31,7 +31,7 @@ from reput.log.reader import LogRecord, LogWalk, place, record_at
 from reput.queue.files import QueueFolder, list_queues
 from reput.queue.reader import queue_span
 from reput.store import swap
-from reput.store.layout import StoreLayout, _unsupported_kinds, find_store
+from reput.store.layout import StoreLayout, find_store, unsupported_kinds
 
 _WALK_SECONDS = 0.3
 _TAIL_SEARCH_BYTES = 64 << 20
@@ -195,7 +195,7 @@ def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo
     info = StoreInfo(str(layout.root), _log_info(log))
     info.damage += [note for note in log.notes if "ignored" not in note]
     info.notes += [note for note in log.notes if "ignored" in note]
-    info.unsupported += [f"{kind}, which reput does not build yet" for kind in _unsupported_kinds(layout, config)]
+    info.unsupported += [f"{kind}, which reput does not build yet" for kind in unsupported_kinds(layout, config)]
     _read_state(layout, info)
     ends = _Ends()
     _read_queues(layout, log, info, ends)

@@ -97,11 +97,12 @@ def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> Non
     Raises:
         UnsupportedStoreError: RocksDB, ext or batch queues, or light message queues (LMQ).
     """
-    for why in _unsupported_kinds(layout, config):
+    for why in unsupported_kinds(layout, config):
         raise UnsupportedStoreError(f"{why}, which reput does not build yet; nothing was changed")
 
 
-def _unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
+def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
+    """The kinds of queue or log in a store that reput does not build yet, each as a phrase with its place."""
     found = []
     if config.enable_dledger_commit_log:
         found.append("enableDLegerCommitLog=true: a DLedger log")
