@@ -19,7 +19,7 @@ from reput.dispatch.batch import QueueKey
 from reput.files import fs, locks
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles, list_log_files
-from reput.log.reader import file_name, written_bytes
+from reput.log.reader import file_of, written_bytes
 from reput.pipeline import parts, redo
 from reput.pipeline.check_index import (
     IndexFileChecked,
