@@ -18,6 +18,7 @@ from reput.formats.consume_queue import ENTRY_SIZE, decode_entry
 from reput.formats.hashing import java_string_hash_utf8
 from reput.formats.properties import TAGS, decode_properties
 from support import golden
+from support.checked import assert_sound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +44,13 @@ def with_log(folder: Path, log: LogBuilder, *, preallocated: bool = False) -> Pa
 
 
 def rebuild(store: Path, config: StoreConfig | None = SMALL, **options: Any) -> RebuildReport:
-    """Rebuild in this process; the store must be sound afterwards."""
-    return reput.rebuild(store, spark=False, config=config, **options)
+    """Rebuild in this process; a store that was rebuilt whole from an undamaged log is sound afterwards."""
+    report = reput.rebuild(store, spark=False, config=config, **options)
+    whole = len(report.built) == 2 and not options.get("topics") and not options.get("skip_topics")
+    damaged = report.torn_tail_offset is not None or options.get("salvage") or not options.get("verify_crc", True)
+    if whole and not damaged:
+        assert_sound(store, config)
+    return report
 
 
 class Found(NamedTuple):
