@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import reput
 from reput.formats import paths
+from reput.formats.consume_queue import Entry, encode_entry
 from support import stores
 from support.records import LogBuilder
 
@@ -169,3 +171,19 @@ def test_topic_lists_hold_for_kept_queues(store: Path) -> None:
     assert before[name] == after[name]
     stores.rebuild(store, skip_topics=["live"])
     assert pre_blanks(store, "old", 1) == 5
+
+
+def test_an_unbelievable_old_queue_is_warned_about(tmp_path: Path) -> None:
+    """A queue whose old end no log of this size can explain is not kept, and the report says so."""
+    store = tmp_path / "store"
+    log = LogBuilder(8192)
+    log.message("orders")
+    log.write(store)
+    folder = store / "consumequeue" / "gone" / "0"
+    folder.mkdir(parents=True)
+    start = 50_000_000 * 20
+    (folder / f"{start:020d}").write_bytes(encode_entry(Entry(100, 200, 0)) + bytes(5980))
+
+    report = reput.rebuild(store, spark=False)
+    assert not (store / "consumequeue" / "gone").exists()
+    assert any("gone/0" in warning and "50000001" in warning for warning in report.warnings)

@@ -38,7 +38,7 @@ from reput.store.index_tags import tag_items_in_use
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
 from reput.store.report import LogGap, QueueOddity, RebuildReport, TopicSummary
-from reput.store.retained import Retained, retained_queues
+from reput.store.retained import Retained, retained_queues, unbelievable_queues
 from reput.store.settings import StoreSettings, resolve_settings
 
 QUEUE, INDEX = "queue", "index"
@@ -314,6 +314,12 @@ def _finish_queues(run: _Run, stitched: Stitched, table: QueueTable) -> list[Ret
             )
     present = {key for key, row in table.rows.items() if table.count[row]}
     retained = [kept for kept in retained_queues(run.layout, present, stitched.end) if run.job.wants(kept.key.topic)]
+    for lost in unbelievable_queues(run.layout, present, stitched.end):
+        if run.job.wants(lost.key.topic):
+            run.report.warnings.append(
+                f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can hold; "
+                f"its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
+            )
     for kept in retained:
         run.report.retained_queues.append(f"{kept.key} goes on at {kept.next} (from {kept.source})")
         if kept.source.endswith(".json"):

@@ -18,6 +18,7 @@ from reput.queue.files import list_queues, max_offset
 from reput.store.layout import StoreLayout
 
 _CONFIG_LIMIT = 256 << 20
+_MAX_QUEUE_OFFSET = (1 << 63) - 1
 
 
 class Retained(NamedTuple):
@@ -44,6 +45,22 @@ def retained_queues(layout: StoreLayout, present: set[QueueKey], log_end: int) -
         if key not in present and key not in found and 0 < offset <= bound:
             found[key] = Retained(key, offset, "consumerOffset.json")
     return [found[key] for key in sorted(found)]
+
+
+def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: int) -> list[Retained]:
+    """Old queues without records whose end is further than a log of this size can have brought them.
+
+    Their numbering is not kept: it would be a guess, and a hostile end would become a file position.
+    """
+    bound = queue_offset_bound(log_end)
+    found = []
+    for queue in list_queues(layout.consume_queue):
+        key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
+        if key not in present:
+            end = max_offset(queue, _MAX_QUEUE_OFFSET)
+            if end is not None and end > bound:
+                found.append(Retained(key, end, str(queue.path)))
+    return found
 
 
 def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
