@@ -317,8 +317,8 @@ def _finish_queues(run: _Run, stitched: Stitched, table: QueueTable) -> list[Ret
     for lost in unbelievable_queues(run.layout, present, stitched.end):
         if run.job.wants(lost.key.topic):
             run.report.warnings.append(
-                f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can hold; "
-                f"its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
+                f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can "
+                f"hold; its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
             )
     for kept in retained:
         run.report.retained_queues.append(f"{kept.key} goes on at {kept.next} (from {kept.source})")

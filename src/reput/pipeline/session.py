@@ -95,7 +95,7 @@ def settings(master: str, extra_java: str = "", use_archive: bool = True) -> dic
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": DRIVER_MEMORY,
-        # The work is in the Python workers; Spark's default would find no executor on a small worker, and wait for ever.
+        # The work is in the Python workers. Spark's default would wait for ever for a worker that large.
         "spark.executor.memory": DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": " ".join(java),
         "spark.python.daemon.module": "reput.pipeline.daemon",
