@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from reput.errors import AccessError, NoSpaceError, ReputError
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP}
+_NEW_OR_OURS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+"""How files are opened to be written. Never through a link: it could lead root's writes out of the store."""
 
 
 @contextlib.contextmanager
@@ -165,10 +167,17 @@ def _own(descriptor: int, owner: Owner, mode: int) -> None:
 def give_to(path: Path | str, owner: Owner) -> None:
     """Give a file of ours to the store's owner when we run as root: else the broker could not open it."""
     with errors_named(path, "give to the store's owner"):
-        status = os.stat(path)
-        if os.geteuid() == 0 and (status.st_uid, status.st_gid) != (owner.user, owner.group):
-            os.chown(path, owner.user, owner.group)
-            os.chmod(path, owner.file_mode)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            give_descriptor_to(descriptor, owner)
+        finally:
+            os.close(descriptor)
+
+
+def give_descriptor_to(descriptor: int, owner: Owner) -> None:
+    """The same for a file that is open."""
+    if os.geteuid() == 0:
+        _own(descriptor, owner, owner.file_mode)
 
 
 def make_dirs(path: Path | str, owner: Owner | None = None) -> None:
@@ -191,10 +200,10 @@ def open_sized(path: str, size: int, owner: Owner) -> int:
     """A descriptor to write a file of `size` bytes; it is made, a hole all through, when it is not there."""
     with errors_named(path, f"make a file of {size} bytes"):
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, owner.file_mode)
+            descriptor = os.open(path, _NEW_OR_OURS, owner.file_mode)
         except FileNotFoundError:
             make_dirs(os.path.dirname(path), owner)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, owner.file_mode)
+            descriptor = os.open(path, _NEW_OR_OURS, owner.file_mode)
         try:
             if os.fstat(descriptor).st_size != size:
                 _own(descriptor, owner, owner.file_mode)
@@ -244,11 +253,13 @@ def sync_path(path: Path | str) -> None:
             os.close(descriptor)
 
 
-def start_writeback(descriptor: int) -> None:
-    """Ask the system to begin writing a file's dirty pages out, without waiting: the later sync then finds less."""
+def start_writeback(descriptor: int, offset: int = 0, length: int = 0) -> None:
+    """Ask the system to begin writing dirty pages out (to the file's end with `length` 0): a later sync finds less."""
     if hasattr(_LIBC, "sync_file_range"):
         # 2 = SYNC_FILE_RANGE_WRITE. Only a hint: durability comes from the sync, so an error here changes nothing.
-        _LIBC.sync_file_range(ctypes.c_int(descriptor), ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(2))
+        _LIBC.sync_file_range(
+            ctypes.c_int(descriptor), ctypes.c_int64(offset), ctypes.c_int64(length), ctypes.c_uint(2)
+        )
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -293,7 +304,9 @@ def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> No
 
 def _write_new(path: str, data: bytes, owner: Owner | None) -> None:
     with errors_named(path, "write"):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        descriptor = os.open(path, _NEW_OR_OURS | os.O_EXCL, 0o644)
         try:
             if owner is not None:
                 _own(descriptor, owner, owner.file_mode)
@@ -321,7 +334,7 @@ def remove_tree(path: Path | str) -> None:
 def save_array(path: str, *arrays: np.ndarray) -> None:
     """Write arrays one after the other, raw; whoever reads them knows their lengths and dtypes."""
     with errors_named(path, "write"):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, _NEW_OR_OURS | os.O_TRUNC, 0o600)
         try:
             offset = 0
             for array in arrays:

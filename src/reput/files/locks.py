@@ -22,14 +22,18 @@ _BUSY = {errno.EACCES, errno.EAGAIN}
 
 
 @contextlib.contextmanager
-def broker_lock(path: Path) -> Iterator[None]:
-    """Hold RocketMQ's lock file (exclusive, byte 0) as a broker would; made when it is not there.
+def broker_lock(path: Path, owner: fs.Owner | None = None) -> Iterator[None]:
+    """Hold RocketMQ's lock file (exclusive, byte 0) as a broker would; made for `owner` when it is not there.
 
     Raises:
-        StoreLockedError: a live broker holds it.
+        StoreLockedError: a live broker holds it, or another part of this process.
     """
+    if _identity(path) in _held:
+        raise StoreLockedError(
+            f"{path}: another reput job of this process is at work on this store. Wait until it ends"
+        )
     with fs.errors_named(path, "lock"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
@@ -39,13 +43,34 @@ def broker_lock(path: Path) -> Iterator[None]:
                     f"{path}: a running broker holds this store. Stop it first, or work on a copy"
                 ) from error
             raise
-        yield
+        if owner is not None:
+            fs.give_descriptor_to(descriptor, owner)
+        identity = _identity(path)
+        _held.add(identity)
+        try:
+            yield
+        finally:
+            _held.discard(identity)
     finally:
         os.close(descriptor)
 
 
+_held: set[tuple[int, int] | None] = set()
+"""Device and inode of the lock files that this process holds: to open and close one would drop its lock."""
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def broker_is_live(path: Path) -> bool:
-    """Whether some other process holds RocketMQ's lock; nothing is made or changed."""
+    """Whether some process holds RocketMQ's lock; nothing is made or changed."""
+    if _identity(path) in _held:
+        return True
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -96,7 +121,7 @@ def close_fence(path: Path, wait_s: float = 60.0) -> None:
 @contextlib.contextmanager
 def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
     with fs.errors_named(path, "lock"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         yield _try_flock(descriptor, kind, wait_s)
     finally:

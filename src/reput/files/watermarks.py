@@ -25,7 +25,7 @@ class Watermarks:
 
     def __init__(self, path: Path) -> None:
         with fs.errors_named(path, "map"):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             try:
                 size = os.fstat(descriptor).st_size
                 # Zeros alone: whoever made it was killed, or the disk was full.

@@ -120,7 +120,6 @@ def build_index_file(job: Job, plan: IndexFilePlan) -> IndexFileResult:
             with fs.errors_named(path, f"write an IndexFile of {plan.items} items"):
                 header = _FileBuilder(job, plan, descriptor).build()
                 finish_file(job, descriptor)
-                fs.start_writeback(descriptor)
         finally:
             fs.close(descriptor)
     return IndexFileResult(plan.name, header)
@@ -182,7 +181,10 @@ class _FileBuilder:
                 self.out,
             )
             piece = self.out.data[: (until - begin) * ITEM_SIZE]
-            fs.pwrite(self.descriptor, piece, items_start + self.number * ITEM_SIZE)
+            at = items_start + self.number * ITEM_SIZE
+            fs.pwrite(self.descriptor, piece, at)
+            # The disk works while the next items are chained; what is left for the sync at the end is little.
+            fs.start_writeback(self.descriptor, at, len(piece))
             self.used_slots += fresh
             self.number += until - begin
             begin = until

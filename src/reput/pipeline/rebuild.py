@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -89,6 +89,10 @@ class _Run:
     frontier: own.Frontier | None
     clock: dict[str, float] = field(default_factory=dict)
 
+    def shut_out_late_tasks(self) -> None:
+        """No attempt of a task so far may write any more, not even one that Spark has given up."""
+        self.job = replace(self.job, epoch=self.owned.next_stage())
+
     @contextmanager
     def stage(self, name: str, total_bytes: int = 0) -> Iterator[None]:
         self.owned.verify()
@@ -149,7 +153,7 @@ def _prepare(
     job = Job(
         reput_folder=str(layout.reput),
         staging=str(layout.staging(owned.epoch)),
-        epoch=owned.epoch,
+        epoch=owned.stage,
         decode=DecodeSettings(settings.crc_check, tag_items, settings.delays_ms),
         queue_file_size=settings.queue_file_size,
         index_slots=settings.index_slots,
@@ -296,6 +300,7 @@ def _finish_queues(run: _Run, stitched: Stitched, table: QueueTable) -> list[Ret
     crooked = table.crooked()
     outcomes: list[redo.QueueOutcome] = []
     if crooked:
+        run.shut_out_late_tasks()
         with run.stage("redo"):
             outcomes = redo_queues(run.engine, run.job, stitched, crooked, run.listener)
     for outcome in outcomes:
@@ -353,6 +358,7 @@ def _publish(
 ) -> None:
     job, layout = run.job, run.layout
     old = read_checkpoint(layout)
+    run.shut_out_late_tasks()
     fs.remove_tree(job.parts_folder)
     with run.stage("publish"):
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)

@@ -9,8 +9,11 @@ Two stages: tasks take the entries of the queues concerned out of each split, th
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -101,14 +104,20 @@ def redo_queue(job: Job, key: QueueKey, extracts: Sequence[tuple[Extract, int]])
     """Build one queue from its extracts, each with the number of all entries in its file, in log order."""
     after_zero = deque(_what_follows_zero(job, extracts))
     with job.writing():
-        fs.remove_tree(queue_path(job.queue_folder, key))
-        builder = _QueueBuilder(job, key)
+        # Each attempt builds in a folder of its own, so that one that dies leaves a finished one alone.
+        attempt = replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
+        builder = _QueueBuilder(attempt, key)
         expected = -1
         for run in _runs(job, extracts):
             starts = run.first != expected
             following = after_zero.popleft() if starts and run.first == 0 else -1
             builder.take(run, following if starts else None)
             expected = run.next
+        target = queue_path(job.queue_folder, key)
+        fs.remove_tree(target)
+        if builder.next >= 0:
+            fs.make_dirs(Path(target).parent, job.owner)
+            fs.rename(queue_path(attempt.queue_folder, key), target)
     return builder.outcome()
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reput.errors import StaleEpochError
+from reput.errors import AccessError, StaleEpochError
 from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
@@ -16,18 +16,34 @@ from reput.store.layout import StoreLayout
 
 @dataclass(slots=True)
 class Ownership:
-    """The store as its owner holds it: the epoch of this job and the mapped watermarks; `notes` what was cleaned up."""
+    """The store as its owner holds it.
+
+    `epoch` names this job's folders. `stage` is the epoch in the watermarks, which its tasks must find there: it is
+    raised between stages, so that an attempt that Spark has given up cannot write into what a later stage has built.
+    `notes` say what was cleaned up.
+    """
 
     layout: StoreLayout
     epoch: int
     watermarks: Watermarks
     notes: list[str]
+    stage: int = 0
+
+    def next_stage(self) -> int:
+        """Shut out the tasks of the stages so far: none may begin to write any more, and those at it are waited for."""
+        if self.stage:
+            self.verify()
+        self.watermarks["epoch"] += 1
+        self.stage = self.watermarks["epoch"]
+        self.watermarks.sync()
+        locks.close_fence(self.layout.own(own.FENCE_NAME))
+        return self.stage
 
     def verify(self) -> None:
         """Raise StaleEpochError when another job has taken the store over."""
-        if self.watermarks["epoch"] != self.epoch:
+        if self.watermarks["epoch"] != self.stage:
             raise StaleEpochError(
-                f"{self.layout.reput}: epoch {self.watermarks['epoch']} has replaced {self.epoch}; this job stops"
+                f"{self.layout.reput}: epoch {self.watermarks['epoch']} has replaced {self.stage}; this job stops"
             )
 
 
@@ -40,22 +56,22 @@ def own_store(layout: StoreLayout) -> Iterator[Ownership]:
         AccessError: this user may not write here.
     """
     owner = fs.owner_of(layout.root)
-    with locks.broker_lock(layout.broker_lock):
-        fs.give_to(layout.broker_lock, owner)
+    if layout.reput.is_symlink():
+        raise AccessError(f"{layout.reput}: a link, which reput does not follow. Make it a folder of this file system")
+    with locks.broker_lock(layout.broker_lock, owner):
         fs.make_dirs(layout.reput, owner)
         with locks.owner_lock(layout.own(own.LOCK_NAME)):
-            locks.close_fence(layout.own(own.FENCE_NAME))
             watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
             try:
+                owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
+                # First no task of an earlier job may begin to write, then those that are at it must end.
+                owned.next_stage()
                 for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
                     fs.give_to(layout.own(name), owner)
-                watermarks["epoch"] += 1
-                watermarks.sync()
-                notes = []
                 if swap.finish_swap(layout):
-                    notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
+                    owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
                 if left := swap.remove_leftovers(layout):
-                    notes.append(f"removed what an earlier job had left: {', '.join(left)}")
-                yield Ownership(layout, watermarks["epoch"], watermarks, notes)
+                    owned.notes.append(f"removed what an earlier job had left: {', '.join(left)}")
+                yield owned
             finally:
                 watermarks.close()
