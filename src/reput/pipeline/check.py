@@ -16,6 +16,7 @@ from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.dispatch.batch import QueueKey
+from reput.errors import StoreLockedError
 from reput.files import fs, locks
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles, list_log_files
@@ -52,7 +53,9 @@ from reput.store.checkpoint import read_checkpoint
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.queue_rules import compare_entries
 from reput.store.report import LEFTOVER, NOTE, CheckReport
+from reput.store.retained import configured_topics
 from reput.store.settings import StoreSettings, resolve_settings
+from reput.store.swap import pending_swap
 
 _QUEUES_A_TASK = 256
 _NAMED = 5
@@ -98,6 +101,11 @@ def check_store(
     begin = time.perf_counter()
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
+    if pending_swap(layout):
+        raise StoreLockedError(
+            f"{layout.reput}: a rebuild is swapping the indexes in, or was killed while it did; "
+            "`reput rebuild` finishes that"
+        )
     with tempfile.TemporaryDirectory(prefix="reput-check-") as work:
         check = _prepare(layout, engine, config, verify_crc, Path(work), listener or ProgressListener())
         _run(check, split_mb)
@@ -290,6 +298,7 @@ def _mismatch_findings(check: _Check, table: QueueTable, found: list[Mismatch]) 
     for one in found:
         by_queue.setdefault(one.key, []).append(one)
     absent = []
+    configured = configured_topics(check.layout)
     for key, ones in by_queue.items():
         folder = queue_path(str(check.layout.consume_queue), key)
         missing, wrong = sum(one.missing for one in ones), sum(one.wrong for one in ones)
@@ -300,6 +309,10 @@ def _mismatch_findings(check: _Check, table: QueueTable, found: list[Mismatch]) 
             detail = f"entries that are not what their records give, first queue offset {first_wrong}"
             report.damage("queue-entry-wrong", file, offset, wrong, detail)
         if not missing:
+            continue
+        if not fs.exists(folder) and configured is not None and key.topic not in configured:
+            detail = f"the topic was deleted, {missing} of its messages are still in the log"
+            report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
             continue
         if not fs.exists(folder):
             absent.append((key, missing))
@@ -377,7 +390,7 @@ def _check_index(check: _Check, results: list[SplitResult]) -> None:
     with check.stage("index"):
         task = partial(_index_task, job, index_parts)
         checked = check.engine.run(task, files, check.listener.advance)
-        _index_findings(check, checked)
+        _index_findings(check, files, checked)
         _uncovered_findings(check, index_parts, files, checked)
     report.index_files = len(files)
     report.index_items = sum(one.items for one in checked)
@@ -393,15 +406,15 @@ def _index_task(job: Job, index_parts: list[IndexPart], file: IndexFileToCheck) 
     return check_index_file(job, index_parts, file)
 
 
-def _index_findings(check: _Check, checked: list[IndexFileChecked]) -> None:
+def _index_findings(check: _Check, files: list[IndexFileToCheck], checked: list[IndexFileChecked]) -> None:
     report = check.report
-    for one in checked:
+    for file, one in zip(files, checked, strict=True):
         for found in one.findings:
             add = report.after_crash if found.rule in ("index-slot-ahead", "index-item-past-end") else report.damage
             add(found.rule, found.file, found.offset, found.times, found.detail)
         if one.repeated:
             detail = "items that say again what another says: RocketMQ indexes a message twice after a crash"
-            report.remark(NOTE, "index-repeated", one.findings[0].file if one.findings else "", one.repeated, detail)
+            report.remark(NOTE, "index-repeated", file.path, one.repeated, detail)
 
 
 def _uncovered_findings(

@@ -188,12 +188,30 @@ class _FileCheck:
     def _check_header_ends(self, count: int) -> None:
         path, slots, header = Path(self.file.path), self.job.index_slots, self.file.header
         first, last = read_items(path, slots, 1, 1), read_items(path, slots, count, 1)
-        if len(first) and len(last):
-            ends = int(first["physical_offset"][0]), int(last["physical_offset"][0])
-            if ends != (header.begin_physical_offset, header.end_physical_offset):
-                said = f"{header.begin_physical_offset} to {header.end_physical_offset}"
-                detail = f"header says {said}, items {ends[0]} to {ends[1]}"
-                self._found("index-header", 16, 1, detail)
+        if not len(first) or not len(last):
+            return
+        ends = int(first["physical_offset"][0]), int(last["physical_offset"][0])
+        if ends != (header.begin_physical_offset, header.end_physical_offset):
+            said = f"{header.begin_physical_offset} to {header.end_physical_offset}"
+            self._found("index-header", 16, 1, f"header says {said}, items {ends[0]} to {ends[1]}")
+            return
+        times = header.begin_timestamp, header.end_timestamp
+        for offset, said_ms, physical in zip((0, 8), times, ends, strict=True):
+            stored_ms = self._store_timestamp(physical)
+            if stored_ms is not None and stored_ms != said_ms:
+                detail = f"header says store time {said_ms}, the record at {physical} has {stored_ms}"
+                self._found("index-header", offset, 1, detail)
+
+    def _store_timestamp(self, physical: int) -> int | None:
+        """Store time (ms) of the record at a physical offset; None where the log has none with items."""
+        part = next((one for one in self.parts if one.begin <= physical < one.end), None)
+        if part is None:
+            return None
+        expected = self._expected(part)
+        place = int(np.searchsorted(expected.physical_offset, physical))
+        if place == len(expected.physical_offset) or expected.physical_offset[place] != physical:
+            return None
+        return int(expected.store_timestamp[place])
 
 
 def load_expected(job: Job, part: IndexPart) -> ExpectedItems:

@@ -38,13 +38,14 @@ from reput.store.index_tags import tag_items_in_use
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
 from reput.store.report import LogGap, QueueOddity, RebuildReport, TopicSummary
-from reput.store.retained import Retained, retained_queues, unbelievable_queues
+from reput.store.retained import Retained, configured_topics, retained_queues, unbelievable_queues
 from reput.store.settings import StoreSettings, resolve_settings
 
 QUEUE, INDEX = "queue", "index"
 AUTO, ON, OFF = "auto", "on", "off"
 DEFAULT_SPLIT_MB = 128
 _MAX_SPLIT_MB = 1024
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +399,13 @@ def _fill_report(
     report.queues = sum(topic.queues for topic in report.topics) + len(retained)
     report.queue_entries = sum(topic.entries for topic in report.topics)
     _report_times(report, results)
+    configured = configured_topics(run.layout)
+    deleted = [topic.topic for topic in report.topics if configured and topic.topic.encode() not in configured]
+    if deleted:
+        report.notes.append(
+            f"not in topics.json, perhaps deleted: {', '.join(deleted[:_NAMED])} ({len(deleted)} in all); "
+            "their queues were built from what is left in the log (--skip-topic leaves one out)"
+        )
     missing = sorted(topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys})
     for topic in missing:
         report.warnings.append(f"--topic {topic.decode()}: the log has no message of this topic; its queues are kept")

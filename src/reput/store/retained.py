@@ -63,6 +63,14 @@ def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: in
     return found
 
 
+def configured_topics(layout: StoreLayout) -> frozenset[bytes] | None:
+    """The topics that the broker has (config/topics.json); None where that file does not say."""
+    topics = _config(layout, "topics.json").get("topicConfigTable")
+    if not isinstance(topics, dict) or not topics:
+        return None
+    return frozenset(str(topic).encode("utf-8", "surrogatepass") for topic in topics)
+
+
 def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
     """The highest committed offset of each queue over all groups, for topics that topics.json has."""
     table = _config(layout, "consumerOffset.json").get("offsetTable")
