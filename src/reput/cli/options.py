@@ -52,7 +52,7 @@ engine_options = _together(
     ),
     click.option(
         "--splits-mb",
-        type=click.FloatRange(min=0, min_open=True, max=1024),
+        type=click.FloatRange(min=0.001, max=1024),
         default=128,
         show_default=True,
         help="Size of the log ranges that tasks decode; memory per worker follows it.",
