@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reput.dispatch.batch import QueueBatch, group_by_queue
+from reput.formats.record import MIN_RECORD_SIZE
 from reput.kernels.columns import Columns, State
 from reput.pipeline import parts
 from reput.pipeline.decode import DecodedSplit, decode_split
@@ -18,10 +19,8 @@ _scratch: list[Columns] = []
 
 def columns_for(split: Split) -> Columns:
     """Columns with room for a split, from the split before where they are large enough."""
-    wanted = split.size // 64 + 64
-    if _scratch and len(_scratch[0].position) >= split.size // 91 + 2:
-        return _scratch[0]
-    _scratch[:] = [Columns.for_range(max(split.size, wanted))]
+    if not _scratch or len(_scratch[0].position) * MIN_RECORD_SIZE < split.size + 2 * MIN_RECORD_SIZE:
+        _scratch[:] = [Columns.for_range(split.size)]
     return _scratch[0]
 
 

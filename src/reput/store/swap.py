@@ -7,12 +7,11 @@ anything else, so a kill at any rename leaves the old parts or, after the next o
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
-from reput.formats import own, paths
+from reput.formats import own
 from reput.store.layout import StoreLayout
 
 _INTENT_LIMIT = 64 << 20
@@ -127,9 +126,3 @@ def _undo(layout: StoreLayout, intent: own.Intent) -> None:
         _sync_parents(layout, intent)
         fs.remove_file(layout.own(own.INTENT_NAME))
         fs.remove_tree(aside)
-
-
-def staged_parts(staging: Path) -> tuple[str, ...]:
-    """The parts that lie complete in a staging folder when all topics were built."""
-    names = (paths.CONSUME_QUEUE, paths.INDEX, paths.CHECKPOINT)
-    return tuple(name for name in names if os.path.lexists(staging / name))
