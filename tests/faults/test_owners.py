@@ -161,10 +161,14 @@ HOSTILE_FRONTIERS: dict[str, bytes] = {
     "not JSON": b"nothing",
     "wrong version": b'{"version": 9}',
     "no values": b'{"version": 1}',
-    "infinite": b'{"version": 1, "store_id": "", "epoch": 1e999, "fingerprint": null}',
+    "infinite": b'{"version": 1, "store_id": "", "epoch": 1e999}',
     "deep": b"[" * 100_000,
     "fingerprint": b'{"version":1,"store_id":"","epoch":1,"queue_offset":1,"index_offset":1,"index_file":"",'
-    b'"index_count":1,"fingerprint":[1]}',
+    b'"index_count":1,"index_fingerprint":null,"queue_fingerprint":[1]}',
+    "negative": b'{"version":1,"store_id":"","epoch":1,"queue_offset":-1,"index_offset":1,"index_file":"",'
+    b'"index_count":1,"index_fingerprint":null,"queue_fingerprint":null}',
+    "outside": b'{"version":1,"store_id":"","epoch":1,"queue_offset":1,"index_offset":1,"index_file":"../x",'
+    b'"index_count":1,"index_fingerprint":null,"queue_fingerprint":null}',
 }
 
 

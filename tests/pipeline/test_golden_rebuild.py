@@ -203,10 +203,11 @@ def test_frontier_covers_the_log(tmp_path: Path, config: Path) -> None:
     assert frontier.queue_offset == frontier.index_offset == report.log_max_offset == end
     assert frontier.index_file == report.index_files[-1]
     assert frontier.index_count == stores.headers(store)[-1].index_count
-    assert frontier.fingerprint is not None
-    assert frontier.fingerprint.offset == last.physical_offset
-    assert frontier.fingerprint.size == last.size
-    assert frontier.fingerprint.store_timestamp == last.store_timestamp
+    assert frontier.queue_fingerprint is not None
+    assert frontier.index_fingerprint == frontier.queue_fingerprint
+    assert frontier.queue_fingerprint.offset == last.physical_offset
+    assert frontier.queue_fingerprint.size == last.size
+    assert frontier.queue_fingerprint.store_timestamp == last.store_timestamp
 
 
 def test_again_is_the_same(tmp_path: Path, config: Path) -> None:

@@ -9,14 +9,14 @@
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
 
 An intent names its epoch and the parts that change, each relative to the store: `consumequeue`,
-`consumequeue/TOPIC`, `index` or `checkpoint`. Part P goes live by two renames: P to `aside-EPOCH/P`, then
-`staging-EPOCH/P` to P. Staging is complete and synced before the intent is written, so whoever finds an
+`consumequeue/TOPIC`, `index`, `checkpoint` or `reput/frontier`. Part P goes live by two renames: P to
+`aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is complete and synced before the intent is written, so whoever finds an
 intent finishes it.
 
 The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue_offset` and `index_offset`
 (bytes: log offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and
-`index_count` (the last IndexFile and its item count), and `fingerprint` (`offset`, `size`, `crc`,
-`store_timestamp` of the last record below).
+`index_count` (the last IndexFile, and the next item number in it, as its header has it), `queue_fingerprint` and
+`index_fingerprint` (`offset`, `size`, `crc`, `store_timestamp` of the last record below each offset).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
 from reput.formats import paths
+from reput.formats.index_file import is_index_name
 from reput.formats.layout import Field, Layout
 
 WATERMARKS = Layout(
@@ -55,6 +56,7 @@ FRONTIER_NAME = "frontier"
 LOCK_NAME = "lock"
 FENCE_NAME = "fence"
 INTENT_NAME = "intent"
+FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1
 _MAX_JSON = 64 << 20
 
@@ -78,7 +80,7 @@ class Intent(NamedTuple):
 
 def is_swap_part(part: str) -> bool:
     """Whether an intent may name `part`: nothing outside the store, only indexes and the checkpoint."""
-    if part in (paths.CONSUME_QUEUE, paths.INDEX, paths.CHECKPOINT):
+    if part in (paths.CONSUME_QUEUE, paths.INDEX, paths.CHECKPOINT, FRONTIER_PART):
         return True
     folder, separator, topic = part.partition("/")
     # JSON can hold half a character, which no file name can.
@@ -120,19 +122,24 @@ class Frontier(NamedTuple):
     """How far the indexes are complete and durable; offsets in bytes of the log."""
 
     store_id: str
-    epoch: int
-    queue_offset: int
-    index_offset: int
-    index_file: str
-    index_count: int
-    fingerprint: Fingerprint | None
+    epoch: int = 0
+    queue_offset: int = 0
+    queue_fingerprint: Fingerprint | None = None
+    index_offset: int = 0
+    index_fingerprint: Fingerprint | None = None
+    index_file: str = ""
+    index_count: int = 0
 
 
 def encode_frontier(frontier: Frontier) -> bytes:
     """The frontier file's bytes."""
     value = frontier._asdict()
-    value["fingerprint"] = frontier.fingerprint._asdict() if frontier.fingerprint else None
+    for name in _FINGERPRINTS:
+        value[name] = value[name]._asdict() if value[name] else None
     return _encode({"version": FORMAT_VERSION, **value})
+
+
+_FINGERPRINTS = ("queue_fingerprint", "index_fingerprint")
 
 
 def decode_frontier(data: bytes, where: str) -> Frontier:
@@ -143,20 +150,29 @@ def decode_frontier(data: bytes, where: str) -> Frontier:
     """
     value = _decode(data, where)
     try:
-        fingerprint = value["fingerprint"]
-        return Frontier(
+        frontier = Frontier(
             store_id=str(value["store_id"]),
             epoch=int(value["epoch"]),
             queue_offset=int(value["queue_offset"]),
+            queue_fingerprint=_fingerprint(value["queue_fingerprint"]),
             index_offset=int(value["index_offset"]),
+            index_fingerprint=_fingerprint(value["index_fingerprint"]),
             index_file=str(value["index_file"]),
             index_count=int(value["index_count"]),
-            fingerprint=Fingerprint(**{name: int(fingerprint[name]) for name in Fingerprint._fields})
-            if fingerprint
-            else None,
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedStoreError(f"{where}: no frontier ({error}); remove it and run `reput rebuild`") from error
+    if min(frontier.queue_offset, frontier.index_offset, frontier.index_count) < 0:
+        raise DamagedStoreError(f"{where}: a negative offset; remove it and run `reput rebuild`")
+    if frontier.index_file and not is_index_name(frontier.index_file):
+        raise DamagedStoreError(
+            f"{where}: {frontier.index_file!r} names no IndexFile; remove it and run `reput rebuild`"
+        )
+    return frontier
+
+
+def _fingerprint(value: dict[str, Any] | None) -> Fingerprint | None:
+    return Fingerprint(**{name: int(value[name]) for name in Fingerprint._fields}) if value else None
 
 
 def _encode(value: dict[str, Any]) -> bytes:

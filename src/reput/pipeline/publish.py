@@ -1,4 +1,4 @@
-"""publish: the staged indexes get their checkpoint, become durable, and go live by one swap; the frontier follows."""
+"""publish: the staged indexes get their checkpoint and frontier, become durable, and go live by one swap."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_ch
 from reput.log.files import LogFiles
 from reput.pipeline.index_build import IndexFileResult
 from reput.pipeline.job import SplitResult
+from reput.store.frontier import read_frontier
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership
-
-_FRONTIER_LIMIT = 1 << 20
 
 
 def next_checkpoint(
@@ -47,46 +46,36 @@ def stage_checkpoint(layout: StoreLayout, epoch: int, checkpoint: Checkpoint, ow
     )
 
 
-def read_frontier(layout: StoreLayout) -> own.Frontier | None:
-    """The durable frontier of a store; None without one.
-
-    Raises:
-        DamagedStoreError: the file is there and is no frontier.
-    """
-    path = layout.own(own.FRONTIER_NAME)
-    data = fs.read_bytes(path, _FRONTIER_LIMIT)
-    return None if data is None else own.decode_frontier(data, str(path))
-
-
-def publish_frontier(
+def next_frontier(
     owned: Ownership,
-    old: own.Frontier | None,
     log: LogFiles,
     end: int,
     last: SplitResult | None,
     queues: bool,
     index_files: list[IndexFileResult] | None,
-) -> None:
-    """Say how far the indexes are complete: durable in the frontier file, visible in the watermarks.
-
-    What this job did not build keeps the place that the `old` frontier gave it.
-    """
+) -> own.Frontier:
+    """How far the indexes will be complete; what this job did not build keeps the place that it has."""
     fingerprint = fingerprint_of(log, last)
-    final = index_files[-1] if index_files else None
-    frontier = own.Frontier(
-        store_id=owned.watermarks.store_id,
-        epoch=owned.epoch,
-        queue_offset=end if queues else (old.queue_offset if old else 0),
-        index_offset=end if index_files is not None else (old.index_offset if old else 0),
-        index_file=final.name if final else (old.index_file if old else ""),
-        index_count=final.header.index_count if final else (old.index_count if old else 0),
-        fingerprint=fingerprint,
-    )
-    path = owned.layout.own(own.FRONTIER_NAME)
-    fs.write_whole(path, own.encode_frontier(frontier), fs.owner_of(owned.layout.root))
-    owned.watermarks["frontier_offset"] = min(frontier.queue_offset, frontier.index_offset)
-    owned.watermarks["generation"] += 1
-    owned.watermarks.sync()
+    old = read_frontier(owned.layout) or own.Frontier(owned.watermarks.store_id)
+    new = old._replace(store_id=owned.watermarks.store_id, epoch=owned.epoch)
+    if queues:
+        new = new._replace(queue_offset=end, queue_fingerprint=fingerprint)
+    if index_files is not None:
+        final = index_files[-1] if index_files else None
+        new = new._replace(
+            index_offset=end,
+            index_fingerprint=fingerprint,
+            index_file=final.name if final else "",
+            index_count=final.header.index_count if final else 0,
+        )
+    return new
+
+
+def stage_frontier(layout: StoreLayout, epoch: int, frontier: own.Frontier, owner: fs.Owner) -> None:
+    """Write the frontier that goes live with the indexes."""
+    path = layout.staging(epoch) / own.FRONTIER_PART
+    fs.make_dirs(path.parent, owner)
+    fs.write_whole(path, own.encode_frontier(frontier), owner)
 
 
 def fingerprint_of(log: LogFiles, last: SplitResult | None) -> own.Fingerprint | None:

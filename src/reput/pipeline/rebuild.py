@@ -34,6 +34,7 @@ from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
 from reput.store import swap
 from reput.store.checkpoint import read_checkpoint
+from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
@@ -87,7 +88,6 @@ class _Run:
     job: Job
     listener: ProgressListener
     report: RebuildReport
-    frontier: own.Frontier | None
     clock: dict[str, float] = field(default_factory=dict)
 
     def shut_out_late_tasks(self) -> None:
@@ -167,8 +167,9 @@ def _prepare(
         sync_in_tasks=not engine.shares_driver_files,
     )
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
-    frontier = publish.read_frontier(layout)
-    return _Run(layout, log, settings, options, owned, engine, job, listener, report, frontier)
+    # One that cannot be read is refused before any work, not when the new indexes are ready.
+    read_frontier(layout)
+    return _Run(layout, log, settings, options, owned, engine, job, listener, report)
 
 
 def _tag_items(
@@ -364,7 +365,9 @@ def _publish(
     with run.stage("publish"):
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
-        swap_parts = [paths.CHECKPOINT]
+        frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files)
+        publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
+        swap_parts = [paths.CHECKPOINT, own.FRONTIER_PART]
         if job.build_index:
             swap_parts.insert(0, paths.INDEX)
         if job.build_queues:
@@ -372,7 +375,7 @@ def _publish(
             swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job)
         run.owned.verify()
         swap.swap_in(layout, run.owned.epoch, tuple(swap_parts))
-        publish.publish_frontier(run.owned, run.frontier, run.log, stitched.end, last, whole, index_files)
+        run.owned.indexes_replaced()
 
 
 def _staged_topics(job: Job) -> list[str]:

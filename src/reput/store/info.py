@@ -468,7 +468,8 @@ def _own_state(layout: StoreLayout, info: StoreInfo) -> OwnInfo:
             info.damage.append(str(error))
         else:
             found.frontier = frontier._asdict()
-            found.frontier["fingerprint"] = frontier.fingerprint._asdict() if frontier.fingerprint else None
+            for name in ("queue_fingerprint", "index_fingerprint"):
+                found.frontier[name] = value._asdict() if (value := found.frontier[name]) else None
     if found.pending_swap:
         info.behind.append("reput: a killed job left a swap; the next `reput rebuild` finishes it first")
     return found

@@ -11,6 +11,7 @@ from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.store import swap
+from reput.store.frontier import read_frontier, visible_offset
 from reput.store.layout import StoreLayout
 
 
@@ -38,6 +39,12 @@ class Ownership:
         self.watermarks.sync()
         locks.close_fence(self.layout.own(own.FENCE_NAME))
         return self.stage
+
+    def indexes_replaced(self) -> None:
+        """Tell readers that a swap took place: they open their files again, and read up to the new frontier."""
+        self.watermarks["frontier_offset"] = visible_offset(read_frontier(self.layout))
+        self.watermarks["generation"] += 1
+        self.watermarks.sync()
 
     def verify(self) -> None:
         """Raise StaleEpochError when another job has taken the store over."""
@@ -69,6 +76,7 @@ def own_store(layout: StoreLayout) -> Iterator[Ownership]:
                 for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
                     fs.give_to(layout.own(name), owner)
                 if swap.finish_swap(layout):
+                    owned.indexes_replaced()
                     owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
                 if left := swap.remove_leftovers(layout):
                     owned.notes.append(f"removed what an earlier job had left: {', '.join(left)}")

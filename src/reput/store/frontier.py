@@ -1,0 +1,25 @@
+"""The durable frontier of a store: how far its indexes are complete."""
+
+from __future__ import annotations
+
+from reput.files import fs
+from reput.formats import own
+from reput.store.layout import StoreLayout
+
+_FRONTIER_LIMIT = 1 << 20
+
+
+def read_frontier(layout: StoreLayout) -> own.Frontier | None:
+    """The durable frontier of a store; None without one.
+
+    Raises:
+        DamagedStoreError: the file is there and is no frontier.
+    """
+    path = layout.own(own.FRONTIER_NAME)
+    data = fs.read_bytes(path, _FRONTIER_LIMIT)
+    return None if data is None else own.decode_frontier(data, str(path))
+
+
+def visible_offset(frontier: own.Frontier | None) -> int:
+    """The log offset below which queues and IndexFiles both are complete."""
+    return min(frontier.queue_offset, frontier.index_offset) if frontier else 0
