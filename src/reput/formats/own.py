@@ -10,8 +10,8 @@
 
 An intent names its epoch and the parts that change, each relative to the store: `consumequeue`,
 `consumequeue/TOPIC`, `index`, `checkpoint` or `reput/frontier`. Part P goes live by two renames: P to
-`aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is complete and synced before the intent is written, so whoever finds an
-intent finishes it.
+`aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is complete and synced before the intent is written, so
+whoever finds an intent finishes it.
 
 The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue_offset` and `index_offset`
 (bytes: log offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and
