@@ -17,9 +17,10 @@ from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, decode_entry
 from reput.formats.index_file import is_index_name
 from reput.formats.record import Verdict
+from reput.log.decode import DecodeSettings
 from reput.log.files import LogFile, LogFiles
 from reput.pipeline import redo
-from reput.pipeline.decode import DecodeSettings, Gap
+from reput.pipeline.decode import Gap
 from reput.pipeline.index_build import index_names, plan_index_files
 from reput.pipeline.job import Job, Oddities, SplitResult
 from reput.pipeline.merge import QueueTable

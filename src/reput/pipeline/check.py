@@ -19,6 +19,7 @@ from reput.dispatch.batch import QueueKey
 from reput.errors import StoreLockedError
 from reput.files import fs, locks
 from reput.index.files import list_index_files
+from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import file_of, written_bytes
 from reput.pipeline import parts, redo
@@ -38,7 +39,6 @@ from reput.pipeline.check_queues import (
     decode_and_compare,
     read_entries,
 )
-from reput.pipeline.decode import DecodeSettings
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener

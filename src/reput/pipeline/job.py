@@ -14,7 +14,8 @@ from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.formats.record import Verdict
-from reput.pipeline.decode import DecodeSettings, Gap
+from reput.log.decode import DecodeSettings
+from reput.pipeline.decode import Gap
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.index_file import capacity
 from reput.formats.record import Verdict
+from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import file_name, place, written_bytes
 from reput.pipeline import finish, parts, publish, redo
-from reput.pipeline.decode import DecodeSettings, Gap
+from reput.pipeline.decode import Gap
 from reput.pipeline.engine import Engine
 from reput.pipeline.index_build import IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
