@@ -12,9 +12,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.dispatch.batch import QueueKey
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, decode_entry
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey, decode_entry
 from reput.formats.index_file import is_index_name
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings

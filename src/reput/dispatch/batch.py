@@ -9,24 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.kernels import kernels
 from reput.kernels.columns import Columns
-
-
-class QueueKey(NamedTuple):
-    """A queue: its topic as stored (UTF-8) and its id."""
-
-    topic: bytes
-    queue_id: int
-
-    def __str__(self) -> str:
-        return f"{self.topic.decode('utf-8', 'replace')}/{self.queue_id}"
 
 
 @dataclass(slots=True)

@@ -119,6 +119,21 @@ def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.ui
             memory.close()
 
 
+def map_file(path: Path | str, length: int) -> NDArray[np.uint8]:
+    """A read-only map of the first `length` bytes of a file, as a uint8 array; it lives as long as its views."""
+    with errors_named(path, "map"):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            if length > size:
+                raise ReputError(f"{path}: has {size} bytes, {length} were expected; it changed meanwhile")
+            if length == 0:
+                return np.empty(0, dtype=np.uint8)
+            return np.frombuffer(mmap.mmap(descriptor, length, access=mmap.ACCESS_READ), dtype=np.uint8)
+        finally:
+            os.close(descriptor)
+
+
 def end_of_data(path: Path | str, size: int) -> int:
     """An offset in a file of `size` bytes behind which there is only a hole (zeros that were never written)."""
     with errors_named(path, "look for holes"):

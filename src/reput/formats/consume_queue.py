@@ -32,6 +32,16 @@ PRE_BLANK = ENTRY.struct.pack(0, PRE_BLANK_SIZE, 0)
 """The entry that fills a queue's first file up to its first message, and the place of a gap."""
 
 
+class QueueKey(NamedTuple):
+    """A queue: its topic as stored (UTF-8) and its id."""
+
+    topic: bytes
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic.decode('utf-8', 'replace')}/{self.queue_id}"
+
+
 class Entry(NamedTuple):
     """One entry of a ConsumeQueue: offsets and size in bytes, the tags code as it stands."""
 

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.dispatch.batch import QueueKey
 from reput.errors import StoreLockedError
 from reput.files import fs, locks
+from reput.formats.consume_queue import QueueKey
 from reput.index.files import list_index_files
 from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.dispatch.batch import QueueBatch, QueueKey, group_by_queue
+from reput.dispatch.batch import QueueBatch, group_by_queue
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
 from reput.kernels.columns import HAS_TAG_ITEM, Columns
 from reput.pipeline import parts

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reput.dispatch.batch import QueueKey
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey
 from reput.formats.paths import offset_name
 from reput.pipeline.job import Job
 from reput.pipeline.sink import finish_file, queue_path

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.dispatch.batch import QueueKey
+from reput.formats.consume_queue import QueueKey
 from reput.pipeline.parts import QueueRanges
 
 

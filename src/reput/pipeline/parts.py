@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.dispatch.batch import QueueBatch, QueueKey
+from reput.dispatch.batch import QueueBatch
 from reput.files import fs
+from reput.formats.consume_queue import QueueKey
 from reput.kernels.columns import Columns
 
 

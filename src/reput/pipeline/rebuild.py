@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.dispatch.batch import QueueKey
 from reput.errors import ConfigError, DamagedLogError
 from reput.files import fs
 from reput.formats import own, paths
+from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.dispatch.batch import QueueKey, group_by_queue
+from reput.dispatch.batch import group_by_queue
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey
 from reput.kernels.columns import IN_QUEUE
 from reput.pipeline.decode import decode_split
 from reput.pipeline.job import Job

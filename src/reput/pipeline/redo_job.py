@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from reput.dispatch.batch import QueueKey
 from reput.files import fs
+from reput.formats.consume_queue import QueueKey
 from reput.pipeline import redo
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job

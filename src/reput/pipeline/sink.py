@@ -6,9 +6,8 @@ bytes again.
 
 from __future__ import annotations
 
-from reput.dispatch.batch import QueueKey
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
 from reput.pipeline.job import Job
 

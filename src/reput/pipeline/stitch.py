@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from reput.dispatch.batch import QueueKey
+from reput.formats.consume_queue import QueueKey
 from reput.formats.record import Verdict
 from reput.pipeline.decode import Gap
 from reput.pipeline.job import SplitResult

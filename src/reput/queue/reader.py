@@ -14,6 +14,7 @@ from reput.queue.files import QueueFile, QueueFolder
 # One page: what a search reads at once instead of going on by halves.
 _BLOCK_ENTRIES = 4096 // ENTRY_SIZE
 _READ_ENTRIES = 1 << 14
+_NO_BOUND = (1 << 63) - 1
 
 
 class QueueSpan(NamedTuple):
@@ -24,8 +25,10 @@ class QueueSpan(NamedTuple):
     last: Entry | None
 
 
-def queue_span(queue: QueueFolder, log_min_offset: int = 0) -> QueueSpan:
+def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = _NO_BOUND) -> QueueSpan:
     """The span of a queue: up to its first entry that is not valid, from the first whose record the log still has.
+
+    Entries of records from log offset `below` on do not count.
 
     The reads do not grow with the queue: the end of a file is found by halves, since entries are written in order.
 
@@ -33,7 +36,7 @@ def queue_span(queue: QueueFolder, log_min_offset: int = 0) -> QueueSpan:
     """
     files = [file for file in queue.files if file.size >= ENTRY_SIZE and file.start % ENTRY_SIZE == 0]
     for file in reversed(files):
-        count = _first(file, _entries_written(file), lambda entry: not entry.is_valid)
+        count = _first(file, _entries_written(file), lambda entry: not entry.is_valid or entry.physical_offset >= below)
         if count or file is files[0]:
             end = file.start // ENTRY_SIZE + count
             return QueueSpan(_min_offset(files, end, log_min_offset), end, _last(file, count))

@@ -10,9 +10,9 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from reput.dispatch.batch import QueueKey
 from reput.files import fs
 from reput.formats import paths
+from reput.formats.consume_queue import QueueKey
 from reput.formats.record import queue_offset_bound
 from reput.queue.files import list_queues, max_offset
 from reput.store.layout import StoreLayout

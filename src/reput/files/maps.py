@@ -1,0 +1,51 @@
+"""Read-only maps of many files, kept open for the next reader; those not used for long go first.
+
+A map stays valid for whoever holds its array, even after the file was deleted or the map was dropped here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+
+
+class MapCache:
+    """At most `most` maps, each under a key that its user chooses. Safe for threads."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._maps: OrderedDict[Hashable, NDArray[np.uint8]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> NDArray[np.uint8] | None:
+        """The map under `key`, if it is there."""
+        found = self._maps.get(key)
+        if found is not None:
+            with self._lock:
+                if key in self._maps:
+                    self._maps.move_to_end(key)
+        return found
+
+    def open(self, key: Hashable, path: str, size: int) -> NDArray[np.uint8]:
+        """Map the first `size` bytes of a file and keep it under `key`.
+
+        Raises:
+            ReputError: the file is not there, or shorter.
+        """
+        array = fs.map_file(path, size)
+        with self._lock:
+            self._maps[key] = array
+            while len(self._maps) > self.most:
+                self._maps.popitem(last=False)
+        return array
+
+    def clear(self) -> None:
+        """Forget all maps; those in use live on with their users."""
+        with self._lock:
+            self._maps.clear()

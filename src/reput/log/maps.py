@@ -1,0 +1,118 @@
+"""Random reads of a log through maps of its files, for whoever looks up records by their offsets."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.files.maps import MapCache
+from reput.formats import paths
+from reput.formats.record import (
+    FLAG_BORN_HOST_V6,
+    HEAD,
+    HOST_V4_SIZE,
+    HOST_V6_SIZE,
+    MIN_RECORD_SIZE,
+    STORE_TIMESTAMP_AT_V4,
+    SYS_FLAG_AT,
+)
+
+_MOST_MAPS = 64
+_SIZE_AND_MAGIC = struct.Struct(">ii")
+_PHYSICAL_OFFSET = struct.Struct(">q")
+_STORE_TIME = struct.Struct(">q")
+_SYS_FLAG = struct.Struct(">i")
+_PHYSICAL_OFFSET_AT = HEAD.offsets["physical_offset"]
+_STORE_TIME_AT_V6 = STORE_TIMESTAMP_AT_V4 + HOST_V6_SIZE - HOST_V4_SIZE
+
+
+class LogMaps:
+    """The files of a log, mapped when they are needed. Safe for threads.
+
+    `file_size`: bytes of each file. The names are read again when an offset lies behind the last file known, and by
+    `refresh` after files went.
+    """
+
+    def __init__(self, folder: Path, file_size: int) -> None:
+        self.folder = folder
+        self.file_size = file_size
+        self._maps = MapCache(_MOST_MAPS)
+        self._starts: list[int] = []
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the files' names again."""
+        starts = []
+        for entry in fs.list_dir(self.folder):
+            start = None if entry.is_dir else paths.parse_offset_name(entry.name)
+            if start is not None and entry.size == self.file_size:
+                starts.append(start)
+        self._starts = starts
+
+    @property
+    def min_offset(self) -> int:
+        """Log offset of the first byte kept, 0 without files."""
+        starts = self._starts
+        return starts[0] if starts else 0
+
+    @property
+    def starts(self) -> list[int]:
+        """Start offsets of the files, in order."""
+        return self._starts
+
+    def file_at(self, offset: int) -> int | None:
+        """The start of the file in which a log offset lies; None where there is none."""
+        starts = self._starts
+        if not starts or offset >= starts[-1] + self.file_size:
+            self.refresh()
+            starts = self._starts
+        number = bisect_right(starts, offset) - 1
+        if number < 0 or offset >= starts[number] + self.file_size:
+            return None
+        return starts[number]
+
+    def array(self, start: int) -> NDArray[np.uint8]:
+        """The map of the file that starts at `start`.
+
+        Raises:
+            ReputError: the file went.
+        """
+        found = self._maps.get(start)
+        if found is None:
+            found = self._maps.open(start, str(self.folder / paths.offset_name(start)), self.file_size)
+        return found
+
+    def record(self, offset: int, size: int) -> memoryview | None:
+        """The bytes of the record that an index says stands at a log offset; None where no such record stands.
+
+        The lengths are held against the file, and the record's own size and place against the question; its CRC is not
+        looked at.
+        """
+        start = self.file_at(offset) if offset >= 0 else None
+        if start is None or size < MIN_RECORD_SIZE or offset + size > start + self.file_size:
+            return None
+        data, position = self.array(start).data, offset - start
+        if _SIZE_AND_MAGIC.unpack_from(data, position)[0] != size:
+            return None
+        if _PHYSICAL_OFFSET.unpack_from(data, position + _PHYSICAL_OFFSET_AT)[0] != offset:
+            return None
+        return data[position : position + size]
+
+    def store_time(self, offset: int) -> int:
+        """Store time (ms) of the record at a log offset; -1 where none can be read there."""
+        start = self.file_at(offset) if offset >= 0 else None
+        if start is None or offset + MIN_RECORD_SIZE > start + self.file_size:
+            return -1
+        data, position = self.array(start).data, offset - start
+        (sys_flag,) = _SYS_FLAG.unpack_from(data, position + SYS_FLAG_AT)
+        at = _STORE_TIME_AT_V6 if sys_flag & FLAG_BORN_HOST_V6 else STORE_TIMESTAMP_AT_V4
+        return int(_STORE_TIME.unpack_from(data, position + at)[0])
+
+    def close(self) -> None:
+        """Forget the maps; results that are in use keep theirs."""
+        self._maps.clear()
