@@ -41,6 +41,11 @@ class Checkpoint(NamedTuple):
     confirm_phy_offset: int = 0
     logics_physical_offset: int = 0
 
+    @property
+    def min_timestamp(self) -> int:
+        """The store time (ms) up to which log and queues both are durable for sure (`getMinTimestamp`)."""
+        return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - 3000)
+
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The 4096 bytes of a checkpoint file."""

@@ -25,6 +25,7 @@ class Kernels(NamedTuple):
     decode_range: Callable[..., int]
     pack_entries: Callable[..., int]
     chain_items: Callable[..., tuple[int, int]]
+    select_entries: Callable[..., tuple[int, int, int]]
 
 
 @cache
@@ -36,13 +37,25 @@ def kernels(kind: str | None = None) -> Kernels:
     """
     kind = kind or os.environ.get(SWITCH, "compiled")
     if kind == "compiled":
-        from reput.kernels.compiled import chain, decode, examine, pack
+        from reput.kernels.compiled import chain, decode, examine, pack, select
 
-        return Kernels(examine.find_boundary, decode.decode_range, pack.pack_entries, chain.chain_items)
+        return Kernels(
+            examine.find_boundary,
+            decode.decode_range,
+            pack.pack_entries,
+            chain.chain_items,
+            select.select_entries,
+        )
     if kind == "reference":
-        from reput.kernels import reference
+        from reput.kernels import reference, reference_select
 
-        return Kernels(reference.find_boundary, reference.decode_range, reference.pack_entries, reference.chain_items)
+        return Kernels(
+            reference.find_boundary,
+            reference.decode_range,
+            reference.pack_entries,
+            reference.chain_items,
+            reference_select.select_entries,
+        )
     raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
 
 

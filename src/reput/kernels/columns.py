@@ -57,6 +57,14 @@ class State(IntEnum):
     MAX_STORE_TIMESTAMP = 16
 
 
+class Pull(IntEnum):
+    """What a pull came to: nothing that matches, messages, or only messages whose records have expired."""
+
+    NOTHING = 0
+    FOUND = 1
+    REMOVED = 2
+
+
 class Columns:
     """The columns of one decoded range, with room for `records` records and `items` index items.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, QueueKey
 from reput.formats.record import queue_offset_bound
@@ -31,6 +32,15 @@ class QueueTail:
     def next(self) -> int:
         """The queue offset behind the last entry."""
         return self.first + len(self.entries) // ENTRY_SIZE
+
+
+class Trimmed(NamedTuple):
+    """Entries that left the tail: queue offsets [first, next); `restarted`: nothing before them counts."""
+
+    key: QueueKey
+    first: int
+    next: int
+    restarted: bool
 
 
 class Tail:
@@ -104,19 +114,21 @@ class Tail:
         self.entries += count
         tail.entries += PRE_BLANK * count
 
-    def trim(self, frontier_offset: int) -> None:
-        """Drop the entries of records below a log offset: durable indexes hold them now."""
+    def trim(self, frontier_offset: int) -> list[Trimmed]:
+        """Drop the entries of records below a log offset, which durable indexes hold now; returns what went."""
+        trimmed = []
         for key in list(self.queues):
             tail = self.queues[key]
             count = _entries_below(tail.entries, frontier_offset)
             if count:
-                # Readers may still hold a copy of the old array: a new one is made, never the old one shortened.
+                trimmed.append(Trimmed(key, tail.first, tail.first + count, tail.restarted))
                 tail.entries = tail.entries[count * ENTRY_SIZE :]
                 tail.first += count
-                tail.restarted = False
+                tail.restarted, tail.before = False, None
                 self.entries -= count
             if not tail.entries:
                 del self.queues[key]
+        return trimmed
 
 
 def _entries_below(entries: bytearray, frontier_offset: int) -> int:

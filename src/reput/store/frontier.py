@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from reput.files import fs
 from reput.formats import own
 from reput.store.layout import StoreLayout
 
 _FRONTIER_LIMIT = 1 << 20
+
+
+class Frontiers(NamedTuple):
+    """Log offsets below which the queue files, and the IndexFiles, are complete."""
+
+    queue_offset: int
+    index_offset: int
 
 
 def read_frontier(layout: StoreLayout) -> own.Frontier | None:

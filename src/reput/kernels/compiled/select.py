@@ -1,0 +1,62 @@
+"""Walk a queue's entries and choose those that a pull returns."""
+
+from __future__ import annotations
+
+from reput.formats import consume_queue as fmt
+from reput.kernels.columns import Pull
+from reput.kernels.compiled.jit import kernel
+from reput.kernels.compiled.memory import address_of, load_be32, load_be64
+
+_ENTRY_SIZE = fmt.ENTRY_SIZE
+_SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_code"]
+_PRE_BLANK_SIZE = fmt.PRE_BLANK_SIZE
+_NOTHING, _FOUND, _REMOVED = int(Pull.NOTHING), int(Pull.FOUND), int(Pull.REMOVED)
+
+
+@kernel
+def select_entries(
+    entries, log_begin, log_end, log_file_size, codes, max_messages, max_bytes, stop_bytes, physical_offset, size
+):
+    """The entries of a pull: their places in the log go to `physical_offset` (int64) and `size` (int32).
+
+    `entries` (uint8, 20 bytes each) are all that may be looked at. Those whose record does not lie in [log_begin,
+    log_end) are passed over, and so are those whose tags code, cut to 32 bits, is not in `codes` (int64; empty: all
+    match). It ends in front of an entry with which there would be more than `max_messages` or `max_bytes`, though never
+    with nothing taken, and once `stop_bytes` are reached. Returns how many were taken, how many entries were passed
+    or taken, and a `Pull`.
+    """
+    at = address_of(entries)
+    count = len(entries) // _ENTRY_SIZE
+    taken, total, skip_below = 0, 0, -1
+    status = _NOTHING
+    for number in range(count):
+        begin, length = load_be64(at), load_be32(at + _SIZE_AT)
+        if taken > 0 and (taken + 1 > max_messages or total + length > max_bytes):
+            return taken, number, status
+        if total >= stop_bytes:
+            return taken, number, status
+        code = load_be64(at + _TAGS_CODE_AT)
+        at += _ENTRY_SIZE
+        if begin < skip_below or (begin == 0 and length == _PRE_BLANK_SIZE):
+            continue
+        if len(codes) > 0:
+            low = ((code + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+            matches = False
+            for wanted in codes:
+                matches |= wanted == low
+            if not matches:
+                if taken == 0:
+                    status = _NOTHING
+                continue
+        if begin < log_begin or length <= 0 or begin > log_end - length:
+            if taken == 0:
+                status = _REMOVED
+            skip_below = (begin // log_file_size + 1) * log_file_size
+            continue
+        physical_offset[taken] = begin
+        size[taken] = length
+        taken += 1
+        total += length
+        status = _FOUND
+        skip_below = -1
+    return taken, count, status

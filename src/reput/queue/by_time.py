@@ -1,0 +1,52 @@
+"""Queue offsets by store time.
+
+Source: `ConsumeQueue.binarySearchInQueueByTime`, `ConsumeQueueStore.getOffsetInQueueByTime` (which clamps to the
+queue's span). RocketMQ chooses a file first and searches in it; store times do not run backwards in a sound queue, and
+then one search over the whole span gives the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+
+class Boundary(StrEnum):
+    """Which message answers: the first at or after a time, or the last at or before it."""
+
+    LOWER = "lower"
+    UPPER = "upper"
+
+
+def offset_by_time(
+    store_time: Callable[[int], int], min_offset: int, max_offset: int, timestamp_ms: int, boundary: Boundary
+) -> int:
+    """The queue offset for a time, between `min_offset` and `max_offset`.
+
+    `store_time` tells the store time (ms) of a queue offset, -1 where there is none (a gap).
+
+    LOWER: the first message stored at or after the time, `max_offset` when there is none. UPPER: the last one stored at
+    or before it, `min_offset` when there is none. In a gap between two messages UPPER is thus below LOWER.
+    """
+    if max_offset <= min_offset:
+        return min_offset
+    if boundary is Boundary.LOWER:
+        return _first(store_time, min_offset, max_offset, lambda time: time >= timestamp_ms)
+    above = _first(store_time, min_offset, max_offset, lambda time: time > timestamp_ms)
+    return max(min_offset, above - 1)
+
+
+def _first(store_time: Callable[[int], int], low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The first offset in [low, high) whose time `holds`, as those of all behind it do; else `high`."""
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        probe = middle
+        # Entries without a record, in a gap, count as the next one that has one.
+        while probe < end and (time := store_time(probe)) < 0:
+            probe += 1
+        if probe == end or holds(time):
+            high = middle
+        else:
+            low = probe + 1
+    return low

@@ -1,0 +1,192 @@
+"""The follower: decodes the log behind the frontier into the tail, for readers and at open.
+
+Whoever wants to read lets it catch up to the confirmed offset first, so a message is readable when its put returns.
+Items of the IndexFile are kept too, as columns: what no IndexFile covers yet is searched there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.dispatch.batch import QueueBatch, group_by_queue
+from reput.errors import DamagedLogError
+from reput.formats.record import Verdict
+from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
+from reput.log.decode import DecodeSettings, RangeDecoder
+from reput.log.maps import LogMaps
+from reput.queue.queues import Queues
+
+_PIECE_BYTES = 4 << 20
+
+
+class Segment(NamedTuple):
+    """Items [begin, end) of a piece will be in one IndexFile, whose times count from `begin_timestamp` (ms)."""
+
+    begin: int
+    end: int
+    begin_timestamp: int
+
+
+class TailItems(NamedTuple):
+    """The index items of a piece of log, in log order.
+
+    Per record: `position` and `store_timestamp` int64, `first_item` int32 (records + 1) the items before it. Per item:
+    `item_hash` int32.
+    """
+
+    position: NDArray[np.int64]
+    store_timestamp: NDArray[np.int64]
+    first_item: NDArray[np.int32]
+    item_hash: NDArray[np.int32]
+    segments: tuple[Segment, ...]
+
+    def find(self, key_hash: int) -> Iterator[tuple[int, int]]:
+        """Physical offset and time of the records with an item of this hash, newest first.
+
+        Times are what the item will say in its IndexFile: whole seconds from the file's first item.
+        """
+        for item in np.flatnonzero(self.item_hash == key_hash)[::-1].tolist():
+            record = int(np.searchsorted(self.first_item, item, side="right")) - 1
+            begin = next(part.begin_timestamp for part in self.segments if part.begin <= item < part.end)
+            seconds = max(0, int(self.store_timestamp[record]) - begin) // 1000
+            yield int(self.position[record]), begin + seconds * 1000
+
+
+class IndexPlace:
+    """Where the next index item will go: how many items its file holds, and the time (ms) of the first of them."""
+
+    def __init__(self, capacity: int, count: int = 0, begin_timestamp: int = 0) -> None:
+        self.capacity = capacity
+        self.count = count
+        self.begin_timestamp = begin_timestamp
+
+    def take(self, first_item: NDArray[np.int32], store_timestamp: NDArray[np.int64]) -> tuple[Segment, ...]:
+        """Place the items of some records; returns into which files they go."""
+        segments, begin, items = [], 0, int(first_item[-1])
+        while begin < items:
+            if self.count in (0, self.capacity):
+                record = int(np.searchsorted(first_item, begin, side="right")) - 1
+                self.count, self.begin_timestamp = 0, int(store_timestamp[record])
+            end = min(items, begin + self.capacity - self.count)
+            segments.append(Segment(begin, end, self.begin_timestamp))
+            self.count += end - begin
+            begin = end
+        return tuple(segments)
+
+
+class Follower:
+    """Fills the tail of `queues` from log offset `begin` on. Safe for threads.
+
+    `offset` is how far it has come: everything below is in an index or in the tail. `lock` guards queues and tail for
+    the short time that they change.
+    """
+
+    def __init__(
+        self, log: LogMaps, queues: Queues, settings: DecodeSettings, begin: int, index_place: IndexPlace
+    ) -> None:
+        self.log = log
+        self.queues = queues
+        self.settings = settings
+        self.offset = begin
+        self.lock = threading.Lock()
+        self.items: list[TailItems] = []
+        self.index_place = index_place
+        self.last_record = -1
+        self.last_store_timestamp = -1
+        self.records = 0
+        self._following = threading.Lock()
+        self._columns = Columns.for_range(_PIECE_BYTES // 16)
+
+    def follow(self, end: int) -> Verdict | None:
+        """Take in the log up to `end`, a boundary; what stands where it had to stop before, None when it did not."""
+        if self.offset >= end:
+            return None
+        with self._following:
+            while self.offset < end:
+                verdict = self._piece(end)
+                if verdict is not None:
+                    return verdict
+        return None
+
+    def follow_confirmed(self, end: int) -> None:
+        """The same for a log that is known to be good up to `end`.
+
+        Raises:
+            DamagedLogError: it is not.
+        """
+        verdict = self.follow(end)
+        if verdict is not None:
+            raise DamagedLogError(
+                f"{self.log.folder}: at log offset {self.offset} stands {verdict.meaning}, though the log is confirmed "
+                f"up to {end}. Run `reput check`"
+            )
+
+    def _piece(self, end: int) -> Verdict | None:
+        start = self.log.file_at(self.offset)
+        if start is None:
+            return Verdict.ZERO
+        limit = min(end - start, self.log.file_size)
+        begin = self.offset - start
+        self._columns.clear()
+        decoder = RangeDecoder(self.log.array(start), start, self.settings, self._columns, limit)
+        stop = decoder.decode(begin, min(limit, begin + _PIECE_BYTES))
+        position = start + int(self._columns.state[State.POSITION])
+        at_end_of_file = stop is Stop.FILE_END
+        self._take(start + self.log.file_size if at_end_of_file else position)
+        if stop is Stop.NOT_A_RECORD:
+            return Verdict(int(self._columns.state[State.VERDICT]))
+        return None
+
+    def _take(self, offset: int) -> None:
+        columns = self._columns
+        records = columns.records
+        if records:
+            batch = group_by_queue(columns)
+            items = self._items_of(columns)
+            with self.lock:
+                for row, key in batch.queues():
+                    tail = self.queues.tail_of(key)
+                    entries, first = batch.queue_entries(row), int(batch.first[row])
+                    if batch.steady[row] and tail.before is None and (first > 0 or tail.next <= 1):
+                        self.queues.tail.extend(tail, first, entries)
+                    else:
+                        self.queues.tail.extend_unsteady(tail, _offsets_of(batch, row), entries)
+                if items is not None:
+                    self.items.append(items)
+                self.last_record = int(columns.position[records - 1])
+                self.last_store_timestamp = int(columns.store_timestamp[records - 1])
+                self.records += records
+                self.offset = offset
+        else:
+            self.offset = offset
+
+    def _items_of(self, columns: Columns) -> TailItems | None:
+        records, items = columns.records, columns.items
+        if not items:
+            return None
+        first_item = columns.first_item[: records + 1].copy()
+        store_timestamp = columns.store_timestamp[:records].copy()
+        return TailItems(
+            columns.position[:records].copy(),
+            store_timestamp,
+            first_item,
+            columns.item_hash[:items].copy(),
+            self.index_place.take(first_item, store_timestamp),
+        )
+
+    def trim_items(self, index_offset: int) -> None:
+        """Drop the index items of records below a log offset: IndexFiles hold them now."""
+        with self.lock:
+            self.items = [items for items in self.items if int(items.position[-1]) >= index_offset]
+
+
+def _offsets_of(batch: QueueBatch, row: int) -> list[int]:
+    """The queue offsets of a queue's entries, in log order."""
+    columns, records = batch.columns, batch.columns.records
+    mine = (columns.queue[:records] == row) & ((columns.flags[:records] & IN_QUEUE) != 0)
+    return [int(offset) for offset in columns.queue_offset[:records][mine]]

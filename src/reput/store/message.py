@@ -1,0 +1,101 @@
+"""A stored message: a view of its record, whose parts are decoded when they are asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from reput.formats import properties
+from reput.formats.record import Record, decode_record
+
+
+class StoredMessage:
+    """A message as the log holds it; times in ms, offsets as RocketMQ has them.
+
+    `raw` is a view of the mapped file, valid as long as this object or the result it came from is kept.
+    """
+
+    __slots__ = ("__dict__", "raw")
+
+    def __init__(self, raw: memoryview) -> None:
+        self.raw = raw
+
+    @cached_property
+    def record(self) -> Record:
+        """All values of the record."""
+        return decode_record(self.raw)
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+        return self.record.topic.decode("utf-8", "replace")
+
+    @property
+    def queue_id(self) -> int:
+        """The queue within the topic."""
+        return self.record.queue_id
+
+    @property
+    def queue_offset(self) -> int:
+        """The message's number in its queue."""
+        return self.record.queue_offset
+
+    @property
+    def physical_offset(self) -> int:
+        """Where the record starts in the log (bytes)."""
+        return self.record.physical_offset
+
+    @property
+    def body(self) -> bytes:
+        """The body as stored, perhaps compressed (see `sys_flag`)."""
+        return self.record.body
+
+    @property
+    def sys_flag(self) -> int:
+        """RocketMQ's sysFlag bits."""
+        return self.record.sys_flag
+
+    @property
+    def flag(self) -> int:
+        """The application's own flag."""
+        return self.record.flag
+
+    @property
+    def born_timestamp(self) -> int:
+        """When the producer made the message (ms)."""
+        return self.record.born_timestamp
+
+    @property
+    def store_timestamp(self) -> int:
+        """When it was stored (ms)."""
+        return self.record.store_timestamp
+
+    @property
+    def message_id(self) -> str:
+        """RocketMQ's offset message id."""
+        return self.record.message_id
+
+    @cached_property
+    def properties(self) -> dict[str, str]:
+        """All properties as text."""
+        return properties.text_properties(self.record.properties)
+
+    @property
+    def tags(self) -> str | None:
+        """The tags, None without."""
+        return self.properties.get("TAGS")
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys, in their order."""
+        return [key for key in self.properties.get("KEYS", "").split(" ") if key]
+
+    @property
+    def unique_key(self) -> str | None:
+        """The producer's unique key, None without."""
+        return self.properties.get("UNIQ_KEY")
+
+    def __repr__(self) -> str:
+        return (
+            f"StoredMessage({self.topic}/{self.queue_id} offset {self.queue_offset}, at {self.physical_offset}, "
+            f"{len(self.raw)} bytes)"
+        )

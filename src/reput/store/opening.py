@@ -1,0 +1,56 @@
+"""Opening a store to read it: where its indexes end, where its log ends, and the tail between the two."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from reput.config import StoreConfig
+from reput.formats.record import Verdict
+from reput.log.files import list_log_files
+from reput.log.maps import LogMaps
+from reput.store.index_tags import tag_items_in_use
+from reput.store.layout import StoreLayout
+from reput.store.recovery import LogTail, Start, find_start, judge_tail
+from reput.store.settings import resolve_settings
+from reput.store.view import PullLimits, StoreView
+
+_END = (1 << 62) - 1
+
+
+@dataclass(slots=True)
+class Opened:
+    """A view of a store and how it was opened; `seconds` were spent on decoding the tail."""
+
+    view: StoreView
+    start: Start
+    tail: LogTail
+    seconds: float
+    notes: list[str]
+
+
+def open_view(layout: StoreLayout, config: StoreConfig, limits: PullLimits | None = None) -> Opened:
+    """Read what a store holds, up to the end of its log.
+
+    Raises:
+        DamagedLogError: the log is damaged below what the checkpoint calls durable.
+        ReputError: see `reput.errors`.
+    """
+    files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
+    settings = resolve_settings(layout, config)
+    log = LogMaps(layout.commit_log, files.file_size)
+    start = find_start(layout, log, settings.index_enabled)
+    tag_items = tag_items_in_use(layout, files, settings.index_slots)
+    end = [_END]
+    view = StoreView(layout, settings, log, start.frontiers, lambda: end[0], limits, tag_items is not False)
+    begin = time.perf_counter()
+    verdict = view.follower.follow(_END) or Verdict.ZERO
+    seconds = time.perf_counter() - begin
+    tail = judge_tail(layout, log, view.follower.offset, verdict)
+    end[0] = tail.end
+    notes = [*files.notes]
+    if tail.written:
+        notes.append(
+            f"the log ends at {tail.end} with {tail.written} bytes that are no whole record ({tail.verdict.meaning})"
+        )
+    return Opened(view, start, tail, seconds, notes)

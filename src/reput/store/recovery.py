@@ -1,0 +1,179 @@
+"""Where an opener begins to read the log, where the log ends, and what is cut from it.
+
+Three cases. Our own frontier, when its fingerprint is still what stands in the log: everything below is complete. Else,
+after a clean shutdown of a broker, the end of the last record that any queue knows. Else, after a crash, the start of
+the last file whose first record is not newer than the checkpoint, as RocketMQ's own recovery does; IndexFiles newer
+than the checkpoint are not believed either.
+
+A bad record that was once known to be good (older than the checkpoint's time) is damage, never a reason to cut.
+
+Source: `CommitLog.recoverNormally`, `recoverAbnormally`, `IndexService.load`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+from reput.errors import DamagedLogError
+from reput.formats import own, paths
+from reput.formats.record import CHECK_BODY, MIN_RECORD_SIZE, Verdict, examine
+from reput.index.files import list_index_files
+from reput.kernels import kernels
+from reput.log.maps import LogMaps
+from reput.queue.files import list_queues
+from reput.queue.reader import queue_span
+from reput.store.checkpoint import read_checkpoint
+from reput.store.frontier import Frontiers, read_frontier
+from reput.store.layout import StoreLayout
+
+_CHUNK_BYTES = 1 << 20
+
+
+class Start(NamedTuple):
+    """Where reading begins, and how that was found: `own`, `clean` or `crash`."""
+
+    frontiers: Frontiers
+    how: str
+
+
+def find_start(layout: StoreLayout, log: LogMaps, index_enabled: bool = True) -> Start:
+    """The log offsets below which the indexes on disk can be believed.
+
+    Raises:
+        DamagedStoreError: the frontier file is there and is no frontier.
+    """
+    frontier = read_frontier(layout)
+    if frontier is not None:
+        ours = Frontiers(
+            _believed(log, frontier.queue_offset, frontier.queue_fingerprint),
+            _believed(log, frontier.index_offset, frontier.index_fingerprint),
+        )
+        if min(ours) >= 0:
+            return Start(ours, "own")
+    if layout.abort.exists():
+        return Start(_after_crash(layout, log), "crash")
+    return Start(_after_clean_end(layout, log, index_enabled), "clean")
+
+
+def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) -> int:
+    """The offset, where the record below it is still the one that was there; else -1."""
+    if offset <= log.min_offset:
+        return max(offset, 0)
+    if fingerprint is None:
+        return -1
+    if fingerprint.offset < log.min_offset:
+        return offset if offset <= _end_of_files(log) else -1
+    data = log.record(fingerprint.offset, fingerprint.size)
+    return offset if data is not None and zlib.crc32(data) == fingerprint.crc else -1
+
+
+def _end_of_files(log: LogMaps) -> int:
+    return log.starts[-1] + log.file_size if log.starts else 0
+
+
+def _after_clean_end(layout: StoreLayout, log: LogMaps, index_enabled: bool) -> Frontiers:
+    begin = log.min_offset
+    end = begin
+    for queue in list_queues(layout.consume_queue):
+        last = queue_span(queue, begin).last
+        if last is not None and last.physical_offset + last.size > end and _is_record(log, last.physical_offset):
+            end = last.physical_offset + last.size
+    has_index = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
+    return Frontiers(end, end if has_index or not index_enabled else begin)
+
+
+def _after_crash(layout: StoreLayout, log: LogMaps) -> Frontiers:
+    checkpoint = read_checkpoint(layout)
+    begin = log.min_offset
+    trusted = checkpoint.min_timestamp
+    for start in reversed(log.starts):
+        data = log.array(start).data
+        if _is_record(log, start) and log.store_time(start) <= trusted and len(data) > MIN_RECORD_SIZE:
+            begin = start
+            break
+    if not any(True for _ in list_queues(layout.consume_queue)):
+        begin = log.min_offset
+    index_begin = begin
+    trusted_index = checkpoint.index_msg_timestamp
+    files = [file for file in list_index_files(layout.index) if file.header and file.header.index_count > 1]
+    for file in files:
+        assert file.header is not None
+        if file.header.end_timestamp > trusted_index:
+            index_begin = min(index_begin, max(file.header.begin_physical_offset, log.min_offset))
+            break
+    return Frontiers(begin, index_begin if files else log.min_offset)
+
+
+def _is_record(log: LogMaps, offset: int) -> bool:
+    start = log.file_at(offset) if offset >= 0 else None
+    if start is None:
+        return False
+    data = log.array(start).data
+    return examine(data, offset - start, len(data), offset, CHECK_BODY)[0] is Verdict.GOOD
+
+
+class LogTail(NamedTuple):
+    """What stands behind the log's last good record: `written` bytes up to the last that is not zero."""
+
+    end: int
+    verdict: Verdict
+    written: int
+
+
+def judge_tail(layout: StoreLayout, log: LogMaps, end: int, verdict: Verdict) -> LogTail:
+    """What to make of the place where reading stopped.
+
+    Raises:
+        DamagedLogError: good records follow that are not newer than the checkpoint: they were durable once.
+    """
+    written = _written_behind(log, end)
+    following = _next_record(log, end + 1, end + written) if written else None
+    if following is not None:
+        known_good = read_checkpoint(layout).physic_msg_timestamp
+        time = log.store_time(following)
+        if 0 <= time <= known_good:
+            raise DamagedLogError(
+                f"{_place(log, end)}: {verdict.meaning}, and at log offset {following} goes on a record that the "
+                f"checkpoint calls durable (stored {time}, checkpoint {known_good}). The log was damaged after it was "
+                "written, so nothing is cut. Open it read-only, look with `reput check`, restore the file from a copy, "
+                "or give up what is damaged with `reput rebuild --salvage`"
+            )
+    return LogTail(end, verdict, written)
+
+
+def _written_behind(log: LogMaps, offset: int) -> int:
+    """Bytes from a log offset to the last one that is not zero."""
+    for start in reversed(log.starts):
+        array = log.array(start)
+        begin = max(0, offset - start)
+        position = len(array)
+        while position > begin:
+            chunk = max(begin, position - _CHUNK_BYTES)
+            data = array[chunk:position]
+            if data.any():
+                last = chunk + int(data.nonzero()[0][-1])
+                return start + last + 1 - offset
+            position = chunk
+        if start <= offset:
+            break
+    return 0
+
+
+def _next_record(log: LogMaps, begin: int, end: int) -> int | None:
+    for start in log.starts:
+        if start + log.file_size <= begin or start >= end:
+            continue
+        array = log.array(start)
+        first, last = max(0, begin - start), min(len(array), end - start)
+        found = kernels().find_boundary(array, start, first, last, len(array), CHECK_BODY)
+        if found >= 0:
+            return start + int(found)
+    return None
+
+
+def _place(log: LogMaps, offset: int) -> str:
+    start = log.file_at(offset)
+    if start is None:
+        return f"{log.folder} at log offset {offset}"
+    return f"{log.folder / paths.offset_name(start)} at {offset - start} (log offset {offset})"

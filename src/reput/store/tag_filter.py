@@ -1,0 +1,34 @@
+"""Subscriptions by tag: `*`, or `paid || sent`.
+
+Source: `FilterAPI.buildSubscriptionData`, `DefaultMessageFilter.isMatchedByConsumeQueue`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats.hashing import java_string_hash
+
+_EVERYTHING = "*"
+_SEPARATOR = "||"
+_NO_CODES: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+
+class TagFilter:
+    """The tags that somebody wants, as hashes: the ConsumeQueue holds no more of a tag.
+
+    As in RocketMQ two tags of one hash are not told apart here. `codes`: int64, empty for all messages.
+    """
+
+    __slots__ = ("codes", "expression", "tags")
+
+    def __init__(self, expression: str | None) -> None:
+        self.expression = expression or _EVERYTHING
+        pieces = [piece.strip() for piece in self.expression.split(_SEPARATOR)]
+        self.tags = () if self.expression.strip() == _EVERYTHING else tuple(piece for piece in pieces if piece)
+        codes = sorted({java_string_hash(tag) for tag in self.tags})
+        self.codes = np.array(codes, dtype=np.int64) if codes else _NO_CODES
+
+
+EVERYTHING = TagFilter(None)

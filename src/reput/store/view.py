@@ -1,0 +1,348 @@
+"""Reading an open store: pulls, lookups by time and key, spans of queues.
+
+Below the frontier its indexes answer, above it the tail.
+
+Source: `DefaultMessageStore.getMessage`, `getOffsetInQueueByTime`, `queryMessage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.errors import ConfigError
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
+from reput.formats.hashing import index_key_hash
+from reput.formats.index_file import TAG_KEY_PREFIX, capacity
+from reput.formats.paths import is_topic_folder_name
+from reput.formats.record import CHECK_NONE, Verdict, examine
+from reput.index.search import IndexSearch
+from reput.kernels import kernels
+from reput.kernels.columns import Pull
+from reput.log.decode import DecodeSettings
+from reput.log.maps import LogMaps
+from reput.queue.by_time import Boundary, offset_by_time
+from reput.queue.queues import Queues
+from reput.store.follower import Follower, IndexPlace
+from reput.store.frontier import Frontiers
+from reput.store.layout import StoreLayout
+from reput.store.message import StoredMessage
+from reput.store.results import GetResult, GetStatus, QueryResult
+from reput.store.settings import StoreSettings
+from reput.store.tag_filter import EVERYTHING, TagFilter
+
+MAX_PULL_BYTES = 128 << 20
+_MIN_PULL_BYTES = 100
+_FILTER_ENTRIES = 800
+"""Entries that one pull looks at, or as many as it may return if that is more (maxFilterMessageSize)."""
+_END_OF_TIME = (1 << 63) - 1
+_MAX_QUEUE_ID = (1 << 31) - 1
+_ENTRIES_AT_ONCE = 1 << 16
+
+
+class QueueInfo(NamedTuple):
+    """A queue and its span: the first offset whose message is there, and the next one to be given."""
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+
+
+class PullLimits(NamedTuple):
+    """Bounds on what one pull returns, beside its own; None for no bound.
+
+    RocketMQ's broker has 32 messages and 262,144 bytes (maxTransferCountOnMessageInMemory,
+    maxTransferBytesOnMessageInMemory): they keep its network fair, and are off in an embedded store.
+    """
+
+    messages: int | None = None
+    total_bytes: int | None = None
+
+
+class StoreView:
+    """What can be read of a store; safe for threads.
+
+    Args:
+        confirmed: tells the log offset up to which readers may look.
+    """
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        settings: StoreSettings,
+        log: LogMaps,
+        frontiers: Frontiers,
+        confirmed: Callable[[], int],
+        limits: PullLimits | None = None,
+        tag_items: bool = True,
+    ) -> None:
+        self.layout = layout
+        self.settings = settings
+        self.log = log
+        self.confirmed = confirmed
+        self.limits = limits or PullLimits()
+        self.queues_table = Queues(layout.consume_queue, settings.queue_file_size)
+        self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
+        decode = DecodeSettings(settings.crc_check, tag_items, settings.delays_ms)
+        begin = max(min(frontiers), log.min_offset)
+        self.index.load()
+        place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
+        self.follower = Follower(log, self.queues_table, decode, begin, place)
+        self.frontiers = frontiers
+        self._keys: dict[tuple[str, int], QueueKey] = {}
+        self._select = kernels().select_entries
+        self.load(frontiers)
+
+    def load(self, frontiers: Frontiers) -> None:
+        """Read the indexes' files anew, as far as they are complete below these offsets."""
+        with self.follower.lock:
+            self.queues_table.load(min(frontiers), self.log.min_offset)
+            self.queues_table.tail.trim(min(frontiers))
+            self.index.load()
+            self.frontiers = frontiers
+
+    def advance(self, frontiers: Frontiers) -> None:
+        """The indexes are complete up to here now: what the tail held of it goes."""
+        self.follower.follow_confirmed(max(frontiers))
+        with self.follower.lock:
+            self.queues_table.advance(min(frontiers))
+            self.index.load()
+            self.frontiers = frontiers
+        self.follower.trim_items(frontiers.index_offset)
+
+    def catch_up(self) -> None:
+        """Let the tail follow the log to the confirmed offset.
+
+        Raises:
+            DamagedLogError: the log below it is not what it was.
+        """
+        confirmed = self.confirmed()
+        if self.follower.offset < confirmed:
+            self.follower.follow_confirmed(confirmed)
+
+    def key_of(self, topic: str, queue_id: int) -> QueueKey:
+        """The key of a queue.
+
+        Raises:
+            ConfigError: no queue can have such a name or id.
+        """
+        key = self._keys.get((topic, queue_id))
+        if key is None:
+            name = topic.encode("utf-8", "surrogateescape")
+            if not is_topic_folder_name(name):
+                raise ConfigError(f"topic {topic!r}: no name of a topic")
+            if not 0 <= queue_id <= _MAX_QUEUE_ID:
+                raise ConfigError(f"topic {topic}, queue {queue_id}: queue ids go from 0 to {_MAX_QUEUE_ID}")
+            key = QueueKey(name, queue_id)
+            if self.queues_table.knows(key):
+                self._keys[topic, queue_id] = key
+        return key
+
+    def get_message(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int = 32,
+        tags: TagFilter = EVERYTHING,
+        max_bytes: int = MAX_PULL_BYTES,
+    ) -> GetResult:
+        """Messages of a queue from an offset on; every status as RocketMQ has it."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        table, limits = self.queues_table, self.limits
+        with self.follower.lock:
+            first, end = table.min_offset(key), table.max_offset(key)
+            if not first <= offset < end:
+                return _outside(table.knows(key), offset, first, end)
+            entries = table.entries(key, offset, offset + max(_FILTER_ENTRIES, max_messages))
+        if not len(entries):
+            behind = (offset // table.entries_per_file + 1) * table.entries_per_file
+            return GetResult(GetStatus.OFFSET_FOUND_NULL, behind, first, end)
+        stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
+        most = max_messages if limits.messages is None else min(max_messages, limits.messages)
+        room = max(1, min(most, len(entries) // ENTRY_SIZE))
+        physical_offsets, sizes = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
+        taken, passed, pull = self._select(
+            entries,
+            self.log.min_offset,
+            self.follower.offset,
+            self.log.file_size,
+            tags.codes,
+            room,
+            stop_bytes if limits.total_bytes is None else min(stop_bytes, limits.total_bytes),
+            stop_bytes,
+            physical_offsets,
+            sizes,
+        )
+        if pull != Pull.FOUND:
+            status = GetStatus.NO_MATCHED_MESSAGE if pull == Pull.NOTHING else GetStatus.MESSAGE_WAS_REMOVING
+            return GetResult(status, offset + passed, first, end)
+        physical_offsets, sizes = physical_offsets[:taken], sizes[:taken]
+        maps = self._maps_of(int(physical_offsets[0]), int(physical_offsets[-1]))
+        return GetResult(GetStatus.FOUND, offset + passed, first, end, physical_offsets, sizes, maps)
+
+    def _maps_of(self, first: int, last: int) -> list[tuple[int, np.ndarray]]:
+        size = self.log.file_size
+        starts = self.log.starts
+        begin = first // size * size
+        if last < begin + size:
+            return [(begin, self.log.array(begin))]
+        return [(start, self.log.array(start)) for start in starts if begin <= start <= last]
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER) -> int:
+        """The queue offset for a time; see `reput.queue.by_time`. 0 for a queue that is not there."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        with self.follower.lock:
+            first, end = self.queues_table.min_offset(key), self.queues_table.max_offset(key)
+        return offset_by_time(lambda offset: self._store_time(key, offset), first, end, timestamp_ms, boundary)
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store time (ms) of a queue's message; -1 where there is none."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        return self._store_time(key, offset)
+
+    def _store_time(self, key: QueueKey, offset: int) -> int:
+        with self.follower.lock:
+            if not self.queues_table.min_offset(key) <= offset < self.queues_table.max_offset(key):
+                return -1
+            entry = self.queues_table.entries(key, offset, offset + 1)
+        if not len(entry):
+            return -1
+        physical_offset, size, _ = ENTRY.struct.unpack(entry.data)
+        return self.log.store_time(physical_offset) if self.log.record(physical_offset, size) is not None else -1
+
+    def estimate(self, topic: str, queue_id: int, begin: int, end: int, tags: TagFilter = EVERYTHING) -> int:
+        """How many messages of a queue with offsets [begin, end) match, counted exactly by their tags' hashes."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        count, position = 0, max(begin, self.min_offset(topic, queue_id))
+        end = min(end, self.max_offset(topic, queue_id))
+        while position < end:
+            with self.follower.lock:
+                entries = self.queues_table.entries(key, position, min(end, position + _ENTRIES_AT_ONCE))
+            read = len(entries) // ENTRY_SIZE
+            if not read:
+                position = (position // self.queues_table.entries_per_file + 1) * self.queues_table.entries_per_file
+                continue
+            rows = np.frombuffer(entries, dtype=ENTRY.dtype)
+            real = rows["physical_offset"] >= self.log.min_offset
+            real &= (rows["physical_offset"] != 0) | (rows["size"] != (1 << 31) - 1)
+            if len(tags.codes):
+                real &= np.isin(rows["tags_code"].astype(np.int64).astype(np.int32), tags.codes)
+            count += int(np.count_nonzero(real))
+            position += read
+        return count
+
+    def query_message(
+        self,
+        topic: str,
+        key: str,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int | None = None,
+        *,
+        before: int | None = None,
+        by_tag: bool = False,
+        exact: bool = True,
+    ) -> QueryResult:
+        """The newest messages with a key, stored in [begin_ms, end_ms], in log order; see `MessageStore`."""
+        name = self.key_of(topic, 0).topic
+        wanted = key.encode("utf-8", "surrogateescape")
+        key_hash = index_key_hash(name + b"#" + (TAG_KEY_PREFIX if by_tag else b"") + wanted)
+        end_ms = _END_OF_TIME if end_ms is None else end_ms
+        self.catch_up()
+        found: list[StoredMessage] = []
+        seen: set[int] = set()
+        for offset in self._with_key(key_hash, begin_ms, end_ms):
+            if (before is not None and offset >= before) or (exact and offset in seen):
+                continue
+            message = self.message_at(offset)
+            if message is None or (exact and not _has_key(message, name, key, by_tag)):
+                continue
+            if len(found) == max_messages:
+                return QueryResult(_in_log_order(found), more=True)
+            seen.add(offset)
+            found.append(message)
+        return QueryResult(_in_log_order(found), more=False)
+
+    def _with_key(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
+        with self.follower.lock:
+            pieces, frontier = list(self.follower.items), self.frontiers.index_offset
+        for piece in reversed(pieces):
+            for offset, time in piece.find(key_hash):
+                if offset >= frontier and begin_ms <= time <= end_ms:
+                    yield offset
+        for offset, _ in self.index.find(key_hash, begin_ms, end_ms, frontier):
+            yield offset
+
+    def message_at(self, physical_offset: int) -> StoredMessage | None:
+        """The message whose record starts at a log offset; None where none does, or where it has expired."""
+        self.catch_up()
+        start = self.log.file_at(physical_offset) if physical_offset >= 0 else None
+        if start is None or physical_offset >= self.follower.offset:
+            return None
+        data = self.log.array(start).data
+        position = physical_offset - start
+        verdict, size = examine(data, position, len(data), physical_offset, CHECK_NONE)
+        return StoredMessage(data[position : position + size]) if verdict is Verdict.GOOD else None
+
+    def queues(self, topic: str | None = None) -> list[QueueInfo]:
+        """All queues, or those of a topic, by topic and id."""
+        self.catch_up()
+        with self.follower.lock:
+            table = self.queues_table
+            return sorted(
+                QueueInfo(name, key.queue_id, table.min_offset(key), table.max_offset(key))
+                for key in table.keys()  # noqa: SIM118 - a method, no mapping
+                if (name := key.topic.decode("utf-8", "surrogateescape")) == topic or topic is None
+            )
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The first queue offset whose message is there, 0 for no queue."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        with self.follower.lock:
+            return self.queues_table.min_offset(key)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The next queue offset, 0 for no queue."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        with self.follower.lock:
+            return self.queues_table.max_offset(key)
+
+    def close(self) -> None:
+        """Let go of the files; results that are kept stay valid."""
+        self.log.close()
+        self.queues_table.close()
+        self.index.close()
+
+
+def _outside(known: bool, offset: int, first: int, end: int) -> GetResult:
+    if not known:
+        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+    if end == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, first, end)
+    if offset < first:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, first, first, end)
+    if offset == end:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, first, end)
+    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, first, end)
+
+
+def _has_key(message: StoredMessage, topic: bytes, key: str, by_tag: bool) -> bool:
+    if message.record.topic != topic:
+        return False
+    if by_tag:
+        return message.tags == key
+    return key in message.keys or key == message.unique_key
+
+
+def _in_log_order(messages: list[StoredMessage]) -> list[StoredMessage]:
+    return sorted(messages, key=lambda message: message.physical_offset)
