@@ -1,4 +1,4 @@
-"""sink: entries go straight to their places in the staged ConsumeQueue files.
+"""sink: entries go straight to their places in the ConsumeQueue files, staged or live.
 
 Entry n of a queue stands at byte n * 20, so tasks need no shuffle, and a retried or speculative task writes the same
 bytes again.
@@ -6,8 +6,10 @@ bytes again.
 
 from __future__ import annotations
 
+import numpy as np
+
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
 from reput.pipeline.job import Job
 
@@ -27,6 +29,21 @@ def write_entries(job: Job, key: QueueKey, first: int, entries: memoryview) -> N
         _write_piece(job, f"{folder}/{offset_name(start)}", piece, position - start)
         entries = entries[len(piece) :]
         position += len(piece)
+
+
+def would_overwrite(job: Job, key: QueueKey, first: int, size: int) -> bool:
+    """Whether entries of records below the frontier stand where `size` bytes from queue offset `first` would go."""
+    folder = queue_path(job.queue_folder, key)
+    position, end = first * ENTRY_SIZE, first * ENTRY_SIZE + size
+    while position < end:
+        start = position // job.queue_file_size * job.queue_file_size
+        until = min(end, start + job.queue_file_size)
+        data = fs.read_bytes(f"{folder}/{offset_name(start)}", until - position, position - start) or b""
+        present = np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
+        if bool(((present["size"] > 0) & (present["physical_offset"] < job.frontier)).any()):
+            return True
+        position = until
+    return False
 
 
 def _write_piece(job: Job, path: str, piece: memoryview, offset: int) -> None:
