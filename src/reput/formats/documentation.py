@@ -8,7 +8,7 @@ from __future__ import annotations
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
-from reput.formats import checkpoint, consume_queue, index_file, paths, properties, record
+from reput.formats import checkpoint, consume_queue, consumer_offset, index_file, paths, properties, record
 from reput.formats.record import Verdict
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def _parts() -> Iterator[str]:
     yield from _consume_queue()
     yield from _index_file()
     yield from _checkpoint()
+    yield from _consumer_offset()
     yield from _own()
 
 
@@ -238,6 +239,11 @@ def _checkpoint() -> Iterator[str]:
         was stored at least 3 seconds before the smaller of the first two times). reput writes a checkpoint
         only once the log and then the indexes up to the last record are durable.
     """)
+
+
+def _consumer_offset() -> Iterator[str]:
+    yield f"## config/{consumer_offset.FILE_NAME}"
+    yield _text((consumer_offset.__doc__ or "").partition("\n\n")[2])
 
 
 def _own() -> Iterator[str]:
