@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ReputError,
         StaleEpochError,
         StoreLockedError,
+        TailFullError,
         UnsupportedStoreError,
     )
 
@@ -46,6 +47,7 @@ _HOMES = {
     "ReputError": "reput.errors",
     "StaleEpochError": "reput.errors",
     "StoreLockedError": "reput.errors",
+    "TailFullError": "reput.errors",
     "UnsupportedStoreError": "reput.errors",
 }
 
@@ -61,6 +63,7 @@ __all__ = [
     "StaleEpochError",
     "StoreConfig",
     "StoreLockedError",
+    "TailFullError",
     "UnsupportedStoreError",
     "check",
     "info",

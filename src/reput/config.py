@@ -42,6 +42,28 @@ class StoreConfig:
     enable_multi_dispatch: bool | None = None
     enable_dledger_commit_log: bool | None = None
 
+    max_message_size: int | None = None
+    enabled_append_prop_crc: bool | None = None
+    flush_disk_type: str | None = None
+    flush_interval_commit_log: int | None = None
+    flush_commit_log_least_pages: int | None = None
+    flush_commit_log_thorough_interval: int | None = None
+    sync_flush_timeout: int | None = None
+    transient_store_pool_enable: bool | None = None
+    commit_interval_commit_log: int | None = None
+    commit_commit_log_least_pages: int | None = None
+    delete_when: str | None = None
+    file_reserved_time: int | None = None
+    disk_max_used_space_ratio: int | None = None
+    disk_space_clean_forcibly_ratio: int | None = None
+    disk_space_warning_level_ratio: int | None = None
+    clean_file_forcibly_enable: bool | None = None
+    delete_file_batch_max: int | None = None
+    clean_resource_interval: int | None = None
+
+    tail_max_entries: int | None = None
+    """reput's own: how many messages may wait for their durable indexes before a put waits."""
+
     @classmethod
     def from_file(cls, path: Path | str) -> StoreConfig:
         """Read a broker.conf.

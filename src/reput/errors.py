@@ -8,6 +8,7 @@
     ├── UnsupportedStoreError   a kind of store that reput recognises and cannot build yet
     ├── NoSpaceError            the disk cannot hold what has to be written
     ├── StaleEpochError         another job took the store over; this one must not write any more
+    ├── TailFullError           too many messages wait for their durable indexes
     ├── EngineError             Spark or Java could not be started, or a task failed
     └── DamagedStoreError       exit code 1: the store's bytes are wrong
         └── DamagedLogError     bytes in the CommitLog that are no record, with good records behind
@@ -50,6 +51,10 @@ class NoSpaceError(ReputError):
 
 class StaleEpochError(ReputError):
     """Another job took the store over: this one must not write any more."""
+
+
+class TailFullError(ReputError):
+    """Too many messages wait for their durable indexes: `store.reput()` or `reput follow` makes room."""
 
 
 class EngineError(ReputError):

@@ -98,6 +98,18 @@ def owner_lock(path: Path) -> Iterator[None]:
         yield
 
 
+def owner_is_live(path: Path) -> bool:
+    """Whether some process holds reput's own lock; nothing is made or changed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        return not _try_flock(descriptor, fcntl.LOCK_SH, 0.0)
+    finally:
+        os.close(descriptor)
+
+
 @contextlib.contextmanager
 def task_fence(path: Path) -> Iterator[None]:
     """Hold the fence as a task that writes does: shared with the other tasks of its job."""

@@ -19,11 +19,20 @@ _PLACE = {field.name: number for number, field in enumerate(own.WATERMARKS.field
 class Watermarks:
     """The watermarks of a store, made with a fresh store id when the file is not there.
 
+    `read_only`: the file must be there, and nothing can be set.
+
     Raises:
         DamagedStoreError: the file is there and is no watermarks file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        if read_only:
+            array = fs.map_file(path, own.WATERMARKS_FILE_SIZE)
+            self._memory: mmap.mmap | None = None
+            self._values = array[: own.WATERMARKS.size].view("<i8")
+            if self["magic"] != own.WATERMARKS_MAGIC:
+                raise DamagedStoreError(f"{path}: no watermarks file of reput; remove it")
+            return
         with fs.errors_named(path, "map"):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             try:
@@ -58,9 +67,11 @@ class Watermarks:
 
     def sync(self) -> None:
         """Make the page durable."""
-        self._memory.flush()
+        if self._memory is not None:
+            self._memory.flush()
 
     def close(self) -> None:
         """Drop the map."""
         del self._values
-        self._memory.close()
+        if self._memory is not None:
+            self._memory.close()

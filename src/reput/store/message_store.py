@@ -16,7 +16,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -110,7 +110,7 @@ class MessageStore:
         refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
             owned = None if read_only else resources.enter_context(own_store(layout))
-            opened = open_view(layout, config, limits, follow_writer=read_only)
+            opened = open_view(layout, config, limits, beside=read_only)
             store = cls(layout, config, opened, owned, resources.pop_all())
         try:
             if owned is not None:
@@ -282,8 +282,9 @@ class MessageStore:
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary | str = Boundary.LOWER
     ) -> int:
-        """The queue offset for a time: with `lower` of the first message stored at or after it, else of the last
-        one at or before it.
+        """The queue offset for a time.
+
+        With `lower` that of the first message stored at or after it, with `upper` of the last one at or before it.
         """
         return self._open_view().offset_by_time(topic, queue_id, timestamp_ms, Boundary(boundary))
 
@@ -436,12 +437,8 @@ def _make_folders(root: Path, config: StoreConfig) -> None:
     commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
     if commit_log.is_dir():
         return
-    if root.exists() and _has_content(root):
+    if fs.list_dir(root):
         # What is there is no store: a new one is not put between other people's files.
         return
     for folder in (commit_log, root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
         fs.make_dirs(folder)
-
-
-def _has_content(root: Path) -> Iterator[bool] | bool:
-    return bool(fs.list_dir(root))

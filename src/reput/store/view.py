@@ -92,6 +92,7 @@ class StoreView:
         place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
         self.follower = Follower(log, self.queues_table, decode, begin, place)
         self.frontiers = frontiers
+        self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
         self._select = kernels().select_entries
         self.load(frontiers)
@@ -119,6 +120,8 @@ class StoreView:
         Raises:
             DamagedLogError: the log below it is not what it was.
         """
+        if self.refresh is not None:
+            self.refresh(self)
         confirmed = self.confirmed()
         if self.follower.offset < confirmed:
             self.follower.follow_confirmed(confirmed)
