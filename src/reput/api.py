@@ -30,6 +30,7 @@ def rebuild(
     skip_topics: Sequence[str] = (),
     index_tags: Literal["auto", "on", "off"] = "auto",
     salvage: bool = False,
+    empty_log: bool = False,
     verify_crc: bool = True,
     split_mb: float = 128,
     listener: ProgressListener | None = None,
@@ -46,11 +47,13 @@ def rebuild(
             False runs the same tasks one after the other in this process, without Java.
         master: Spark master URL for a session that is started here.
         config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's
-        defaults. only: rebuild the queues alone, or the IndexFiles alone.
+        defaults.
+        only: rebuild the queues alone, or the IndexFiles alone.
         topics: rebuild the queues of these topics alone; those of other topics are kept as they are.
         skip_topics: keep the queues of these topics as they are.
         index_tags: whether tags get index items: as the present IndexFiles have it, yes, or no.
         salvage: go on behind damaged bytes, and list every gap.
+        empty_log: a log without files gives empty indexes, even where there are others now.
         verify_crc: check each body's CRC.
         split_mb: size of the ranges that tasks decode, in MiB.
         listener: told about progress.
@@ -59,7 +62,8 @@ def rebuild(
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
-    from reput.pipeline.rebuild import RebuildOptions, rebuild_store
+    from reput.pipeline.rebuild import rebuild_store
+    from reput.pipeline.rebuild_state import RebuildOptions
 
     options = RebuildOptions(
         only=only,
@@ -67,6 +71,7 @@ def rebuild(
         skip_topics=tuple(skip_topics),
         index_tags=index_tags,
         salvage=salvage,
+        empty_log=empty_log,
         verify_crc=verify_crc,
         split_mb=split_mb,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from reput.errors import ConfigError
+from reput.errors import ConfigError, NotAStoreError, UnsupportedStoreError
 from reput.formats import index_file, own, paths
 from reput.formats.checkpoint import decode_checkpoint
 from reput.formats.consume_queue import decode_entry
@@ -79,12 +79,50 @@ def test_index_is_for_all_topics(store: Path) -> None:
     assert sum(header.index_count - 1 for header in stores.headers(store)) == 120
 
 
-def test_unknown_topic_is_a_warning(store: Path) -> None:
-    """A topic without messages gives a warning that names it, and keeps what queues it had."""
-    before = under(store, paths.CONSUME_QUEUE)
-    report = stores.rebuild(store, topics=["nobody"])
+@pytest.mark.parametrize("option", ["topics", "skip_topics"])
+def test_unknown_topic_is_refused(option: str, store: Path) -> None:
+    """A topic that neither log nor queues have is a slip of the pen: an error that names it, and nothing changes."""
+    before = stores.digest(store, inodes=True)
+    with pytest.raises(ConfigError, match="nobody"):
+        stores.rebuild(store, **{option: ["nobody"]})
+    assert stores.digest(store, inodes=True) == before
+
+
+def test_one_unknown_topic_of_two_is_a_warning(store: Path) -> None:
+    """Beside a topic that is there, one without messages gives a warning that names it."""
+    report = stores.rebuild(store, topics=["nobody", "a"])
     assert any("nobody" in warning for warning in report.warnings)
-    assert under(store, paths.CONSUME_QUEUE) == before
+
+
+def test_lost_log_keeps_the_indexes(store: Path) -> None:
+    """Without log files (a disk that is not mounted) good indexes are not replaced by empty ones, unless asked for."""
+    for path in (store / paths.COMMIT_LOG).iterdir():
+        path.unlink()
+    before = stores.digest(store, inodes=True)
+    with pytest.raises(NotAStoreError, match="mounted"):
+        stores.rebuild(store)
+    assert stores.digest(store, inodes=True) == before
+    stores.rebuild(store, empty_log=True)
+    assert stores.index_files(store) == []
+
+
+@pytest.mark.parametrize("name", [paths.CONSUME_QUEUE, paths.INDEX])
+def test_linked_indexes_are_refused(name: str, store: Path, tmp_path: Path) -> None:
+    """An index folder that is a link to another place is refused by name, not replaced by a folder."""
+    (store / name).rename(tmp_path / "elsewhere")
+    (store / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnsupportedStoreError, match=name):
+        stores.rebuild(store)
+    assert (store / name).is_symlink()
+
+
+def test_strays_are_kept(store: Path) -> None:
+    """Files that are not RocketMQ's stay in the index folders, and are named."""
+    for name in (paths.CONSUME_QUEUE, paths.INDEX):
+        (store / name / "notes.txt").write_text("mine")
+    report = stores.rebuild(store)
+    assert [(store / name / "notes.txt").read_text() for name in (paths.CONSUME_QUEUE, paths.INDEX)] == ["mine"] * 2
+    assert any("consumequeue/notes.txt" in note and "index/notes.txt" in note for note in report.notes)
 
 
 def test_only_queue(store: Path) -> None:

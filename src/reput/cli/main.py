@@ -52,7 +52,7 @@ class _Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click asks so
         """The list of verbs in the help, without importing them."""
-        with formatter.section("Verbs"):
+        with formatter.section("Commands"):
             formatter.write_dl(list(_VERBS.items()))
 
 
@@ -83,11 +83,31 @@ def run(arguments: list[str]) -> int:
     except ReputError as error:
         return _failed(arguments, error)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _misused(error)
+    except OSError as error:
+        return _output_failed(error)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted; the store is as it was", err=True)
+        click.echo("interrupted; the indexes are as they were", err=True)
         return _INTERRUPTED
+
+
+def _misused(error: click.ClickException) -> int:
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(error.ctx.get_usage(), err=True)
+    click.echo(f"error: {error.format_message()}", err=True)
+    return error.exit_code
+
+
+def _output_failed(error: OSError) -> int:
+    """All that reput does to files of a store ends in a ReputError: what comes this far is its own output."""
+    # Python would complain once more when it closes stdout.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    click.echo(
+        f"error: cannot write the output: {error.strerror or error}. What the command did to the store is done; only "
+        "its report is lost",
+        err=True,
+    )
+    return 2
 
 
 def _failed(arguments: list[str], error: ReputError) -> int:

@@ -64,6 +64,11 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
+def plural(noun: str, count: int) -> str:
+    """The noun as it stands behind a number."""
+    return noun if count == 1 else f"{noun}s"
+
+
 def size_text(size: float) -> str:
     """A number of bytes as people read it."""
     for unit in _UNITS[:-1]:

@@ -304,6 +304,12 @@ def rename(source: Path | str, target: Path | str) -> None:
         os.rename(source, target)
 
 
+def link(source: Path | str, target: Path | str) -> None:
+    """Give a file a second name in the file system."""
+    with errors_named(source, f"link to {target}"):
+        os.link(source, target, follow_symlinks=False)
+
+
 def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> None:
     """Replace a file's content at once: a reader, and a crash, finds the old bytes or the new ones."""
     temporary = f"{path}.tmp"

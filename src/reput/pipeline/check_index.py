@@ -114,6 +114,9 @@ class _FileCheck:
                 self._found("index-order", place, len(falls), "physical offsets run backwards")
             done = 0
             while done < len(block):
+                # A damaged item may point anywhere: the search begins anew where it does not go on.
+                if at_part and physical[done] < self.parts[at_part - 1].end:
+                    at_part = 0
                 while at_part < len(self.parts) and self.parts[at_part].end <= physical[done]:
                     at_part += 1
                 part = self.parts[at_part] if at_part < len(self.parts) else None

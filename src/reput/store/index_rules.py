@@ -24,6 +24,17 @@ def header_faults(header: Header, slots: int, items: int) -> list[str]:
         faults.append(f"index_count {header.index_count} is not between 1 and {items}")
     if not 0 <= header.hash_slot_count <= min(slots, max(header.index_count, 0)):
         faults.append(f"hash_slot_count {header.hash_slot_count} is more than its items or slots")
+    if header.index_count == 1 and header.hash_slot_count != 0:
+        faults.append(f"hash_slot_count {header.hash_slot_count} in a file without items")
+    if min(header.begin_physical_offset, header.end_physical_offset) < 0:
+        faults.append(f"a negative physical offset ({header.begin_physical_offset}, {header.end_physical_offset})")
+    if min(header.begin_timestamp, header.end_timestamp) < 0:
+        faults.append(f"a negative time ({header.begin_timestamp}, {header.end_timestamp})")
+    # Until its first item is in, a file holds its predecessor's end, in both fields.
+    if header.index_count == 1 and (
+        header.begin_physical_offset != header.end_physical_offset or header.begin_timestamp != header.end_timestamp
+    ):
+        faults.append("a begin and an end that differ, in a file without items")
     if header.begin_physical_offset > header.end_physical_offset:
         faults.append(f"begins at {header.begin_physical_offset}, behind its end at {header.end_physical_offset}")
     return faults

@@ -101,6 +101,20 @@ def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> Non
         raise UnsupportedStoreError(f"{why}, which reput does not build yet; nothing was changed")
 
 
+def refuse_linked_indexes(layout: StoreLayout) -> None:
+    """Refuse indexes that lie elsewhere behind a link: they are swapped by renames, which cannot reach there.
+
+    Raises:
+        UnsupportedStoreError: `consumequeue` or `index` is a link.
+    """
+    for folder in (layout.consume_queue, layout.index):
+        if folder.is_symlink():
+            raise UnsupportedStoreError(
+                f"{folder}: a link to {folder.readlink()}. New indexes are swapped in by renames within the store's "
+                "file system: put the folder itself here, or the whole store on that disk, and run it again"
+            )
+
+
 def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
     """The kinds of queue or log in a store that reput does not build yet, each as a phrase with its place."""
     found = []

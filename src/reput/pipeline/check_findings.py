@@ -1,0 +1,144 @@
+"""What a check has seen becomes findings in its report: damage, what a crash leaves behind, notes."""
+
+from __future__ import annotations
+
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.paths import offset_name
+from reput.index.files import list_index_files
+from reput.log.files import LogFiles
+from reput.log.reader import file_of, written_bytes
+from reput.pipeline.check_index import IndexFileChecked, IndexFileToCheck
+from reput.pipeline.check_queues import Mismatch, OutsideFinding
+from reput.pipeline.check_state import Check
+from reput.pipeline.merge import QueueTable
+from reput.pipeline.sink import queue_path
+from reput.pipeline.stitch import Stitched
+from reput.store.checkpoint import read_checkpoint
+from reput.store.report import LEFTOVER, NOTE
+from reput.store.retained import configured_topics
+
+_NAMED = 5
+
+
+def log_findings(check: Check, stitched: Stitched) -> None:
+    """What is wrong in the log itself, and what a crash or RocketMQ has left at its end."""
+    report, log = check.report, check.log
+    for note in log.notes:
+        if "empty last file" in note:
+            report.remark(LEFTOVER, "log-empty-file", str(log.folder), 1, note)
+        else:
+            report.damage("log-file", str(log.folder), None, 1, note)
+    for gap in stitched.gaps:
+        report.damage(
+            "log-record",
+            *_place(log, gap.begin),
+            1,
+            f"{gap.verdict.meaning} at log offset {gap.begin}: {gap.end - gap.begin} bytes until the next record",
+        )
+    if stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
+        report.after_crash(
+            "log-torn-tail",
+            *_place(log, stitched.end),
+            1,
+            f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}",
+        )
+    empty = [file for file in log.files if file.data_end == file.start]
+    if empty and empty[-1] is log.files[-1] and len(log.files) > 1:
+        report.remark(NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it")
+
+
+def _place(log: LogFiles, offset: int) -> tuple[str, int]:
+    """A log offset as file and byte in it; the folder where no file has it."""
+    file = file_of(log, offset)
+    return (str(file.path), offset - file.start) if file else (str(log.folder), offset)
+
+
+def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) -> None:
+    """Entries that are not what their records give, and records without one, queue by queue."""
+    report, file_size = check.report, check.job.queue_file_size
+    by_queue: dict[QueueKey, list[Mismatch]] = {}
+    for one in found:
+        by_queue.setdefault(one.key, []).append(one)
+    absent = []
+    configured = configured_topics(check.layout)
+    for key, ones in by_queue.items():
+        folder = queue_path(str(check.layout.consume_queue), key)
+        missing, wrong = sum(one.missing for one in ones), sum(one.wrong for one in ones)
+        first_missing = min((one.first_missing for one in ones if one.missing), default=-1)
+        first_wrong = min((one.first_wrong for one in ones if one.wrong), default=-1)
+        if wrong:
+            file, offset = _entry_place(folder, file_size, first_wrong)
+            detail = f"entries that are not what their records give, first queue offset {first_wrong}"
+            report.damage("queue-entry-wrong", file, offset, wrong, detail)
+        if not missing:
+            continue
+        if not fs.exists(folder) and configured is not None and key.topic not in configured:
+            detail = f"the topic was deleted, {missing} of its messages are still in the log"
+            report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
+            continue
+        if not fs.exists(folder):
+            absent.append((key, missing))
+            continue
+        file, offset = _entry_place(folder, file_size, first_missing)
+        if first_missing + missing == int(table.next[table.rows[key]]):
+            detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
+            report.after_crash("queue-behind", file, offset, missing, detail)
+        else:
+            detail = f"records without an entry, first queue offset {first_missing}"
+            report.damage("queue-entry-missing", file, offset, missing, detail)
+    if absent:
+        named = ", ".join(str(key) for key, _ in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
+        total = sum(missing for _, missing in absent)
+        report.damage(
+            "queue-missing",
+            str(check.layout.consume_queue),
+            None,
+            len(absent),
+            f"queues without a folder: {named}; {total} messages cannot be consumed",
+        )
+
+
+def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, int]:
+    position = queue_offset * ENTRY_SIZE
+    start = position // file_size * file_size
+    return f"{folder}/{offset_name(start)}", position - start
+
+
+def outside_finding(check: Check, one: OutsideFinding, log_end: int) -> None:
+    """Entries in front of a queue's first record or behind its last."""
+    report = check.report
+    if one.rule == "queue-empty-file":
+        report.remark(LEFTOVER, one.rule, one.file, one.times, one.detail)
+    elif one.rule == "queue-entry-past-end" and one.physical_offset >= log_end:
+        report.after_crash(one.rule, one.file, one.offset, one.times, f"{one.detail}; the log ends at {log_end}")
+    else:
+        report.damage(one.rule, one.file, one.offset, one.times, one.detail)
+
+
+def index_findings(check: Check, files: list[IndexFileToCheck], checked: list[IndexFileChecked]) -> None:
+    """What the tasks have found in IndexFiles."""
+    report = check.report
+    for file, one in zip(files, checked, strict=True):
+        for found in one.findings:
+            add = report.after_crash if found.rule in ("index-slot-ahead", "index-item-past-end") else report.damage
+            add(found.rule, found.file, found.offset, found.times, found.detail)
+        if one.repeated:
+            detail = "items that say again what another says: RocketMQ indexes a message twice after a crash"
+            report.remark(NOTE, "index-repeated", file.path, one.repeated, detail)
+
+
+def check_checkpoint(check: Check) -> None:
+    """Whether the checkpoint is there, and what RocketMQ will do by it."""
+    files = list_index_files(check.layout.index)
+    end = max((file.header.end_timestamp for file in files if file.header), default=0)
+    if not fs.exists(check.layout.checkpoint):
+        check.report.remark(NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one")
+    elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:
+        check.report.remark(
+            NOTE,
+            "checkpoint-behind",
+            str(check.layout.checkpoint),
+            1,
+            "older than the newest IndexFile: RocketMQ will destroy that file when it opens the store, and index again",
+        )

@@ -1,0 +1,185 @@
+"""What a rebuild has seen: what it refuses, and what its report says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from reput.errors import ConfigError, DamagedLogError
+from reput.files import fs
+from reput.formats.consume_queue import QueueKey
+from reput.formats.record import Verdict
+from reput.log.files import LogFiles
+from reput.log.reader import file_name, place, written_bytes
+from reput.pipeline.decode import Gap
+from reput.pipeline.index_build import IndexFileResult
+from reput.pipeline.job import SplitResult
+from reput.pipeline.log_findings import refuse_oddities
+from reput.pipeline.merge import QueueTable
+from reput.pipeline.rebuild_state import Run
+from reput.pipeline.stitch import Stitched
+from reput.queue.files import list_queues
+from reput.queue.reader import queue_span
+from reput.store.report import LogGap, RebuildReport, TopicSummary
+from reput.store.retained import Retained, configured_topics
+
+_NAMED = 5
+
+
+def judge(run: Run, stitched: Stitched) -> None:
+    """Refuse what cannot be built, and damage that nobody asked to go around."""
+    report, log = run.report, run.log
+    refuse_oddities(log, stitched.results)
+    gaps = sorted([*stitched.gaps, *_holes_apart(log, stitched)])
+    report.gaps = [LogGap(gap.begin, gap.end, file_name(log, gap.begin), _why(log, gap)) for gap in gaps]
+    _measure_tail(run, stitched)
+    if report.gaps and not run.options.salvage:
+        raise DamagedLogError(_damage_text(run, report.gaps))
+    if report.gaps:
+        report.warnings.append(
+            "RocketMQ stops at the first byte that is no record when its own recovery scans that file, and may cut the "
+            f"log there: keep a copy of the log from offset {report.gaps[0].begin} on before a broker opens this store"
+        )
+
+
+def _holes_apart(log: LogFiles, stitched: Stitched) -> list[Gap]:
+    """The missing files' ranges that no gap of the chain covers already, and behind which records follow."""
+    return [
+        Gap(begin, end, Verdict.TRUNCATED)
+        for begin, end in log.gaps
+        if end <= stitched.end and not any(gap.begin <= begin and end <= gap.end for gap in stitched.gaps)
+    ]
+
+
+def _why(log: LogFiles, gap: Gap) -> str:
+    return "missing log file" if (gap.begin, gap.end) in log.gaps else gap.verdict.meaning
+
+
+def _damage_text(run: Run, gaps: Sequence[LogGap]) -> str:
+    listed = "; ".join(
+        f"{place(run.log, gap.begin)}: {gap.why}, {gap.size} bytes suspect until the next record at {gap.end}"
+        for gap in islice(gaps, 5)
+    )
+    more = f" and {len(gaps) - 5} more places" if len(gaps) > 5 else ""
+    return (
+        f"the log is damaged, with good records behind: {listed}{more}. "
+        "The old indexes are untouched. Restore these bytes from a replica or a backup, or add --salvage to build "
+        "from all good records"
+    )
+
+
+def _measure_tail(run: Run, stitched: Stitched) -> None:
+    verdict = stitched.tail_verdict
+    if verdict is None:
+        return
+    size = written_bytes(run.log, stitched.end)
+    if size:
+        run.report.torn_tail_offset, run.report.torn_tail_bytes = stitched.end, size
+        run.report.notes.append(
+            f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record behind: the torn end of a "
+            "crash, ignored (RocketMQ cuts it off when it opens the store)"
+        )
+
+
+def fill_report(
+    run: Run,
+    stitched: Stitched,
+    table: QueueTable,
+    retained: list[Retained],
+    index_files: list[IndexFileResult] | None,
+) -> None:
+    """What was built, and from what."""
+    report, results = run.report, stitched.results
+    report.log_min_offset, report.log_max_offset = run.log.min_offset, stitched.end
+    report.log_bytes = stitched.end - run.log.min_offset - sum(gap.size for gap in report.gaps)
+    report.messages = sum(result.records for result in results)
+    report.index_items = sum(result.items for result in results) if index_files is not None else 0
+    report.prepared = sum(result.oddities.prepared for result in results)
+    report.rolled_back = sum(result.oddities.rolled_back for result in results)
+    report.stitched_again = len(stitched.redone)
+    report.index_files = [file.name for file in index_files or ()]
+    report.topics = _topics(table)
+    report.queues = sum(topic.queues for topic in report.topics) + len(retained)
+    report.queue_entries = sum(topic.entries for topic in report.topics)
+    _report_times(report, results)
+    configured = configured_topics(run.layout)
+    deleted = [topic.topic for topic in report.topics if configured and topic.topic.encode() not in configured]
+    if deleted:
+        report.notes.append(
+            f"not in topics.json, perhaps deleted: {', '.join(deleted[:_NAMED])} ({len(deleted)} in all); "
+            "their queues were built from what is left in the log (--skip-topic leaves one out)"
+        )
+    missing = sorted(topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys})
+    for topic in missing:
+        report.warnings.append(
+            f"--topic {topic.decode()}: the log has no message of this topic; its queues keep their numbering"
+        )
+
+
+def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None:
+    newest = -1
+    for result in results:
+        if not result.records:
+            continue
+        first = result.oddities.first_time_regression
+        report.time_regressions += result.oddities.time_regressions
+        if newest > result.first_store_timestamp:
+            report.time_regressions += 1
+            first = result.first_record
+        if first >= 0 and report.first_time_regression is None:
+            report.first_time_regression = first
+        newest = result.last_store_timestamp
+    if report.time_regressions:
+        report.warnings.append(
+            f"store times run backwards {report.time_regressions} times, first at log offset "
+            f"{report.first_time_regression}: a clock was set back, or stale records lie behind a shorter new tail"
+        )
+
+
+def _topics(table: QueueTable) -> list[TopicSummary]:
+    found: dict[bytes, TopicSummary] = {}
+    for key, row in table.rows.items():
+        if not table.count[row]:
+            continue
+        topic = found.setdefault(key.topic, TopicSummary(key.topic.decode(), 0, 0, 1 << 62, 0))
+        topic.queues += 1
+        topic.entries += int(table.count[row])
+        topic.min_offset = min(topic.min_offset, int(table.first[row]))
+        topic.max_offset = max(topic.max_offset, int(table.next[row]))
+    return [found[topic] for topic in sorted(found)]
+
+
+def refuse_unknown_topics(run: Run, table: QueueTable) -> None:
+    """A topic that nobody knows is a slip of the pen: nothing is built for it.
+
+    Raises:
+        ConfigError: none of the topics given by --topic, or by --skip-topic, is in the log or has queues.
+    """
+    in_log = {key.topic for key in table.keys}
+    for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
+        known = [
+            topic
+            for topic in topics
+            if topic.encode("utf-8", "surrogateescape") in in_log or fs.exists(run.layout.consume_queue / topic)
+        ]
+        if topics and not known:
+            named = ", ".join(topics[:_NAMED])
+            raise ConfigError(
+                f"{option} {named}: neither the log nor {run.layout.consume_queue} has such a topic (`reput info` "
+                "lists them). Nothing was changed"
+            )
+
+
+def warn_of_shorter_queues(run: Run, table: QueueTable) -> None:
+    """Around damage a queue may lose its last messages: consumers may stand behind its new end."""
+    if not run.report.gaps:
+        return
+    for queue in list_queues(run.layout.consume_queue):
+        row = table.rows.get(QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id))
+        end = queue_span(queue).max_offset if row is not None else 0
+        if row is not None and table.count[row] and end > int(table.next[row]):
+            run.report.warnings.append(
+                f"{queue.topic}/{queue.queue_id}: ended at queue offset {end}, ends at {int(table.next[row])} now: its "
+                "last messages lie in a gap of the log, and new ones will be given their numbers. Reset the offsets of "
+                "consumers that stand behind it"
+            )
