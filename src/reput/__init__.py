@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.errors import (
         AccessError,
+        ClosedError,
         ConfigError,
         DamagedLogError,
         DamagedStoreError,
         EngineError,
+        FlushError,
         NoSpaceError,
         NotAStoreError,
         ReputError,
@@ -38,10 +40,12 @@ _HOMES = {
     "rebuild": "reput.api",
     "StoreConfig": "reput.config",
     "AccessError": "reput.errors",
+    "ClosedError": "reput.errors",
     "ConfigError": "reput.errors",
     "DamagedLogError": "reput.errors",
     "DamagedStoreError": "reput.errors",
     "EngineError": "reput.errors",
+    "FlushError": "reput.errors",
     "NoSpaceError": "reput.errors",
     "NotAStoreError": "reput.errors",
     "ReputError": "reput.errors",
@@ -53,10 +57,12 @@ _HOMES = {
 
 __all__ = [
     "AccessError",
+    "ClosedError",
     "ConfigError",
     "DamagedLogError",
     "DamagedStoreError",
     "EngineError",
+    "FlushError",
     "NoSpaceError",
     "NotAStoreError",
     "ReputError",

@@ -9,6 +9,8 @@
     ├── NoSpaceError            the disk cannot hold what has to be written
     ├── StaleEpochError         another job took the store over; this one must not write any more
     ├── TailFullError           too many messages wait for their durable indexes
+    ├── ClosedError             the store, or its log, has been closed
+    ├── FlushError              the disk refused to make the log durable; nothing more is taken until it is opened again
     ├── EngineError             Spark or Java could not be started, or a task failed
     └── DamagedStoreError       exit code 1: the store's bytes are wrong
         └── DamagedLogError     bytes in the CommitLog that are no record, with good records behind
@@ -55,6 +57,12 @@ class StaleEpochError(ReputError):
 
 class TailFullError(ReputError):
     """Too many messages wait for their durable indexes: `store.reput()` or `reput follow` makes room."""
+class ClosedError(ReputError):
+    """The store, or its log, has been closed."""
+
+
+class FlushError(ReputError):
+    """The disk refused to make the log durable: what it kept is unknown until the store is opened again."""
 
 
 class EngineError(ReputError):
