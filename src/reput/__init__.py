@@ -3,6 +3,7 @@
     import reput
     report = reput.rebuild("/path/to/store")        # both indexes from the log, with Spark
     report = reput.check("/path/to/store")          # are the indexes what the log says?
+    store = reput.MessageStore.open("/path/to/store")   # put, get, look up
 
 Importing this package is cheap: Spark, numba and pyarrow are loaded by the calls that need them.
 """
@@ -13,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import check, info, rebuild
+    from reput.api import MessageStore, check, info, rebuild
     from reput.config import StoreConfig
     from reput.errors import (
         AccessError,
@@ -31,10 +32,18 @@ if TYPE_CHECKING:
         TailFullError,
         UnsupportedStoreError,
     )
+    from reput.log.message import Message, PutResult, PutStatus
+    from reput.store.results import GetResult, GetStatus
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "MessageStore": "reput.api",
+    "Message": "reput.log.message",
+    "PutResult": "reput.log.message",
+    "PutStatus": "reput.log.message",
+    "GetResult": "reput.store.results",
+    "GetStatus": "reput.store.results",
     "check": "reput.api",
     "info": "reput.api",
     "rebuild": "reput.api",
@@ -63,8 +72,14 @@ __all__ = [
     "DamagedStoreError",
     "EngineError",
     "FlushError",
+    "GetResult",
+    "GetStatus",
+    "Message",
+    "MessageStore",
     "NoSpaceError",
     "NotAStoreError",
+    "PutResult",
+    "PutStatus",
     "ReputError",
     "StaleEpochError",
     "StoreConfig",

@@ -57,6 +57,8 @@ class StaleEpochError(ReputError):
 
 class TailFullError(ReputError):
     """Too many messages wait for their durable indexes: `store.reput()` or `reput follow` makes room."""
+
+
 class ClosedError(ReputError):
     """The store, or its log, has been closed."""
 

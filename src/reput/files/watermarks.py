@@ -65,6 +65,7 @@ class Watermarks:
 
         It must be released before the watermarks are closed.
         """
+        assert self._memory is not None, "read-only"
         place = _PLACE[name] * self._values.itemsize
         return memoryview(self._memory)[place : place + self._values.itemsize].cast("q")
 

@@ -16,7 +16,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -138,6 +138,8 @@ class MessageStore:
         )
         appender = self._appender
         view.confirmed = lambda: appender.confirmed
+        self._owned.watermarks["frontier_offset"] = max(0, min(view.frontiers))
+        self._owned.watermarks["writer"] = os.getpid()
         self._flush = FlushService(appender)
         self._flush.start()
         self._housekeeper = threading.Thread(target=self._keep_house, name="reput-store", daemon=True)
@@ -176,7 +178,7 @@ class MessageStore:
             return self._flushed(result)
         return result
 
-    def put_messages(self, messages: Iterable[Message], queue_id: int | Iterable[int] = 0) -> PutManyResult:
+    def put_messages(self, messages: Iterable[Message], queue_id: int | Sequence[int] = 0) -> PutManyResult:
         """Store messages one behind the other, all or none; `queue_id` is one for all, or one for each.
 
         Raises: as `put_message`.
@@ -246,6 +248,11 @@ class MessageStore:
             done = indexer.catch_up(task)
             view.advance(done.frontiers)
             return done
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether messages can be put: it is open, and not read-only."""
+        return self._appender is not None and not self._closed
 
     @property
     def behind_bytes(self) -> int:
@@ -421,6 +428,8 @@ class MessageStore:
                 if not behind:
                     fs.remove_file(self.layout.abort)
         finally:
+            if self._owned is not None:
+                self._owned.watermarks["writer"] = 0
             self.view.close()
             self._resources.close()
 
