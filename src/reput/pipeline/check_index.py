@@ -237,6 +237,13 @@ def _ranges(covered: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
+def _has_twin(expected: ExpectedItems, covered: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Items whose record has a covered item of the same hash: two of its keys hash alike, and either finds it."""
+    record = np.cumsum(np.diff(expected.physical_offset, prepend=-1) != 0)
+    identity = (record << 32) | expected.key_hash.astype(np.int64)
+    return np.isin(identity, identity[covered])
+
+
 class Uncovered(NamedTuple):
     """Items of one split that no IndexFile has: keys and tags apart, and where the first key's record stands."""
 
@@ -253,6 +260,7 @@ def find_uncovered(job: Job, work: tuple[IndexPart, Sequence[tuple[int, int]]]) 
     missing = np.ones(part.items, dtype=np.bool_)
     for begin, end in ranges:
         missing[begin:end] = False
+    missing &= ~_has_twin(expected, ~missing)
     keys = np.flatnonzero(missing & ~expected.is_tag)
     positions = expected.physical_offset[keys]
     return Uncovered(
