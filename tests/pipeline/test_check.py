@@ -321,6 +321,7 @@ def test_keys_of_one_hash_in_two_index_files(tmp_path: Path) -> None:
     for _ in range(6):
         log.message("a", keys="k")
     log.message("a", keys="Aa BB")
+    log.roll()
     log.message("a", keys="k Aa")
     store = stores.with_log(tmp_path, log)
     stores.rebuild(store)

@@ -12,10 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import StoreLockedError
+from reput.errors import ReputError
 from reput.files import fs, locks
-from reput.files.watermarks import Watermarks
-from reput.formats import own
 from reput.formats.consume_queue import QueueKey
 from reput.index.files import list_index_files
 from reput.log.decode import DecodeSettings
@@ -59,7 +57,7 @@ from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_bu
 from reput.store.queue_rules import compare_entries
 from reput.store.report import NOTE, CheckReport
 from reput.store.settings import resolve_settings
-from reput.store.swap import pending_swap
+from reput.store.standstill import begin_reading, end_reading
 
 _QUEUES_A_TASK = 256
 
@@ -84,43 +82,18 @@ def check_store(
     begin = time.perf_counter()
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
-    before = _marks(layout)
+    standstill = begin_reading(layout)
     with tempfile.TemporaryDirectory(prefix="reput-check-") as work:
         check = _prepare(layout, engine, config, verify_crc, Path(work), listener or ProgressListener())
-        _run(check, split_mb)
-        if _marks(layout) != before:
-            raise StoreLockedError(
-                f"{layout.reput}: the indexes were replaced while they were looked at; run `reput check` again"
-            )
+        try:
+            _run(check, split_mb)
+        except ReputError as error:
+            end_reading(layout, standstill, error)
+            raise
+        end_reading(layout, standstill)
         check.report.seconds["total"] = round(time.perf_counter() - begin, 4)
         check.report.findings.sort(key=lambda finding: (finding.severity, finding.rule, finding.file))
         return check.report
-
-
-def _marks(layout: StoreLayout) -> tuple[int, int] | None:
-    """Epoch and generation of a store, which any job of reput's changes; None where reput never was.
-
-    Raises:
-        StoreLockedError: a job is at work on the indexes, or was killed while it swapped them in.
-    """
-    if pending_swap(layout):
-        raise StoreLockedError(
-            f"{layout.reput}: a rebuild is swapping the indexes in, or was killed while it did; "
-            "`reput rebuild` finishes that"
-        )
-    path = layout.own(own.WATERMARKS_NAME)
-    if not fs.exists(path):
-        return None
-    watermarks = Watermarks(path, read_only=True)
-    marks = watermarks["epoch"], watermarks["generation"]
-    writer = watermarks["writer"]
-    watermarks.close()
-    if locks.owner_is_live(layout.own(own.LOCK_NAME)) and not writer:
-        raise StoreLockedError(
-            f"{layout.own(own.LOCK_NAME)}: another reput job is at work on these indexes. Run `reput check` when it "
-            "has ended"
-        )
-    return marks
 
 
 def _prepare(
