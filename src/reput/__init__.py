@@ -96,7 +96,10 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'reput' has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    value = getattr(import_module(home), name)
+    # The next use finds it without coming here.
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
