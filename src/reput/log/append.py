@@ -45,6 +45,8 @@ from reput.log.settings import LogSettings
 from reput.log.topics import TopicTable
 
 if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
     from reput.files.watermarks import Watermarks
 
 _OK = PutStatus.PUT_OK
@@ -218,6 +220,20 @@ class LogAppender:
             return self._append_prepared(
                 MessageBatch(messages, queue_id, self._topics, self._records, self._properties, self._max_body)
             )
+        except MessageRefusedError as refusal:
+            return refused_batch(refusal)
+
+    def append_columns(self, table: pa.Table | pa.RecordBatch) -> PutManyResult:
+        """Store messages given as Arrow columns (see `reput.log.columns`) behind one another in one file, all or none.
+
+        Raises:
+            ClosedError: the log has been closed.
+            FlushError: an earlier flush failed.
+        """
+        from reput.log.columns import ColumnBatch
+
+        try:
+            return self._append_prepared(ColumnBatch(table, self._topics, self._records, self._max_body))
         except MessageRefusedError as refusal:
             return refused_batch(refusal)
 
