@@ -252,6 +252,7 @@ def test_an_empty_batch_is_stored_at_once(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         assert log.append_many([]).status is OK
         assert log.wrote == 0
+        assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("ids", [[0], [0, 0, 0]])
