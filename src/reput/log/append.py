@@ -93,7 +93,10 @@ class LogAppender:
         self.settings = settings
         self.clock_steps_back = 0
         """How many puts were given the time of the one before, because the clock had gone back."""
-        fs.make_dirs(folder, owner)
+        if not fs.exists(folder):
+            fs.make_dirs(folder, owner)
+            # The folder's own name must be as durable as what will be in it.
+            fs.sync_path(folder.parent)
         size, buffered = settings.mapped_file_size_commit_log, settings.write_buffered
         owner = owner or fs.owner_of(folder)
         self._files = RollingFiles(folder, size, owner, end_offset=end_offset, write_buffered=buffered)
