@@ -176,6 +176,45 @@ def test_names_among_the_properties(name: str, more: dict[str, Any], refused: bo
         assert ("message 2" in result.reason) == refused
 
 
+def hostile(name: str) -> pa.Array:
+    """Arrow arrays that lie about what they hold."""
+    offsets = np.array([0, 1, 2, 3], np.int32).tobytes()
+    match name:
+        case "not UTF-8":
+            return pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(offsets), pa.py_buffer(b"a\xffb")])
+        case "offsets outside":
+            far = np.array([0, 1 << 30, 2, 3], np.int32).tobytes()
+            return pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(far), pa.py_buffer(b"abc")])
+        case "offsets backwards":
+            back = np.array([0, 2, 1, 3], np.int32).tobytes()
+            return pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(back), pa.py_buffer(b"abc")])
+        case _:
+            indices = pa.array([0, 5, -3], pa.int32())
+            return pa.DictionaryArray.from_arrays(indices, pa.array(["a", "b"]), safe=False)
+
+
+@pytest.mark.parametrize("name", ["offsets outside", "offsets backwards", "indices outside", "not UTF-8"])
+@pytest.mark.parametrize("column", ["topic", "tags", "unique_key", "body"])
+def test_arrays_that_lie(name: str, column: str, tmp_path: Path) -> None:
+    """Arrays made of any bytes are refused, or stored as what they are; nothing outside them is read."""
+    with open_log(tmp_path) as log:
+        table = good(**{column: hostile(name)})
+        result = log.append_columns(table)
+        assert result.status is (OK if name == "not UTF-8" and column != "topic" else ILLEGAL), result
+
+
+def test_chunks_with_dictionaries_of_their_own(tmp_path: Path) -> None:
+    """Chunks may number the same topics differently."""
+    parts = [
+        pa.table({"topic": pa.array(names).dictionary_encode(), "body": [b"1", b"2"]})
+        for names in (["a", "b"], ["b", "c"])
+    ]
+    table = pa.concat_tables(parts)
+    with open_log(tmp_path) as log:
+        assert log.append_columns(table).queue_offsets.tolist() == [0, 0, 1, 0]
+        assert log.next_offsets() == {(b"a", 0): 1, (b"b", 0): 2, (b"c", 0): 1}
+
+
 def test_no_table_and_no_columns(tmp_path: Path) -> None:
     """What is no table, or has no topics or bodies, is refused; a table without rows is stored at once."""
     with open_log(tmp_path) as log:

@@ -126,7 +126,11 @@ def _arrays(table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
         if isinstance(array, pa.ChunkedArray):
             # Of a table without rows no chunk is left.
             array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [_none_of(array)])
-        array.validate()
+        try:
+            # What Arrow itself will look into is checked to the last offset; the kernels check what they look into.
+            array.validate(full=name in {"topic", "properties"} or pa.types.is_dictionary(array.type))
+        except pa.ArrowInvalid as error:
+            raise illegal(f"column {name}: {error}") from error
         if name in {"topic", "body"}:
             if array.null_count:
                 row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
@@ -233,12 +237,11 @@ def _queues(columns: Mapping[str, Any], topics: TopicTable) -> tuple[list[tuple[
     row_of: dict[tuple[Topic, int], int] = {}
     rows = np.empty(len(distinct.dictionary), dtype=np.int32)
     for n, key in enumerate(distinct.dictionary.to_pylist()):
-        name = names[key >> 32].as_py()
         try:
-            queue = topics.topic(name), key & MAX_QUEUE_ID
-        except MessageRefusedError as refusal:
+            queue = topics.topic(names[key >> 32].as_py()), key & MAX_QUEUE_ID
+        except (MessageRefusedError, UnicodeDecodeError) as refusal:
             row = int(np.flatnonzero(codes == key >> 32)[0])
-            raise illegal(f"message {row} of the batch: {refusal.reason}") from None
+            raise illegal(f"message {row} of the batch: {refusal}") from None
         rows[n] = row_of.setdefault(queue, len(row_of))
     return list(row_of), rows[np.asarray(distinct.indices)]
 
