@@ -226,6 +226,21 @@ def test_a_batch_rolls_whole(tmp_path: Path) -> None:
     assert len(read_log(tmp_path)) == 6
 
 
+@pytest.mark.parametrize(("host", "length"), [(Host(b"\x7f\0\0\1", 1), 32), (V6, 56)])
+def test_put_messages(host: Host, length: int, tmp_path: Path) -> None:
+    """Ten messages of a batch have ten ids, one store time, and stand where their sizes say."""
+    with open_log(tmp_path, store_host=host) as log:
+        result = log.append_many([one(tags="t", body=bytes(size)) for size in range(10)])
+    records = read_log(tmp_path)
+
+    assert {len(record.message_id) for record in records} == {length}
+    assert len({record.message_id for record in records}) == 10
+    assert [len(record.body) for record in records] == list(range(10))
+    assert [record.queue_offset for record in records] == list(range(10))
+    assert {record.store_timestamp for record in records} == {result.store_timestamp}
+    assert result.physical_offsets.tolist() == [sum(result.sizes[:n]) for n in range(10)]
+
+
 def test_a_batch_over_queues(tmp_path: Path) -> None:
     """Each message of a batch gets the next number of its own queue; times are equal."""
     with open_log(tmp_path) as log:
@@ -252,6 +267,7 @@ def test_an_empty_batch_is_stored_at_once(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         assert log.append_many([]).status is OK
         assert log.wrote == 0
+        assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("ids", [[0], [0, 0, 0]])

@@ -59,6 +59,32 @@ def kernels(kind: str | None = None) -> Kernels:
     raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
 
 
+class EncodeKernels(NamedTuple):
+    """The kernels that write records; signatures stand in `reput.kernels.reference_encode`."""
+
+    measure_records: Callable[..., tuple[int, int]]
+    encode_records: Callable[..., int]
+
+
+@cache
+def encode_kernels(kind: str | None = None) -> EncodeKernels:
+    """The encode kernels of that kind, by default the one that REPUT_KERNELS names; readers never load them.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    kind = kind or os.environ.get(SWITCH, "compiled")
+    if kind == "compiled":
+        from reput.kernels.compiled import encode
+
+        return EncodeKernels(encode.measure_records, encode.encode_records)
+    if kind == "reference":
+        from reput.kernels import reference_encode
+
+        return EncodeKernels(reference_encode.measure_records, reference_encode.encode_records)
+    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+
+
 def decode_arguments(columns: Any) -> tuple[Any, ...]:
     """The arrays of `columns` in the order in which the decode kernels take them."""
     return (

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
 from reput.files import fs
 from reput.formats.record import BLANK_SIZE
-from reput.log.batch import MessageBatch, Prepared, checked_body, refused_batch
+from reput.log.batch import MessageBatch, Prepared, checked_body, stored_nothing
 from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
 from reput.log.message import (
     Message,
@@ -41,10 +41,13 @@ from reput.log.message import (
     illegal,
 )
 from reput.log.rolling import RollingFiles
+from reput.log.running import RunningFlag
 from reput.log.settings import LogSettings
 from reput.log.topics import TopicTable
 
 if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
     from reput.files.watermarks import Watermarks
 
 _OK = PutStatus.PUT_OK
@@ -90,7 +93,10 @@ class LogAppender:
         self.settings = settings
         self.clock_steps_back = 0
         """How many puts were given the time of the one before, because the clock had gone back."""
-        fs.make_dirs(folder, owner)
+        if not fs.exists(folder):
+            fs.make_dirs(folder, owner)
+            # The folder's own name must be as durable as what will be in it.
+            fs.sync_path(folder.parent)
         size, buffered = settings.mapped_file_size_commit_log, settings.write_buffered
         owner = owner or fs.owner_of(folder)
         self._files = RollingFiles(folder, size, owner, end_offset=end_offset, write_buffered=buffered)
@@ -106,6 +112,7 @@ class LogAppender:
         self._frame, self._encode = self._records.frame, self._records.encode
         self._max_body = settings.max_message_size
         self._stopped: ReputError | None = None
+        self._blocked: MessageRefusedError | None = None
         self._last_ms = last_store_timestamp
         # The file that is filled: its memory, its start, and the log offset up to which it takes records. Without room,
         # as long as there is no file.
@@ -155,6 +162,17 @@ class LogAppender:
         """The number that the next message of this queue gets, 0 for a queue that is not known."""
         known = self._known.get(topic)
         return known.next_offset.get(queue_id, 0) if known else 0
+
+    def set_running(self, flags: RunningFlag) -> None:
+        """Refuse puts while one of the flags forbids them: DISK_FULL for a full disk, else SERVICE_NOT_AVAILABLE."""
+        with self._lock:
+            self._blocked = None
+            if not flags.is_writeable:
+                full = RunningFlag.DISK_FULL in flags
+                status = PutStatus.DISK_FULL if full else PutStatus.SERVICE_NOT_AVAILABLE
+                self._blocked = MessageRefusedError(status, f"the store is not writeable: {flags.name}")
+                # Without room every put comes by the place where this is looked at.
+                self._room_end = -1
 
     # --- puts ----------------------------------------------------------------------------------
 
@@ -219,19 +237,35 @@ class LogAppender:
                 MessageBatch(messages, queue_id, self._topics, self._records, self._properties, self._max_body)
             )
         except MessageRefusedError as refusal:
-            return refused_batch(refusal)
+            return stored_nothing(refusal.status, refusal.reason)
+
+    def append_columns(self, table: pa.Table | pa.RecordBatch) -> PutManyResult:
+        """Store messages given as Arrow columns (see `reput.log.columns`) behind one another in one file, all or none.
+
+        Raises:
+            ClosedError: the log has been closed.
+            FlushError: an earlier flush failed.
+        """
+        from reput.log.columns import ColumnBatch
+
+        try:
+            return self._append_prepared(ColumnBatch(table, self._topics, self._records, self._max_body))
+        except MessageRefusedError as refusal:
+            return stored_nothing(refusal.status, refusal.reason)
 
     def _append_prepared(self, batch: Prepared) -> PutManyResult:
         with self._lock:
+            if not batch.size:
+                self._raise_stopped()
+                return stored_nothing(PutStatus.PUT_OK)
             if self._end + batch.size > self._room_end:
                 self._make_room(batch.size)
             assert self._memory is not None
             result = batch.encode(self._memory, self._end - self._start, self._end, self._now())
-            if batch.size:
-                self._last_ms = result.store_timestamp
-                self._end = self._wrote[0] = self._end + batch.size
-                if self._confirm_writes:
-                    self._confirmed[0] = self._end
+            self._last_ms = result.store_timestamp
+            self._end = self._wrote[0] = self._end + batch.size
+            if self._confirm_writes:
+                self._confirmed[0] = self._end
             return result
 
     # --- places --------------------------------------------------------------------------------
@@ -250,6 +284,8 @@ class LogAppender:
             MessageRefusedError: the disk is full, or no file is large enough.
         """
         self._raise_stopped()
+        if self._blocked is not None:
+            raise MessageRefusedError(self._blocked.status, self._blocked.reason)
         if size > self._largest_batch:
             raise illegal(
                 f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"

@@ -59,17 +59,21 @@ class AppendFile:
             NoSpaceError: the disk has not even the blocks up to `end`.
         """
         needed = min(end + BLANK_SIZE, self.size)
+        if needed > self.reserved:
+            self._reserve(needed)
+        self.room_end = self.reserved - BLANK_SIZE
+
+    def _reserve(self, needed: int) -> None:
         with fs.errors_named(self.path, f"reserve blocks up to {needed}"):
-            step_end = min(max(self.reserved + RESERVE_STEP, needed), self.size)
+            end = min(max(self.reserved + RESERVE_STEP, needed), self.size)
             try:
-                with fs.errors_named(self.path, f"reserve blocks up to {step_end}"):
-                    fs.reserve(self.descriptor, self.reserved, step_end - self.reserved)
+                with fs.errors_named(self.path, f"reserve blocks up to {end}"):
+                    fs.reserve(self.descriptor, self.reserved, end - self.reserved)
             except NoSpaceError:
                 # Near the end of the disk a record may still fit where 64 MiB do not.
-                step_end = needed
-                fs.reserve(self.descriptor, self.reserved, step_end - self.reserved)
-        self.reserved = step_end
-        self.room_end = step_end - BLANK_SIZE
+                end = needed
+                fs.reserve(self.descriptor, self.reserved, end - self.reserved)
+        self.reserved = end
 
     def commit(self, position: int) -> None:
         """Have the file hold what was stored up to `position`."""

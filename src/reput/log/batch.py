@@ -120,10 +120,10 @@ def _named(refusal: MessageRefusedError, row: int) -> MessageRefusedError:
     return MessageRefusedError(refusal.status, f"message {row} of the batch: {refusal.reason}")
 
 
-def refused_batch(refusal: MessageRefusedError) -> PutManyResult:
+def stored_nothing(status: PutStatus, reason: str = "") -> PutManyResult:
     """The answer to a batch of which nothing was stored."""
     empty = np.empty(0, dtype=np.int64)
-    return PutManyResult(refusal.status, empty, empty, empty, reason=refusal.reason)
+    return PutManyResult(status, empty, empty, empty, reason=reason)
 
 
 def is_plain(message: Message) -> bool:

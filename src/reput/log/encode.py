@@ -48,13 +48,18 @@ class RecordEncoder:
 
     def __init__(self, store_host: Host, append_crc: bool = False) -> None:
         self._store_host = store_host
-        self._append_crc = append_crc
+        self.append_crc = append_crc
         self._frame = self._make_frame(store_host, 0, 0)
 
     @property
-    def host_parts(self) -> tuple[bytes, bytes, int]:
-        """Born host and tail as most records have them, and the hosts' bits in sysFlag."""
-        return self._frame.born_host, self._frame.tail, self._frame.host_bits
+    def host_parts(self) -> tuple[bytes, bytes]:
+        """Born host and tail as most records have them."""
+        return self._frame.born_host, self._frame.tail
+
+    @property
+    def host_bits(self) -> int:
+        """The hosts' bits in sysFlag as most records have them."""
+        return self._frame.host_bits
 
     def frame(self, message: Message) -> Frame:
         """What `message` has in common with others.
@@ -123,7 +128,7 @@ class RecordEncoder:
         data = b"".join(
             (head, body, topic.part, _LENGTHS[length] if length < 512 else struct.pack(">h", length), properties)
         )
-        if self._append_crc:
+        if self.append_crc:
             data = data[:-CRC_PROPERTY_SIZE]
             data += crc_property(crc32(data) & 0x7FFFFFFF)
         return data

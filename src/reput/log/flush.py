@@ -1,108 +1,172 @@
-"""Flushing a log in the background, and waiting for it: one sync serves all who wait.
+"""When the log is made durable, and who waits for it.
 
-With sync flush a put waits until its record is durable: the service syncs as soon as somebody waits, and whoever comes
-while it does is served by the next round (group commit). Without, it syncs every so often, when enough pages are dirty
-or too long has passed. A write buffer is committed to the file in steps of its own.
+    with FlushService(log) as flush:
+        result = flush.settle(log.append(message), waits=message.waits_for_flush)
 
-Source: `CommitLog.GroupCommitService`, `FlushRealTimeService`, `CommitRealTimeService`.
+With ASYNC_FLUSH a thread syncs every 500 ms what has grown by 4 pages, and every 10 s whatever there is. With
+SYNC_FLUSH a put waits: all puts that wait at one time share one sync (group commit). With a write buffer
+(transientStorePool) a second thread writes the buffer to the file in steps of 200 ms; readers see what it has written.
+
+Source: `CommitLog.FlushRealTimeService`, `CommitLog.GroupCommitService`, `CommitLog.CommitRealTimeService`.
 """
 
 from __future__ import annotations
 
-import threading
 import time
+from collections.abc import Callable
+from threading import Condition, Thread
+from types import TracebackType
+from typing import Self, TypeVar
 
-from reput.errors import ReputError
+from reput.errors import ClosedError, FlushError, ReputError
 from reput.log.append import Flushed, LogAppender
+from reput.log.message import PutManyResult, PutResult, PutStatus
 from reput.log.settings import PAGE_SIZE
+
+Result = TypeVar("Result", PutResult, PutManyResult)
+
+
+def is_due(position: int, done: int, least_pages: int, file_size: int) -> bool:
+    """Whether there is enough between two log offsets to write or sync it.
+
+    That is: a file has become full, so many pages have been begun or, with 0 pages, anything at all.
+    """
+    if position // file_size > done // file_size:
+        return True
+    if least_pages > 0:
+        return position // PAGE_SIZE - done // PAGE_SIZE >= least_pages
+    return position > done
 
 
 class FlushService:
-    """Syncs the log of an appender in a thread of its own, from `start` to `stop`.
+    """The threads that flush (and commit) a log; `on_flushed` is told of each flush that moved, and must not raise.
 
-    `error` is what stopped it: the appender then refuses puts.
+    The service ends before its log is closed. A sync that fails ends it: the log then takes no more puts, and whoever
+    waits gets the FlushError.
     """
 
-    def __init__(self, appender: LogAppender) -> None:
-        self.appender = appender
-        self.last_flushed = Flushed(appender.flushed, 0)
-        self.error: ReputError | None = None
-        self._settings = appender.settings
-        self._changed = threading.Condition()
+    def __init__(self, log: LogAppender, on_flushed: Callable[[Flushed], None] | None = None) -> None:
+        self._log = log
+        self._on_flushed = on_flushed
+        self._changed = Condition()
         self._wanted = 0
-        self._stopping = False
-        self._last_flush = self._last_commit = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="reput-flush", daemon=True)
+        self._running = True
+        self._failure: ReputError | None = None
+        self._threads = [Thread(target=self._run, args=(self._flush_loop,), name="reput-flush", daemon=True)]
+        if log.settings.write_buffered:
+            self._threads.append(Thread(target=self._run, args=(self._commit_loop,), name="reput-commit", daemon=True))
+        for thread in self._threads:
+            thread.start()
 
-    def start(self) -> None:
-        """Begin to sync."""
-        self._thread.start()
+    @property
+    def failure(self) -> ReputError | None:
+        """What ended the service before its time, None while all is well."""
+        return self._failure
 
-    def stop(self) -> None:
-        """End; what was put since the last sync is left to the appender's close."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join()
+    def settle(self, result: Result, waits: bool = True) -> Result:
+        """The answer to a put: with SYNC_FLUSH once it is durable, or FLUSH_DISK_TIMEOUT after syncFlushTimeout.
 
-    def wait_flushed(self, offset: int, timeout_ms: int) -> bool:
-        """Wait until the log is durable up to `offset`; False when it is not in time.
+        A put that does not wait (the property WAIT=false), or stored nothing, is answered at once.
 
         Raises:
-            ReputError: the disk refused a sync.
+            FlushError: the disk refused to keep it.
         """
-        deadline = time.monotonic() + timeout_ms / 1000
+        settings = self._log.settings
+        if not settings.sync_flush or not waits or result.status is not PutStatus.PUT_OK:
+            return result
+        if self.wait_flushed(result.end_offset, settings.sync_flush_timeout):
+            return result
+        reason = f"not known to be durable after {settings.sync_flush_timeout} ms (syncFlushTimeout)"
+        return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT, reason=reason)
+
+    def wait_flushed(self, offset: int, timeout_ms: int) -> bool:
+        """Wait until all below a log offset is durable; False when that takes too long.
+
+        Raises:
+            FlushError: a sync failed.
+            ClosedError: the service has ended before it was durable.
+        """
+        if self._log.flushed >= offset:
+            return True
         with self._changed:
-            if offset > self._wanted:
-                self._wanted = offset
-                self._changed.notify_all()
-            while self.appender.flushed < offset:
-                if self.error is not None:
-                    raise type(self.error)(str(self.error))
-                left = deadline - time.monotonic()
-                if left <= 0 or self._stopping:
-                    return False
-                self._changed.wait(left)
-        return True
-
-    def _run(self) -> None:
-        try:
-            while not self._stopping:
-                self._round()
-        except ReputError as error:
-            with self._changed:
-                self.error = error
-                self._changed.notify_all()
-
-    def _round(self) -> None:
-        settings, appender = self._settings, self.appender
-        pause_ms = (
-            settings.commit_interval_commit_log if settings.write_buffered else settings.flush_interval_commit_log
-        )
-        with self._changed:
-            if self._wanted <= appender.flushed and not self._stopping:
-                self._changed.wait(pause_ms / 1000)
-            if self._stopping:
-                return
-            wanted = self._wanted > appender.flushed
-        now = time.monotonic()
-        if settings.write_buffered and (self._dirty_pages(appender.committed, appender.wrote) or wanted):
-            appender.commit()
-        thorough = now - self._last_flush >= settings.flush_commit_log_thorough_interval / 1000
-        pages = (appender.committed - appender.flushed) // PAGE_SIZE
-        if wanted or thorough or settings.sync_flush or pages >= settings.flush_commit_log_least_pages:
-            self._flush()
-
-    def _dirty_pages(self, begin: int, end: int) -> bool:
-        late = time.monotonic() - self._last_commit >= self._settings.commit_interval_commit_log / 1000
-        if late:
-            self._last_commit = time.monotonic()
-        return end > begin and (late or (end - begin) // PAGE_SIZE >= self._settings.commit_commit_log_least_pages)
-
-    def _flush(self) -> None:
-        if self.appender.flushed < self.appender.committed:
-            self.last_flushed = self.appender.flush()
-        self._last_flush = time.monotonic()
-        with self._changed:
+            # What nobody has put yet cannot be flushed: to want it would keep the thread busy for nothing.
+            self._wanted = max(self._wanted, min(offset, self._log.wrote))
             self._changed.notify_all()
+            self._changed.wait_for(lambda: self._log.flushed >= offset or not self._running, timeout_ms / 1000)
+            if self._log.flushed >= offset:
+                return True
+            if self._failure is not None:
+                raise type(self._failure)(str(self._failure))
+            if not self._running:
+                raise ClosedError(f"{self._log.folder}: closed before log offset {offset} was durable")
+        return False
+
+    def close(self) -> None:
+        """End the threads; what they left is flushed when the log is closed."""
+        with self._changed:
+            self._running = False
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, loop: Callable[[], None]) -> None:
+        try:
+            loop()
+        except (FlushError, ClosedError) as error:
+            self._fail(error)
+        except BaseException as error:
+            self._fail(FlushError(f"{self._log.folder}: the thread that flushes the log has died: {error!r}"))
+            raise
+
+    def _fail(self, error: ReputError) -> None:
+        with self._changed:
+            self._failure = self._failure or error
+            self._running = False
+            self._changed.notify_all()
+
+    def _flush_loop(self) -> None:
+        settings = self._log.settings
+        thorough_s = settings.flush_commit_log_thorough_interval / 1000
+        last_thorough = time.monotonic()
+        while self._sleep(settings.flush_interval_commit_log, for_waiters=True):
+            least_pages = settings.flush_commit_log_least_pages
+            if self._wanted > self._log.flushed or time.monotonic() >= last_thorough + thorough_s:
+                least_pages, last_thorough = 0, time.monotonic()
+            before = self._log.flushed
+            if self._wanted > before:
+                self._log.commit()
+            if not is_due(self._log.committed, before, least_pages, settings.mapped_file_size_commit_log):
+                continue
+            flushed = self._log.flush()
+            with self._changed:
+                self._changed.notify_all()
+            if self._on_flushed is not None and flushed.offset > before:
+                self._on_flushed(flushed)
+
+    def _commit_loop(self) -> None:
+        settings = self._log.settings
+        thorough_s = settings.commit_commit_log_thorough_interval / 1000
+        last_thorough = time.monotonic()
+        while self._sleep(settings.commit_interval_commit_log):
+            least_pages = settings.commit_commit_log_least_pages
+            if time.monotonic() >= last_thorough + thorough_s:
+                least_pages, last_thorough = 0, time.monotonic()
+            log, size = self._log, settings.mapped_file_size_commit_log
+            if is_due(log.wrote, log.committed, least_pages, size):
+                log.commit()
+
+    def _sleep(self, interval_ms: int, for_waiters: bool = False) -> bool:
+        """Wait for the next turn, or until somebody waits for a flush; False when the service ends."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._running or (for_waiters and self._wanted > self._log.flushed), interval_ms / 1000
+            )
+            return self._running

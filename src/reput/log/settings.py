@@ -48,6 +48,7 @@ class LogSettings:
     transient_store_pool_enable: bool = False
     commit_interval_commit_log: int = 200
     commit_commit_log_least_pages: int = 4
+    commit_commit_log_thorough_interval: int = 200
 
     delete_when: str = "04"  # hours of the local day, ";" between them
     file_reserved_time: int = 72  # hours

@@ -19,19 +19,22 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ReputError, TailFullError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, encode_checkpoint
-from reput.log.append import LogAppender
+from reput.log.append import Flushed, LogAppender
+from reput.log.clean import clean
 from reput.log.flush import FlushService
-from reput.log.message import Message, PutManyResult, PutResult, PutStatus
+from reput.log.message import Message, PutManyResult, PutResult
+from reput.log.running import RunningFlag
 from reput.queue.by_time import Boundary
 from reput.store.checkpoint import read_checkpoint
 from reput.store.cut import cut_log, cut_queues
+from reput.store.expired import delete_expired_indexes
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
@@ -42,6 +45,9 @@ from reput.store.progress import ConsumerProgress
 from reput.store.results import GetResult, QueryResult
 from reput.store.tag_filter import EVERYTHING, TagFilter
 from reput.store.view import MAX_PULL_BYTES, PullLimits, QueueInfo, StoreView
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
 
 TAIL_MAX_ENTRIES = 16_000_000
 """Entries that the tail may hold: some 830 MB of memory with three index items a message."""
@@ -77,6 +83,8 @@ class MessageStore:
         self._closed = False
         self._appender: LogAppender | None = None
         self._flush: FlushService | None = None
+        self._sync_flush = False
+        self._flushed_to_ms = 0
         self._tail_max = config.tail_max_entries or TAIL_MAX_ENTRIES
         self._reputting = threading.Lock()
         self._stop = threading.Event()
@@ -137,11 +145,11 @@ class MessageStore:
             owner=owner,
         )
         appender = self._appender
+        self._sync_flush = appender.settings.sync_flush
         view.confirmed = lambda: appender.confirmed
         self._owned.watermarks["frontier_offset"] = max(0, min(view.frontiers))
         self._owned.watermarks["writer"] = os.getpid()
-        self._flush = FlushService(appender)
-        self._flush.start()
+        self._flush = FlushService(appender, self._on_flushed)
         self._housekeeper = threading.Thread(target=self._keep_house, name="reput-store", daemon=True)
         self._housekeeper.start()
 
@@ -174,36 +182,26 @@ class MessageStore:
         if self.view.queues_table.tail.entries >= self._tail_max:
             self._wait_for_tail()
         result = appender.append(message, queue_id)
-        if self._waits and result.status is PutStatus.PUT_OK and message.waits_for_flush:
-            return self._flushed(result)
-        return result
+        return self._flush.settle(result, message.waits_for_flush) if self._sync_flush and self._flush else result
 
-    def put_messages(self, messages: Iterable[Message], queue_id: int | Sequence[int] = 0) -> PutManyResult:
-        """Store messages one behind the other, all or none; `queue_id` is one for all, or one for each.
+    def put_messages(
+        self, messages: Iterable[Message] | pa.Table | pa.RecordBatch, queue_id: int | Sequence[int] = 0
+    ) -> PutManyResult:
+        """Store messages one behind the other in one file of the log, all or none.
+
+        `messages` are `Message`s, with one `queue_id` for all or one for each; or Arrow columns, which a kernel encodes
+        (see `reput.log.columns` for their names: `topic`, `queue_id`, `body`, `tags`, `keys`, `properties`, ...).
 
         Raises: as `put_message`.
         """
         appender = self._appender or self._no_appender()
         if self.view.queues_table.tail.entries >= self._tail_max:
             self._wait_for_tail()
-        result = appender.append_many(messages, queue_id)
-        if self._waits and result.status is PutStatus.PUT_OK and not self._wait_flushed(result.end_offset):
-            return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
-        return result
-
-    @property
-    def _waits(self) -> bool:
-        return self._appender is not None and self._appender.settings.sync_flush
-
-    def _flushed(self, result: PutResult) -> PutResult:
-        if self._wait_flushed(result.end_offset):
-            return result
-        return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
-
-    def _wait_flushed(self, offset: int) -> bool:
-        assert self._flush is not None
-        assert self._appender is not None
-        return self._flush.wait_flushed(offset, self._appender.settings.sync_flush_timeout)
+        if hasattr(messages, "schema"):
+            result = appender.append_columns(messages)
+        else:
+            result = appender.append_many(messages, queue_id)
+        return self._flush.settle(result) if self._sync_flush and self._flush else result
 
     def _no_appender(self) -> LogAppender:
         if self._closed:
@@ -363,6 +361,25 @@ class MessageStore:
             raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
         return self.view
 
+    # --- deletion ------------------------------------------------------------------------------
+
+    def delete_expired(self, manual: bool = False) -> list[str]:
+        """Delete log files that have expired (deleteWhen, fileReservedTime, disk ratios); returns their names.
+
+        Runs by itself every cleanResourceInterval. `manual`: now, whatever the hour. At most deleteFileBatchMax files a
+        run, never the last one. Queue and index files follow the log's minimum. A disk over its highest ratio stops
+        puts (DISK_FULL) until there is room again.
+        """
+        appender = self._appender or self._no_appender()
+        decision = clean(self.layout.commit_log, appender.settings, manual=manual)
+        appender.set_running(RunningFlag.DISK_FULL if decision.disk_full else RunningFlag(0))
+        if decision.remove:
+            self.view.log.refresh()
+            with self._reputting:
+                delete_expired_indexes(self.layout, self.view.log.min_offset)
+                self.view.load(self.view.frontiers)
+        return [paths.offset_name(start) for start in decision.remove]
+
     # --- progress ------------------------------------------------------------------------------
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -378,6 +395,8 @@ class MessageStore:
 
     def _keep_house(self) -> None:
         next_checkpoint = time.monotonic() + _CHECKPOINT_S
+        clean_s = self._appender.settings.clean_resource_interval / 1000 if self._appender else _CHECKPOINT_S
+        next_clean = time.monotonic() + clean_s
         while not self._stop.wait(_TICK_S):
             try:
                 self.view.catch_up()
@@ -385,18 +404,22 @@ class MessageStore:
                 if time.monotonic() >= next_checkpoint:
                     next_checkpoint = time.monotonic() + _CHECKPOINT_S
                     self._write_checkpoint()
+                if time.monotonic() >= next_clean:
+                    next_clean = time.monotonic() + clean_s
+                    self.delete_expired()
             except ReputError as error:
                 # Told at close; puts and reads meet the same trouble themselves where it concerns them.
                 self.background_error = error
+
+    def _on_flushed(self, flushed: Flushed) -> None:
+        self._flushed_to_ms = flushed.store_timestamp
 
     def _write_checkpoint(self) -> None:
         """Say in the checkpoint up to which store time the log is durable.
 
         One millisecond less than the last flush tells: of two records of one time the later may not be durable.
         """
-        assert self._appender is not None
-        assert self._flush is not None
-        time_ms = self._flush.last_flushed.store_timestamp - 1
+        time_ms = self._flushed_to_ms - 1
         old = read_checkpoint(self.layout)
         if time_ms > old.physic_msg_timestamp:
             new = old._replace(physic_msg_timestamp=time_ms)
@@ -420,8 +443,10 @@ class MessageStore:
             if self._housekeeper is not None:
                 self._housekeeper.join()
             if self._appender is not None and self._flush is not None:
-                self._flush.stop()
+                self._flush.close()
                 behind = self.behind_bytes
+                self._appender.commit()
+                self._on_flushed(self._appender.flush())
                 self._appender.close()
                 self._write_checkpoint()
                 self.progress.persist()
