@@ -17,10 +17,13 @@ from reput.errors import ReputError
 _VERBS = {
     "info": "what a store holds, and what is missing or behind (quick, reads little)",
     "dump": "records, queue entries or index items as text or JSON lines",
+    "get": "messages of a queue, from an offset on; -f follows",
     "check": "hold the indexes against the log: does every entry say what its record says?",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
     "prepare": "compile the kernels and speed up later starts of Spark (once a machine)",
 }
+_MODULES = {"progress": "lag"}
+"""Verbs whose module has another name: `reput.cli.progress` is the bar that people see while a job runs."""
 _INTERRUPTED = 130
 
 
@@ -46,7 +49,7 @@ class _Verbs(click.Group):
         """The verb of that name."""
         if cmd_name not in _VERBS:
             return None
-        command = getattr(import_module(f"reput.cli.{cmd_name}"), cmd_name)
+        command = getattr(import_module(f"reput.cli.{_MODULES.get(cmd_name, cmd_name)}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
