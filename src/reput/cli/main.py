@@ -20,6 +20,7 @@ _VERBS = {
     "get": "messages of a queue, from an offset on; -f follows",
     "check": "hold the indexes against the log: does every entry say what its record says?",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
+    "put": "messages into a queue, from lines of text or of JSON",
     "prepare": "compile the kernels and speed up later starts of Spark (once a machine)",
 }
 _MODULES = {"progress": "lag"}
@@ -36,8 +37,7 @@ class _Verbs(click.Group):
             code = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Python would complain once more when it closes stdout.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            silence_stdout()
             return 0
         return code
 
@@ -94,6 +94,11 @@ def run(arguments: list[str]) -> int:
         return _INTERRUPTED
 
 
+def silence_stdout() -> None:
+    """Lead a stdout that cannot be written nowhere: Python would complain once more when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _misused(error: click.ClickException) -> int:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(error.ctx.get_usage(), err=True)
@@ -103,8 +108,7 @@ def _misused(error: click.ClickException) -> int:
 
 def _output_failed(error: OSError) -> int:
     """All that reput does to files of a store ends in a ReputError: what comes this far is its own output."""
-    # Python would complain once more when it closes stdout.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    silence_stdout()
     click.echo(
         f"error: cannot write the output: {error.strerror or error}. What the command did to the store is done; only "
         "its report is lost",

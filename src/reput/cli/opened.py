@@ -54,7 +54,9 @@ def reading(store: str, config: StoreConfig) -> Iterator[MessageStore]:
 
 
 @contextlib.contextmanager
-def writing(store: str, config: StoreConfig, *, create: bool = False, reput: bool = True) -> Iterator[MessageStore]:
+def writing(
+    store: str, config: StoreConfig, *, create: bool | None = None, reput: bool = True
+) -> Iterator[MessageStore]:
     """The store, held for writing while the block runs; then its indexes catch up, unless `reput` is False.
 
     Raises:
@@ -62,8 +64,13 @@ def writing(store: str, config: StoreConfig, *, create: bool = False, reput: boo
     """
     from reput.api import MessageStore
     from reput.cli.progress import progress
+    from reput.errors import NotAStoreError
 
-    opened = MessageStore.open(store, config, create=create)
+    try:
+        opened = MessageStore.open(store, config, create=bool(create))
+    except NotAStoreError as error:
+        # None: the verb has no such option.
+        raise NotAStoreError(f"{error}. --create makes a new one" if create is False else str(error)) from None
     try:
         _tell_opening(opened)
         yield opened
