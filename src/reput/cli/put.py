@@ -111,10 +111,14 @@ class Putter:
     """Puts lines in batches and reports each message; `stored` counts them."""
 
     def __init__(self, opened: MessageStore, as_json: bool, *, may_reput: bool) -> None:
+        from reput.store.message_store import TAIL_MAX_ENTRIES
+
         self.opened, self.as_json, self.may_reput = opened, as_json, may_reput
         self.stored = 0
         self.timed_out = 0
         self._mute = False
+        self._tail_max = opened.config.tail_max_entries or TAIL_MAX_ENTRIES
+        self._waiting = opened.view.queues_table.tail.entries
 
     def put(self, lines: Sequence[Line]) -> None:
         """Store all lines, up to the first that cannot be.
@@ -153,15 +157,18 @@ class Putter:
         self._report([(line, result.queue_offset, result.physical_offset, result.size, result.store_timestamp)])
 
     def _make_room(self) -> None:
-        """Index what is there before the tail is full: with all of stdin in the tail a put would wait for nobody."""
-        config = self.opened.config
-        entries = self.opened.view.queues_table.tail.entries
-        is_near = config.tail_max_entries is not None and entries + _AT_ONCE >= config.tail_max_entries
-        if self.may_reput and entries and (is_near or self.opened.behind_bytes > _BEHIND_MAX):
+        """Index what is there before the tail is full: a put would wait for somebody to do so, and nobody else is here.
+
+        Counted here, since the tail itself follows the log a little later.
+        """
+        is_full = self._waiting and self._waiting + _AT_ONCE > self._tail_max
+        if self.may_reput and (is_full or self.opened.behind_bytes > _BEHIND_MAX):
             self.opened.reput(spark=False)
+            self._waiting = 0
 
     def _count(self, stored: int, status: str) -> None:
         self.stored += stored
+        self._waiting += stored
         if status == "FLUSH_DISK_TIMEOUT":
             self.timed_out += stored
 
