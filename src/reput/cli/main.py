@@ -18,6 +18,7 @@ _VERBS = {
     "info": "what a store holds, and what is missing or behind (quick, reads little)",
     "dump": "records, queue entries or index items as text or JSON lines",
     "get": "messages of a queue, from an offset on; -f follows",
+    "query": "messages by key, unique key, tag or message id",
     "check": "hold the indexes against the log: does every entry say what its record says?",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
     "put": "messages into a queue, from lines of text or of JSON",
