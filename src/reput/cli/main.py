@@ -19,6 +19,7 @@ _VERBS = {
     "dump": "records, queue entries or index items as text or JSON lines",
     "get": "messages of a queue, from an offset on; -f follows",
     "query": "messages by key, unique key, tag or message id",
+    "offset": "spans of queues, and queue offsets by time",
     "check": "hold the indexes against the log: does every entry say what its record says?",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
     "put": "messages into a queue, from lines of text or of JSON",
