@@ -20,6 +20,7 @@ _VERBS = {
     "get": "messages of a queue, from an offset on; -f follows",
     "query": "messages by key, unique key, tag or message id",
     "offset": "spans of queues, and queue offsets by time",
+    "progress": "how far groups have read, their lag in messages and in time; changes of it",
     "check": "hold the indexes against the log: does every entry say what its record says?",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
     "put": "messages into a queue, from lines of text or of JSON",
