@@ -152,10 +152,10 @@ def _show_record(found: LogRecord, body_bytes: int | None, as_json: bool) -> Non
     if as_json:
         output.emit_json(record_values(record, body_bytes))
     else:
-        output.show("\t".join((str(found.offset), *_record_cells(record, body_bytes))))
+        output.show("\t".join((str(found.offset), *record_cells(record, body_bytes))))
 
 
-def _record_cells(record: Record, body_bytes: int | None) -> Iterator[str]:
+def record_cells(record: Record, body_bytes: int | None) -> Iterator[str]:
     """The cells of a record's line behind its offset."""
     from reput.formats import properties as props
 
@@ -373,7 +373,7 @@ def _show_entry(
         if entry.is_pre_blank:
             cells.append("(pre-blank)")
         elif record is not None:
-            cells += _record_cells(record, body_bytes)
+            cells += record_cells(record, body_bytes)
         output.show("\t".join(cells))
     return fault if entry.physical_offset >= files.min_offset else None
 
