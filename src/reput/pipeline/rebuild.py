@@ -85,7 +85,7 @@ def _prepare(
     report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
     report.notes += [*owned.notes, *log.notes]
     if not log.files and not options.empty_log:
-        refuse_lost_log(layout)
+        refuse_lost_log(layout, "no log file")
     build_index = options.only != QUEUE and settings.index_enabled
     if options.only != QUEUE and not settings.index_enabled:
         report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
@@ -138,6 +138,8 @@ def _rebuild(run: Run) -> None:
     judge(run, stitched)
     results = stitched.results
     last = next((result for result in reversed(results) if result.records), None)
+    if last is None and not run.options.empty_log:
+        refuse_lost_log(run.layout, "no record in the log's files")
     table = _merge(run, stitched) if job.build_queues else QueueTable()
     if job.build_queues:
         refuse_unknown_topics(run, table)
