@@ -55,7 +55,7 @@ def rebuild(
         skip_topics: keep the queues of these topics as they are.
         index_tags: whether tags get index items: as the present IndexFiles have it, yes, or no.
         salvage: go on behind damaged bytes, and list every gap.
-        empty_log: a log without files gives empty indexes, even where there are others now.
+        empty_log: a log without a record gives empty indexes, even where there are others now.
         verify_crc: check each body's CRC.
         split_mb: size of the ranges that tasks decode, in MiB.
         listener: told about progress.

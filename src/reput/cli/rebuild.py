@@ -39,7 +39,7 @@ _LINES_SHOWN = 20
     help="Give tags index items, as RocketMQ does since 5.4.0; auto looks at the present IndexFiles.",
 )
 @click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap (exit code 0).")
-@click.option("--empty-log", is_flag=True, help="Without log files, replace the indexes by empty ones.")
+@click.option("--empty-log", is_flag=True, help="Without a record in the log, replace the indexes by empty ones.")
 @options.config_options
 @options.engine_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")

@@ -154,6 +154,12 @@ def end_of_data(path: Path | str, size: int) -> int:
             os.close(descriptor)
 
 
+def device_of(path: Path | str) -> int:
+    """A number that tells the file system of `path` from others."""
+    with errors_named(path, "look at"):
+        return os.stat(path).st_dev
+
+
 class Owner(NamedTuple):
     """Owner and modes that new files and folders of a store get."""
 

@@ -9,7 +9,7 @@ from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey
 from reput.formats.paths import offset_name
 from reput.pipeline.job import Job
-from reput.pipeline.sink import finish_file, queue_path
+from reput.pipeline.sink import finish_file, finish_folders, queue_path
 
 _QUEUES_A_TASK = 256
 
@@ -48,6 +48,7 @@ def blank_fronts(job: Job, work: Sequence[FrontBlank]) -> int:
     with job.writing():
         for blank in work:
             written += _blank_front(job, blank)
+        finish_folders(job, (queue_path(job.queue_folder, blank.key) for blank in work))
     return written
 
 

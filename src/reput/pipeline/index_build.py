@@ -23,7 +23,7 @@ from reput.index.files import read_items, read_slots
 from reput.kernels import kernels
 from reput.pipeline import parts
 from reput.pipeline.job import Job, SplitResult
-from reput.pipeline.sink import finish_file
+from reput.pipeline.sink import finish_file, finish_folders
 
 _ITEMS_AT_ONCE = 1 << 16
 _ITEMS_READ = 1 << 20
@@ -163,6 +163,7 @@ def build_index_file(job: Job, plan: IndexFilePlan) -> IndexFileResult:
                 finish_file(job, descriptor)
         finally:
             fs.close(descriptor)
+        finish_folders(job, [job.index_folder])
     return IndexFileResult(plan.name, header)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,12 +10,13 @@ from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
+from reput.errors import ReputError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
 from reput.log.decode import DecodeSettings
-from reput.log.files import LogFiles, list_log_files
+from reput.log.files import LogFiles, list_log_files, sync_log
 from reput.pipeline import finish, parts, publish, redo
 from reput.pipeline.engine import Engine
 from reput.pipeline.index_build import IndexFileResult, build_index_file, index_names, plan_index_files
@@ -50,7 +52,7 @@ def rebuild_store(
 
     Raises:
         DamagedLogError: bytes in the middle of the log are no record, and `salvage` was not asked for.
-        ReputError: see `reput.errors`; the old indexes are then untouched.
+        ReputError: see `reput.errors`; the old indexes are untouched unless the text says that the new ones are live.
     """
     config, options, listener = (
         config or StoreConfig(),
@@ -65,9 +67,12 @@ def rebuild_store(
         run = _prepare(layout, owned, engine, config, options, listener)
         try:
             _rebuild(run)
-        finally:
+        except BaseException:
             if not swap.pending_swap(layout):
-                fs.remove_tree(layout.staging(owned.epoch))
+                # What cannot be removed now the next owner removes: the error to tell is the first one.
+                with contextlib.suppress(ReputError):
+                    fs.remove_tree(layout.staging(owned.epoch))
+            raise
         run.report.seconds = {**run.clock, "total": round(time.perf_counter() - begin, 4)}
         return run.report
 
@@ -85,7 +90,7 @@ def _prepare(
     report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
     report.notes += [*owned.notes, *log.notes]
     if not log.files and not options.empty_log:
-        refuse_lost_log(layout)
+        refuse_lost_log(layout, "no log file")
     build_index = options.only != QUEUE and settings.index_enabled
     if options.only != QUEUE and not settings.index_enabled:
         report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
@@ -138,6 +143,8 @@ def _rebuild(run: Run) -> None:
     judge(run, stitched)
     results = stitched.results
     last = next((result for result in reversed(results) if result.records), None)
+    if last is None and not run.options.empty_log:
+        refuse_lost_log(run.layout, "no record in the log's files")
     table = _merge(run, stitched) if job.build_queues else QueueTable()
     if job.build_queues:
         refuse_unknown_topics(run, table)
@@ -253,6 +260,8 @@ def _publish(
     run.shut_out_late_tasks()
     fs.remove_tree(job.parts_folder)
     with run.stage("publish"):
+        # The checkpoint calls the log durable, which may lie on another disk than the rest.
+        sync_log(run.log)
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
         frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files)
@@ -265,10 +274,9 @@ def _publish(
             swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job)
         run.owned.verify()
         carry_over_strays(run.layout, run.owned.epoch, swap_parts, run.report)
-        # The checkpoint calls the log durable, which may lie on another disk than the rest.
-        fs.sync_tree(layout.commit_log)
         swap.swap_in(layout, run.owned.epoch, tuple(swap_parts))
-        run.owned.indexes_replaced()
+        with swap.new_indexes_live():
+            run.owned.indexes_replaced()
 
 
 def _staged_topics(job: Job) -> list[str]:

@@ -26,7 +26,7 @@ from reput.kernels.columns import IN_QUEUE
 from reput.pipeline.decode import decode_split
 from reput.pipeline.job import Job
 from reput.pipeline.plan import Split
-from reput.pipeline.sink import queue_path, write_entries
+from reput.pipeline.sink import finish_folders, queue_path, write_entries
 from reput.pipeline.tasks import columns_for
 
 _BLANKS_AT_ONCE = 50_000
@@ -112,6 +112,7 @@ def redo_queue(job: Job, key: QueueKey, extracts: Sequence[tuple[Extract, int]])
         if builder.next >= 0:
             fs.make_dirs(Path(target).parent, job.owner)
             fs.rename(queue_path(attempt.queue_folder, key), target)
+            finish_folders(job, [target])
     return outcome
 
 
@@ -121,7 +122,9 @@ def append_queue(job: Job, key: QueueKey, end: int, extracts: Sequence[tuple[Ext
         builder = _QueueBuilder(job, key)
         if end > 0:
             builder.first = builder.next = end
-        return _build(job, builder, extracts)
+        outcome = _build(job, builder, extracts)
+        finish_folders(job, [queue_path(job.queue_folder, key)] if builder.next >= 0 else [])
+        return outcome
 
 
 def _build(job: Job, builder: _QueueBuilder, extracts: Sequence[tuple[Extract, int]]) -> QueueOutcome:

@@ -6,6 +6,8 @@ bytes again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from reput.files import fs
@@ -60,3 +62,19 @@ def finish_file(job: Job, descriptor: int) -> None:
     """After the last write of a task to a file: sync it, where the driver's sync would not reach its machine."""
     if job.sync_in_tasks:
         fs.sync(descriptor)
+
+
+def finish_folders(job: Job, folders: Iterable[str]) -> None:
+    """After the last new name of a task: sync these folders and those above them, where the driver's sync would not do.
+
+    A synced file is lost all the same in a power cut when its folder's new name is.
+    """
+    if not job.sync_in_tasks:
+        return
+    top = job.live or job.staging
+    found = set(folders)
+    for folder in [*found]:
+        while len(folder := folder.rpartition("/")[0]) >= len(top):
+            found.add(folder)
+    for folder in sorted(found, reverse=True):
+        fs.sync_path(folder)
