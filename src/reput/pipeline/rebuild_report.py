@@ -7,7 +7,6 @@ from itertools import islice
 
 from reput.errors import ConfigError, DamagedLogError
 from reput.files import fs
-from reput.formats.consume_queue import QueueKey
 from reput.formats.record import Verdict
 from reput.log.files import LogFiles
 from reput.log.reader import file_name, place, written_bytes
@@ -18,10 +17,8 @@ from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.rebuild_state import Run
 from reput.pipeline.stitch import Stitched
-from reput.queue.files import list_queues
-from reput.queue.reader import queue_span
 from reput.store.report import LogGap, RebuildReport, TopicSummary
-from reput.store.retained import Retained, configured_topics
+from reput.store.retained import Retained, Shortened, configured_topics
 
 _NAMED = 5
 
@@ -170,16 +167,27 @@ def refuse_unknown_topics(run: Run, table: QueueTable) -> None:
             )
 
 
-def warn_of_shorter_queues(run: Run, table: QueueTable) -> None:
-    """Around damage a queue may lose its last messages: consumers may stand behind its new end."""
-    if not run.report.gaps:
+def lost_ranges(run: Run, stitched: Stitched) -> list[tuple[int, int]]:
+    """The ranges of the log that salvage went around, and in which messages may have been."""
+    if not run.options.salvage:
+        return []
+    tail = [(stitched.end, run.log.end_offset)] if run.report.torn_tail_offset is not None else []
+    return [(gap.begin, gap.end) for gap in run.report.gaps] + tail
+
+
+def report_shortened(report: RebuildReport, short: Shortened, kept: bool) -> None:
+    """Say what became of a queue that ends before its old end or a committed offset; `kept`: it keeps its numbering."""
+    end = short.old_end if kept else short.next
+    ended = f"ended at queue offset {short.old_end}, " if short.old_end else ""
+    committed = f"; the highest committed offset is {short.committed}" if short.committed > end else ""
+    if kept:
+        report.retained_queues.append(f"{short.key} goes on at {end} (messages {short.next} to {end - 1} are lost)")
+        report.warnings.append(
+            f"{short.key}: messages {short.next} to {end - 1} lie in a gap of the log and are lost; the numbering goes "
+            f"on at {end} all the same{committed}"
+        )
         return
-    for queue in list_queues(run.layout.consume_queue):
-        row = table.rows.get(QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id))
-        end = queue_span(queue).max_offset if row is not None else 0
-        if row is not None and table.count[row] and end > int(table.next[row]):
-            run.report.warnings.append(
-                f"{queue.topic}/{queue.queue_id}: ended at queue offset {end}, ends at {int(table.next[row])} now: its "
-                "last messages lie in a gap of the log, and new ones will be given their numbers. Reset the offsets of "
-                "consumers that stand behind it"
-            )
+    report.warnings.append(
+        f"{short.key}: {ended}ends at {short.next} now{committed}. New messages will be given numbers that consumers "
+        "may have behind them: reset the offsets of consumers that stand past its end"
+    )
