@@ -24,7 +24,15 @@ from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
-from reput.pipeline.rebuild_report import fill_report, judge, lost_ranges, refuse_unknown_topics, report_shortened
+from reput.pipeline.rebuild_report import (
+    fill_report,
+    judge,
+    lost_ranges,
+    refuse_unknown_topics,
+    report_shortened,
+    warn_of_index_behind,
+    warn_of_many_repeats,
+)
 from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, RebuildOptions, Run
 from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.stitch import Stitched, stitch
@@ -112,9 +120,7 @@ def _prepare(
     )
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
     # One that cannot be read is refused before any work, not when the new indexes are ready.
-    frontier = read_frontier(layout)
-    if options.only == QUEUE and frontier is not None and settings.index_enabled:
-        report.notes.append("the IndexFiles were left alone; what they lack is built by --only index")
+    read_frontier(layout)
     return Run(layout, log, settings, options, owned, engine, job, listener, report)
 
 
@@ -151,6 +157,8 @@ def _rebuild(run: Run) -> None:
     retained = _finish_queues(run, stitched, table) if job.build_queues else []
     index_files = _build_index(run, results) if job.build_index else None
     fill_report(run, stitched, table, retained, index_files)
+    if not job.build_index and run.settings.index_enabled:
+        warn_of_index_behind(run, stitched)
     whole = job.build_queues and job.topics is None and not job.skip_topics
     _publish(run, stitched, last, index_files, whole)
 
@@ -222,6 +230,7 @@ def _finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Reta
                 f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can "
                 f"hold; its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
             )
+    warn_of_many_repeats(run.report)
     for kept in retained:
         run.report.retained_queues.append(f"{kept.key} goes on at {kept.next} (from {kept.source})")
         if kept.source.endswith(".json"):

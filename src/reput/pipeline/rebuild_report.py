@@ -8,6 +8,7 @@ from itertools import islice
 from reput.errors import ConfigError, DamagedLogError
 from reput.files import fs
 from reput.formats.record import Verdict
+from reput.index.files import list_index_files
 from reput.log.files import LogFiles
 from reput.log.reader import file_name, place, written_bytes
 from reput.pipeline.decode import Gap
@@ -17,10 +18,12 @@ from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.rebuild_state import Run
 from reput.pipeline.stitch import Stitched
+from reput.store.frontier import read_frontier
 from reput.store.report import LogGap, RebuildReport, TopicSummary
 from reput.store.retained import Retained, Shortened, configured_topics
 
 _NAMED = 5
+_MANY_REPEATS = 100
 
 
 def judge(run: Run, stitched: Stitched) -> None:
@@ -191,3 +194,32 @@ def report_shortened(report: RebuildReport, short: Shortened, kept: bool) -> Non
         f"{short.key}: {ended}ends at {short.next} now{committed}. New messages will be given numbers that consumers "
         "may have behind them: reset the offsets of consumers that stand past its end"
     )
+
+
+def warn_of_index_behind(run: Run, stitched: Stitched) -> None:
+    """After queues alone were built: say where the IndexFiles, which were left alone, end before the queues do."""
+    with_items = [result for result in stitched.results if result.items]
+    if not with_items:
+        return
+    last = with_items[-1]
+    # Where messages without items follow, the last one with items is not known but to lie in this split.
+    needed = last.first_record if last.records_after_last_item else last.last_record
+    frontier = read_frontier(run.layout)
+    ends = [file.header.end_physical_offset + 1 for file in list_index_files(run.layout.index) if file.header]
+    covered = max([frontier.index_offset if frontier else 0, *ends])
+    if covered <= needed:
+        run.report.warnings.append(
+            f"the IndexFiles, which were left alone, end at log offset {covered} and the queues at {stitched.end}: "
+            "messages in between are not found by key. Build them with --only index"
+        )
+
+
+def warn_of_many_repeats(report: RebuildReport) -> None:
+    """A few repeats are a producer's retry or a broker's crash; many look like another life of the queue."""
+    for queue in report.crooked_queues:
+        if queue.repeats >= _MANY_REPEATS:
+            report.warnings.append(
+                f"{queue.topic}/{queue.queue_id}: {queue.repeats} messages have queue offsets that earlier ones had; "
+                "the first of each is in the queue, as in RocketMQ. If the topic was deleted and made again, the "
+                f"later ones are its messages: look at them with `reput dump log STORE -t {queue.topic}`"
+            )
