@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import ConfigError
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import TAG_KEY_PREFIX, capacity
 from reput.formats.paths import is_topic_folder_name
@@ -42,6 +42,7 @@ _END_OF_TIME = (1 << 63) - 1
 _MAX_QUEUE_ID = (1 << 31) - 1
 _ENTRIES_AT_ONCE = 1 << 16
 _FEW_ENTRIES = 64
+_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 _MOST_WINDOWS = 1 << 16
 _FOUND = int(Pull.FOUND)
 
@@ -277,7 +278,7 @@ class StoreView:
                     return self._store_time(key, offset)
                 begin, end, data = window.begin, window.end, window.entries.data
             physical_offset, size, _ = place(data, (offset - begin) * ENTRY_SIZE)
-            return -1 if size == PRE_BLANK_SIZE else log_time(physical_offset)
+            return -1 if physical_offset == 0 and size in _BLANK_SIZES else log_time(physical_offset)
 
         return store_time
 
@@ -312,7 +313,7 @@ class StoreView:
                 continue
             rows = np.frombuffer(entries, dtype=ENTRY.dtype)
             real = rows["physical_offset"] >= self.log.min_offset
-            real &= (rows["physical_offset"] != 0) | (rows["size"] != (1 << 31) - 1)
+            real &= (rows["physical_offset"] != 0) | ~np.isin(rows["size"], _BLANK_SIZES)
             if len(tags.codes):
                 real &= np.isin(rows["tags_code"].astype(np.int64).astype(np.int32), tags.codes)
             count += int(np.count_nonzero(real))
