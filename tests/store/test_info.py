@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.errors import NotAStoreError, UnsupportedStoreError
+from reput.config import StoreConfig
+from reput.errors import NotAStoreError, StoreLockedError, UnsupportedStoreError
 from reput.formats import own, paths
 from reput.formats.consume_queue import PRE_BLANK, Entry, encode_entry
 from reput.log.files import list_log_files
@@ -22,6 +23,8 @@ from reput.log.reader import LogWalk
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
 from reput.store.info import CLEAN, DAMAGED, TORN, UNKNOWN, StoreInfo, store_info
+from reput.store.layout import find_store
+from reput.store.owner import own_store
 from support import golden
 from support.records import LogBuilder
 
@@ -329,3 +332,37 @@ def test_ten_thousand_queues_cost_few_reads(tmp_path: Path, monkeypatch: pytest.
     assert queue_span(queue).max_offset == 200_000
     assert len(reads) <= 18
     assert max(reads) <= 4096
+
+
+def test_lost_log_is_damage(tmp_path: Path) -> None:
+    """Indexes with entries and no log file: a disk that is not mounted, perhaps; never a case for a rebuild."""
+    store = golden.unpack("basic", tmp_path)
+    for path in (store / paths.COMMIT_LOG).iterdir():
+        path.unlink()
+    info = store_info(store)
+    assert any("mounted" in text for text in info.damage)
+    assert not any("rebuild" in text for text in info.behind)
+
+
+def test_one_job_is_advised_for_both_indexes(tmp_path: Path) -> None:
+    """Where queues and IndexFiles both are missing, one rebuild is named, not one for each."""
+    log = LogBuilder(4096)
+    log.message("orders", keys="k")
+    info = store_info(log.write(tmp_path))
+    assert len(info.behind) >= 2
+    assert not any("--only" in text for text in info.behind)
+
+
+def test_a_job_at_work_is_told(tmp_path: Path) -> None:
+    """While a reput process has the store, its folders are no leftovers, and who holds the lock is said."""
+    log = LogBuilder(4096)
+    log.message("orders", keys="k")
+    store = log.write(tmp_path)
+    with own_store(find_store(store, StoreConfig())):
+        assert store_info(store).own.at_work
+        with (
+            pytest.raises(StoreLockedError, match="another reput job of this process"),
+            own_store(find_store(store, StoreConfig())),
+        ):
+            pass
+    assert not store_info(store).own.at_work

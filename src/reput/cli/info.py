@@ -106,9 +106,11 @@ def _own_text(found: StoreInfo) -> str:
         told.append(f"epoch {own.epoch}")
     if own.frontier is not None:
         told.append(f"frontier queues {own.frontier['queue_offset']}, index {own.frontier['index_offset']}")
+    if own.at_work:
+        told.append("a reput process has the store now")
     if own.pending_swap:
-        told.append("a swap to finish")
-    if own.leftovers:
+        told.append("a swap under way" if own.at_work else "a swap to finish")
+    if own.leftovers and not own.at_work:
         told.append(f"left over: {', '.join(own.leftovers)}")
     return "; ".join(told) or "no state of its own here"
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from reput.errors import StoreLockedError
 from reput.files import fs
+from reput.formats import own, paths
 
 _BUSY = {errno.EACCES, errno.EAGAIN}
 
@@ -39,10 +40,9 @@ def broker_lock(path: Path, owner: fs.Owner | None = None) -> Iterator[None]:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError as error:
             if error.errno in _BUSY:
-                raise StoreLockedError(
-                    f"{path}: a running broker holds this store. Stop it first, or work on a copy"
-                ) from error
-            raise
+                raise StoreLockedError(f"{path}: {_holder(path)}") from error
+            with fs.errors_named(path, "lock"):
+                raise
         if owner is not None:
             fs.give_descriptor_to(descriptor, owner)
         identity = _identity(path)
@@ -53,6 +53,13 @@ def broker_lock(path: Path, owner: fs.Owner | None = None) -> Iterator[None]:
             _held.discard(identity)
     finally:
         os.close(descriptor)
+
+
+def _holder(path: Path) -> str:
+    """Who holds RocketMQ's lock, in words: reput's own jobs take it, too, and hold a lock of their own beside."""
+    if owner_is_live(path.parent / paths.REPUT / own.LOCK_NAME):
+        return "another reput process is at work on this store. Wait until it ends, or end it"
+    return "a running broker holds this store. Stop it first, or work on a copy"
 
 
 _held: set[tuple[int, int] | None] = set()

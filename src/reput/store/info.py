@@ -39,6 +39,8 @@ _OWN_FILE_LIMIT = 64 << 20
 _ENTRIES_TRIED = 64
 _NEAR_BYTES = 16 << 20
 
+_BOTH = "`reput rebuild`"
+_ONLY_QUEUE, _ONLY_INDEX = "`reput rebuild --only queue`", "`reput rebuild --only index`"
 CLEAN, TORN, DAMAGED, UNKNOWN = "clean", "torn", "damaged", "unknown"
 
 
@@ -107,12 +109,16 @@ class LogInfo:
 
 @dataclass(slots=True)
 class OwnInfo:
-    """reput's own state in the store: the watermarks' epoch, the frontier, a swap to finish, what killed jobs left."""
+    """reput's own state in the store: the watermarks' epoch, the frontier, a swap to finish, what killed jobs left.
+
+    `at_work`: a reput process has the store now; folders of its job are no leftovers then.
+    """
 
     epoch: int | None = None
     frontier: dict[str, Any] | None = None
     pending_swap: bool = False
     leftovers: list[str] = field(default_factory=list)
+    at_work: bool = False
 
 
 @dataclass(slots=True)
@@ -201,6 +207,10 @@ def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo
     _read_queues(layout, log, info, ends)
     _read_index(layout, info, ends)
     _read_log_end(log, info, ends, config)
+    lacking = [text for text in info.behind if _ONLY_QUEUE in text or _ONLY_INDEX in text]
+    if any(_ONLY_QUEUE in text for text in lacking) and any(_ONLY_INDEX in text for text in lacking):
+        # One job builds both.
+        info.behind = [text.replace(_ONLY_QUEUE, _BOTH).replace(_ONLY_INDEX, _BOTH) for text in info.behind]
     return info
 
 
@@ -286,7 +296,12 @@ class _Walked:
 
 def _read_log_end(log: LogFiles, info: StoreInfo, ends: _Ends, config: StoreConfig) -> None:
     if not log.files:
-        info.behind.append(f"{log.folder}: no log file; the store is new, or its log is gone")
+        if info.queue_entries or info.index_items:
+            info.damage.append(
+                f"{log.folder}: no log file, though the indexes hold entries. Is its disk mounted? Do not rebuild now"
+            )
+        else:
+            info.behind.append(f"{log.folder}: no log file; the store is new")
         return
     walk = LogWalk(log, _walk_begin(log, ends), CHECK_NONE)
     walked = _Walked(walk.offset)
@@ -450,7 +465,7 @@ def _checkpoint(layout: StoreLayout, info: StoreInfo) -> dict[str, int] | None:
 
 
 def _own_state(layout: StoreLayout, info: StoreInfo) -> OwnInfo:
-    found = OwnInfo(pending_swap=swap.pending_swap(layout))
+    found = OwnInfo(pending_swap=swap.pending_swap(layout), at_work=locks.owner_is_live(layout.own(own.LOCK_NAME)))
     for entry in fs.list_dir(layout.reput):
         kind, _, epoch = entry.name.partition("-")
         if entry.is_dir and kind in ("staging", "aside") and epoch.isdigit():
@@ -470,6 +485,6 @@ def _own_state(layout: StoreLayout, info: StoreInfo) -> OwnInfo:
             found.frontier = frontier._asdict()
             for name in ("queue_fingerprint", "index_fingerprint"):
                 found.frontier[name] = value._asdict() if (value := found.frontier[name]) else None
-    if found.pending_swap:
+    if found.pending_swap and not found.at_work:
         info.behind.append("reput: a killed job left a swap; the next `reput rebuild` finishes it first")
     return found
