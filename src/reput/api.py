@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reput.pipeline.engine import Engine
     from reput.pipeline.listener import ProgressListener
     from reput.store.indexer import CatchUp
-    from reput.store.info import StoreInfo
+    from reput.store.info_values import StoreInfo
     from reput.store.report import CheckReport, RebuildReport
 
 

@@ -124,7 +124,7 @@ def test_a_refused_line_ends_it_once(path: Path) -> None:
     assert isinstance(done.exception, ConfigError)
     assert str(done.exception).startswith("line 1201: MESSAGE_ILLEGAL: ")
     assert [int(message.body) for message in stored(path)] == list(range(1200))
-    assert "stored 1200 messages" in done.stderr
+    assert "stored 1,200 messages" in done.stderr
     assert_sound(path)
 
 

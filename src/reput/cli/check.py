@@ -61,12 +61,14 @@ def check(
     ]
     output.show_table("Findings", ("severity", "rule", "count", "file", "offset", "what"), rows)
     output.show(
-        f"log {report.log_min_offset} to {report.log_max_offset}: {report.messages:,} messages, "
-        f"{report.queue_entries:,} entries in {report.queues:,} queues, {report.index_items:,} items in "
-        f"{report.index_files} IndexFiles; looked at in {report.seconds['total']:.1f} s"
+        f"log {report.log_min_offset} to {report.log_max_offset}: {output.counted(report.messages, 'message')}, "
+        f"{output.counted(report.queue_entries, 'entry', 'entries')} in {output.counted(report.queues, 'queue')}, "
+        f"{output.counted(report.index_items, 'item')} in {output.counted(report.index_files, 'IndexFile')}; "
+        f"looked at in {report.seconds['total']:.1f} s"
     )
-    for text in (*(f"assumed: {one}" for one in report.assumed), *(f"note: {one}" for one in report.notes)):
-        output.say(text)
+    if not quiet:
+        for text in (*(f"assumed: {one}" for one in report.assumed), *(f"note: {one}" for one in report.notes)):
+            output.say(text)
     output.show(_verdict(report))
     return report.exit_code
 

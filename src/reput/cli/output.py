@@ -70,9 +70,9 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def plural(noun: str, count: int) -> str:
-    """The noun as it stands behind a number."""
-    return noun if count == 1 else f"{noun}s"
+def counted(count: int, noun: str, many: str = "") -> str:
+    """A number with its noun: `many` is the plural where an s does not make it."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def size_text(size: float) -> str:

@@ -102,7 +102,7 @@ def _properties(assignments: Sequence[str]) -> dict[str, str]:
 
 
 def _say_end(putter: Putter) -> None:
-    output.say(f"stored {putter.stored} {output.plural('message', putter.stored)}")
+    output.say(f"stored {output.counted(putter.stored, 'message')}")
     if putter.timed_out:
         output.say(f"note: {putter.timed_out} of them were not known to be durable within syncFlushTimeout")
 

@@ -134,17 +134,18 @@ def _crooked(queue: QueueOddity) -> str:
 
 
 def _summary(report: RebuildReport) -> list[str]:
+    counted = output.counted
     seconds = max(report.seconds["total"], 1e-3)
     stages = ", ".join(f"{name} {took:.1f}" for name, took in report.seconds.items() if name != "total")
     rates = f"{report.messages / seconds:,.0f} messages/s, {output.size_text(report.log_bytes / seconds)}/s"
     log = (
         f"log {report.log_min_offset} to {report.log_max_offset}, {output.size_text(report.log_bytes)}: "
-        f"{report.messages:,} messages ({report.prepared:,} prepared, {report.rolled_back:,} rolled back)"
+        f"{counted(report.messages, 'message')} ({report.prepared:,} prepared, {report.rolled_back:,} rolled back)"
     )
-    files = f"{len(report.index_files)} {output.plural('IndexFile', len(report.index_files))}"
     built = (
-        f"built {' and '.join(report.built)}: {report.queue_entries:,} entries in {report.queues:,} queues, "
-        f"{report.index_items:,} items in {files}"
+        f"built {' and '.join(report.built)}: {counted(report.queue_entries, 'entry', 'entries')} in "
+        f"{counted(report.queues, 'queue')}, {counted(report.index_items, 'item')} in "
+        f"{counted(len(report.index_files), 'IndexFile')}"
     )
     return [log, built, f"{seconds:.1f} s ({stages}): {rates}"]
 
