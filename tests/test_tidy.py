@@ -33,9 +33,10 @@ LEVELS = {
     "connect": 8,
     "broker": 8,
     "api": 8,  # the calls of the public face: joins store and pipeline
+    "embedded": 9,  # MessageStore: the same for an open store
     "reput": 8,  # the public face itself
-    "cli": 9,
-    "__main__": 10,
+    "cli": 10,
+    "__main__": 11,
 }
 
 # Calls that change files or hold descriptors, each with what to use instead: only files/ makes them.
@@ -75,6 +76,7 @@ FILES_ONLY_METHODS = {
 # Modules outside files/ that may make such calls all the same, and why.
 FILES_ONLY_EXCEPT = {
     "cli/main.py": "opens the null device in place of a closed stdout",
+    "pipeline/nursery.py": "opens the null device in place of the pipes that it has handed over",
     "kernels/compiled/jit.py": "numba's cache beside the source, below files/; no store is touched",
 }
 

@@ -14,8 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import MessageStore, check, info, rebuild
+    from reput.api import check, info, rebuild
     from reput.config import StoreConfig
+    from reput.embedded import MessageStore
     from reput.errors import (
         AccessError,
         ClosedError,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "MessageStore": "reput.api",
+    "MessageStore": "reput.embedded",
     "Message": "reput.log.message",
     "PutResult": "reput.log.message",
     "PutStatus": "reput.log.message",

@@ -1,4 +1,4 @@
-"""A store that is killed at any call to the system, while it opens, catches up or closes, loses nothing that was put."""
+"""A store that is killed at any call to the system, while it opens, catches up or closes, loses no message."""
 
 from __future__ import annotations
 

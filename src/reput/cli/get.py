@@ -13,8 +13,8 @@ from reput.cli import opened as stores
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.api import MessageStore
     from reput.config import StoreConfig
+    from reput.embedded import MessageStore
     from reput.store.beside import Writer
     from reput.store.message import StoredMessage
     from reput.store.results import GetResult

@@ -11,8 +11,8 @@ from reput.cli import opened as stores
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.api import MessageStore
     from reput.cli.lag_changes import Change
+    from reput.embedded import MessageStore
     from reput.store.view import QueueInfo
 
 _NOTES_SHOWN = 20

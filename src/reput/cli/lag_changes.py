@@ -12,7 +12,7 @@ from reput.cli.lag import group_names
 from reput.errors import ConfigError
 
 if TYPE_CHECKING:
-    from reput.api import MessageStore
+    from reput.embedded import MessageStore
     from reput.store.view import QueueInfo
 
 _EARLIEST, _LATEST = "earliest", "latest"

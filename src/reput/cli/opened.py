@@ -14,8 +14,8 @@ import click
 from reput.cli import output
 
 if TYPE_CHECKING:
-    from reput.api import MessageStore
     from reput.config import StoreConfig
+    from reput.embedded import MessageStore
     from reput.store.message import StoredMessage
     from reput.store.view import QueueInfo
 
@@ -46,7 +46,7 @@ def reading(store: str, config: StoreConfig) -> Iterator[MessageStore]:
     Raises:
         ReputError: as `MessageStore.open`.
     """
-    from reput.api import MessageStore
+    from reput.embedded import MessageStore
 
     with MessageStore.open(store, config, read_only=True) as opened:
         _tell_opening(opened)
@@ -62,8 +62,8 @@ def writing(
     Raises:
         ReputError: as `MessageStore.open`, `reput` and `close`.
     """
-    from reput.api import MessageStore
     from reput.cli.progress import progress
+    from reput.embedded import MessageStore
     from reput.errors import NotAStoreError
 
     try:

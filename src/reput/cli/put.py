@@ -12,8 +12,8 @@ from reput.cli import opened as stores
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.api import MessageStore
     from reput.cli.put_lines import Line
+    from reput.embedded import MessageStore
     from reput.log.message import PutResult
 
 _AT_ONCE = 1000

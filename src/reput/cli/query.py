@@ -11,7 +11,7 @@ from reput.cli import opened as stores
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.api import MessageStore
+    from reput.embedded import MessageStore
     from reput.store.message import StoredMessage
 
 _COUNT = 64

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import PathFinder
+
+from reput.pipeline import nursery
 
 
 def _prefer_installed_pyspark() -> None:
@@ -14,13 +17,14 @@ def _prefer_installed_pyspark() -> None:
 
 
 if __name__ == "__main__":
-    _prefer_installed_pyspark()
+    if not nursery.hand_over(os.environ.get(nursery.VARIABLE, "")):
+        _prefer_installed_pyspark()
 
-    import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
-    from pyspark.daemon import manager
+        import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
+        from pyspark.daemon import manager
 
-    from reput.kernels.warm import warm_kernels
-    from reput.pipeline import index_build, redo, tasks  # noqa: F401 - loaded for the workers
+        from reput.kernels.warm import warm_kernels
+        from reput.pipeline import index_build, redo, tasks  # noqa: F401 - loaded for the workers
 
-    warm_kernels()
-    manager()
+        warm_kernels()
+        manager()

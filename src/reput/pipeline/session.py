@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reput.errors import ConfigError, EngineError
-from reput.pipeline import jvm_archive
+from reput.pipeline import jvm_archive, nursery
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -63,6 +63,8 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
         # No look-up of the host's name, and no warning about it.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf()
+    if master.startswith("local["):
+        conf.set(f"spark.executorEnv.{nursery.VARIABLE}", nursery.start_nursery())
     for name, value in settings(master, extra_java, use_archive).items():
         conf.set(name, value)
     try:

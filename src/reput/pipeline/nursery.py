@@ -1,0 +1,117 @@
+"""The nursery: a process that loads the kernels while the JVM starts; Spark's Python daemon is forked from it.
+
+Spark starts its Python daemon with the first task, and that task waits half a second until numba and the kernels are
+loaded. On this machine alone (`local` masters) the driver starts the nursery together with the JVM. The daemon that
+Spark starts later only hands its pipes and its environment over; the nursery forks, and the child is the daemon.
+Whatever goes wrong on the way, the daemon loads everything itself.
+
+The socket lies in a folder of this user alone. The nursery ends with the driver, whose end of a pipe it watches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+VARIABLE = "REPUT_NURSERY"
+_STANDARD_STREAMS = 3
+_ENVIRONMENT_LIMIT = 1 << 20
+_ready: list[tuple[tempfile.TemporaryDirectory[str], subprocess.Popen[bytes]]] = []
+
+
+def start_nursery() -> str:
+    """Start a nursery for this process; returns the path of its socket, where it will listen when it is ready."""
+    if not _ready or _ready[0][1].poll() is not None:
+        folder = tempfile.TemporaryDirectory(prefix="reput-nursery-")
+        path = str(Path(folder.name) / "socket")
+        command = [sys.executable, "-m", "reput.pipeline.nursery", path]
+        # Its stdin is the pipe that it watches.
+        environment = {**os.environ, "PYTHONPATH": _import_path()}
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)  # noqa: S603 - our own program
+        _ready[:] = [(folder, process)]
+    return str(Path(_ready[0][0].name) / "socket")
+
+
+def _import_path() -> str:
+    """What the nursery needs to import the same reput, wherever that came from."""
+    return os.pathsep.join(path for path in sys.path if path)
+
+
+def hand_over(path: str) -> bool:
+    """Let the nursery at `path` be this process's Python daemon, until it ends; False where there is none.
+
+    Called by the daemon that Spark has started, whose standard streams are its pipes to the JVM.
+    """
+    with socket.socket(socket.AF_UNIX) as nursery:
+        try:
+            nursery.connect(path)
+            message = json.dumps(dict(os.environ)).encode()
+            socket.send_fds(nursery, [len(message).to_bytes(8, "big")], list(range(_STANDARD_STREAMS)))
+            nursery.sendall(message)
+        except OSError:
+            return False
+        # Only the child keeps the JVM's pipes open from here on, and its end of this socket closes when it ends.
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in range(_STANDARD_STREAMS):
+            os.dup2(null, stream)
+        while nursery.recv(1):
+            pass
+    return True
+
+
+def _serve(path: str) -> None:
+    """Load what workers need, then fork a daemon for each that asks, until stdin ends."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen()
+    _load()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        ready, _, _ = select.select([listening, sys.stdin], [], [])
+        if sys.stdin in ready:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            asking, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                _become_daemon(asking)
+            asking.close()
+
+
+def _load() -> None:
+    import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
+
+    from reput.kernels.warm import warm_kernels
+    from reput.pipeline import index_build, redo, tasks  # noqa: F401 - loaded for the workers
+
+    warm_kernels()
+
+
+def _become_daemon(asking: socket.socket) -> None:
+    from pyspark.daemon import manager
+
+    size, streams, _, _ = socket.recv_fds(asking, 8, _STANDARD_STREAMS)
+    data = bytearray()
+    wanted = min(int.from_bytes(size, "big"), _ENVIRONMENT_LIMIT)
+    while len(data) < wanted and (piece := asking.recv(wanted - len(data))):
+        data += piece
+    os.environ.clear()
+    os.environ.update(json.loads(data))
+    for stream, descriptor in enumerate(streams):
+        os.dup2(descriptor, stream)
+        os.close(descriptor)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    manager()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
