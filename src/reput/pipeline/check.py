@@ -21,7 +21,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.index.files import list_index_files
 from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files
-from reput.log.reader import file_of, written_bytes
+from reput.pipeline import check_findings as findings
 from reput.pipeline import parts, redo
 from reput.pipeline.check_index import (
     IndexFileChecked,
@@ -49,16 +49,14 @@ from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched, stitch
 from reput.queue.files import list_queues
-from reput.store.checkpoint import read_checkpoint
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.queue_rules import compare_entries
-from reput.store.report import LEFTOVER, NOTE, CheckReport
+from reput.store.report import NOTE, CheckReport
 from reput.store.retained import configured_topics
 from reput.store.settings import StoreSettings, resolve_settings
 from reput.store.swap import pending_swap
 
 _QUEUES_A_TASK = 256
-_NAMED = 5
 
 
 @dataclass(slots=True)
@@ -151,31 +149,19 @@ def _run(check: _Check, split_mb: float) -> None:
     fs.make_dirs(check.job.parts_folder)
     stitched, mismatches = _decode(check, split_mb)
     refuse_oddities(check.log, stitched.results)
-    _log_findings(check, stitched)
     report, results = check.report, stitched.results
+    findings.log_findings(report, check.log, stitched)
     report.log_min_offset, report.log_max_offset = check.log.min_offset, stitched.end
     report.messages = sum(result.records for result in results)
     if check.job.build_queues:
         _check_queues(check, stitched, mismatches)
     elif report.messages:
-        report.damage(
-            "queue-folder-missing",
-            str(check.layout.consume_queue),
-            None,
-            1,
-            "no ConsumeQueues at all; run `reput rebuild`",
-        )
+        report.damage("queue-folder-missing", str(check.layout.consume_queue), None, 1, "no ConsumeQueues at all")
     if check.job.build_index:
         _check_index(check, results)
     elif check.settings.index_enabled and any(result.items for result in results):
-        report.damage(
-            "index-folder-missing",
-            str(check.layout.index),
-            None,
-            1,
-            "no IndexFiles at all; run `reput rebuild`",
-        )
-    _check_checkpoint(check)
+        report.damage("index-folder-missing", str(check.layout.index), None, 1, "no IndexFiles at all")
+    findings.checkpoint_findings(report, check.layout, list_index_files(check.layout.index))
 
 
 def _decode(check: _Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mismatch]]]:
@@ -204,38 +190,6 @@ def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult
     return decode_and_compare(job, live_folder, split)
 
 
-def _log_findings(check: _Check, stitched: Stitched) -> None:
-    report, log = check.report, check.log
-    for note in log.notes:
-        if "empty last file" in note:
-            report.remark(LEFTOVER, "log-empty-file", str(log.folder), 1, note)
-        else:
-            report.damage("log-file", str(log.folder), None, 1, note)
-    for gap in stitched.gaps:
-        report.damage(
-            "log-record",
-            *_place(log, gap.begin),
-            1,
-            f"{gap.verdict.meaning} at log offset {gap.begin}: {gap.end - gap.begin} bytes until the next record",
-        )
-    if stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
-        report.after_crash(
-            "log-torn-tail",
-            *_place(log, stitched.end),
-            1,
-            f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}",
-        )
-    empty = [file for file in log.files if file.data_end == file.start]
-    if empty and empty[-1] is log.files[-1] and len(log.files) > 1:
-        report.remark(NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it")
-
-
-def _place(log: LogFiles, offset: int) -> tuple[str, int]:
-    """A log offset as file and byte in it; the folder where no file has it."""
-    file = file_of(log, offset)
-    return (str(file.path), offset - file.start) if file else (str(log.folder), offset)
-
-
 def _check_queues(check: _Check, stitched: Stitched, mismatches: dict[int, list[Mismatch]]) -> None:
     table = QueueTable()
     for result in stitched.results:
@@ -247,11 +201,18 @@ def _check_queues(check: _Check, stitched: Stitched, mismatches: dict[int, list[
             _check_crooked(check, stitched, table, crooked)
     straight = {key for key, row in table.rows.items() if table.straight[row]}
     found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in straight]
-    _mismatch_findings(check, table, found)
+    _queue_findings(check).add(table, found)
     with check.stage("queues"):
         _outside_findings(check, table, stitched.end)
     check.report.queues = len(table.keys)
     check.report.queue_entries = int(table.count[: len(table.keys)].sum())
+
+
+def _queue_findings(check: _Check) -> findings.QueueFindings:
+    layout = check.layout
+    return findings.QueueFindings(
+        check.report, str(layout.consume_queue), check.job.queue_file_size, configured_topics(layout)
+    )
 
 
 def _check_crooked(check: _Check, stitched: Stitched, table: QueueTable, crooked: list[QueueKey]) -> None:
@@ -271,7 +232,7 @@ def _check_crooked(check: _Check, stitched: Stitched, table: QueueTable, crooked
     found = [
         one for one in check.engine.run(partial(_compare_crooked, check.job), tasks, check.listener.advance) if one
     ]
-    _mismatch_findings(check, table, found)
+    _queue_findings(check).add(table, found)
 
 
 def _compare_crooked(job: Job, work: tuple[redo.QueueOutcome, str]) -> Mismatch | None:
@@ -292,58 +253,6 @@ def _compare_crooked(job: Job, work: tuple[redo.QueueOutcome, str]) -> Mismatch 
     return Mismatch(outcome.key, missing, first_missing, wrong, first_wrong) if missing or wrong else None
 
 
-def _mismatch_findings(check: _Check, table: QueueTable, found: list[Mismatch]) -> None:
-    report, file_size = check.report, check.job.queue_file_size
-    by_queue: dict[QueueKey, list[Mismatch]] = {}
-    for one in found:
-        by_queue.setdefault(one.key, []).append(one)
-    absent = []
-    configured = configured_topics(check.layout)
-    for key, ones in by_queue.items():
-        folder = queue_path(str(check.layout.consume_queue), key)
-        missing, wrong = sum(one.missing for one in ones), sum(one.wrong for one in ones)
-        first_missing = min((one.first_missing for one in ones if one.missing), default=-1)
-        first_wrong = min((one.first_wrong for one in ones if one.wrong), default=-1)
-        if wrong:
-            file, offset = _entry_place(folder, file_size, first_wrong)
-            detail = f"entries that are not what their records give, first queue offset {first_wrong}"
-            report.damage("queue-entry-wrong", file, offset, wrong, detail)
-        if not missing:
-            continue
-        if not fs.exists(folder) and configured is not None and key.topic not in configured:
-            detail = f"the topic was deleted, {missing} of its messages are still in the log"
-            report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
-            continue
-        if not fs.exists(folder):
-            absent.append((key, missing))
-            continue
-        file, offset = _entry_place(folder, file_size, first_missing)
-        if first_missing + missing == int(table.next[table.rows[key]]):
-            detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
-            report.after_crash("queue-behind", file, offset, missing, detail)
-        else:
-            detail = f"records without an entry, first queue offset {first_missing}"
-            report.damage("queue-entry-missing", file, offset, missing, detail)
-    if absent:
-        named = ", ".join(str(key) for key, _ in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
-        total = sum(missing for _, missing in absent)
-        report.damage(
-            "queue-missing",
-            str(check.layout.consume_queue),
-            None,
-            len(absent),
-            f"queues without a folder: {named}; {total} messages cannot be consumed",
-        )
-
-
-def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, int]:
-    from reput.formats.paths import offset_name
-
-    position = queue_offset * 20
-    start = position // file_size * file_size
-    return f"{folder}/{offset_name(start)}", position - start
-
-
 def _outside_findings(check: _Check, table: QueueTable, log_end: int) -> None:
     queues = []
     for queue in list_queues(check.layout.consume_queue):
@@ -355,21 +264,11 @@ def _outside_findings(check: _Check, table: QueueTable, log_end: int) -> None:
     task = partial(_outside_task, check.job, check.log.min_offset)
     for found in check.engine.run(task, chunks, check.listener.advance):
         for one in found:
-            _outside_finding(check, one, log_end)
+            findings.outside_finding(check.report, one, log_end)
 
 
 def _outside_task(job: Job, log_min_offset: int, queues: tuple[QueueToCheck, ...]) -> list[OutsideFinding]:
     return check_outside(job, log_min_offset, queues)
-
-
-def _outside_finding(check: _Check, one: OutsideFinding, log_end: int) -> None:
-    report = check.report
-    if one.rule == "queue-empty-file":
-        report.remark(LEFTOVER, one.rule, one.file, one.times, one.detail)
-    elif one.rule == "queue-entry-past-end" and one.physical_offset >= log_end:
-        report.after_crash(one.rule, one.file, one.offset, one.times, f"{one.detail}; the log ends at {log_end}")
-    else:
-        report.damage(one.rule, one.file, one.offset, one.times, one.detail)
 
 
 def _check_index(check: _Check, results: list[SplitResult]) -> None:
@@ -390,8 +289,8 @@ def _check_index(check: _Check, results: list[SplitResult]) -> None:
     with check.stage("index"):
         task = partial(_index_task, job, index_parts)
         checked = check.engine.run(task, files, check.listener.advance)
-        _index_findings(check, files, checked)
-        _uncovered_findings(check, index_parts, files, checked)
+        findings.index_findings(report, files, checked)
+        _find_uncovered(check, index_parts, files, checked)
     report.index_files = len(files)
     report.index_items = sum(one.items for one in checked)
 
@@ -406,18 +305,7 @@ def _index_task(job: Job, index_parts: list[IndexPart], file: IndexFileToCheck) 
     return check_index_file(job, index_parts, file)
 
 
-def _index_findings(check: _Check, files: list[IndexFileToCheck], checked: list[IndexFileChecked]) -> None:
-    report = check.report
-    for file, one in zip(files, checked, strict=True):
-        for found in one.findings:
-            add = report.after_crash if found.rule in ("index-slot-ahead", "index-item-past-end") else report.damage
-            add(found.rule, found.file, found.offset, found.times, found.detail)
-        if one.repeated:
-            detail = "items that say again what another says: RocketMQ indexes a message twice after a crash"
-            report.remark(NOTE, "index-repeated", file.path, one.repeated, detail)
-
-
-def _uncovered_findings(
+def _find_uncovered(
     check: _Check,
     index_parts: list[IndexPart],
     files: list[IndexFileToCheck],
@@ -429,21 +317,8 @@ def _uncovered_findings(
             covered[split].append((begin, end))
     work = [(part, covered[part.split]) for part in index_parts if not _is_whole(covered[part.split], part.items)]
     found = check.engine.run(partial(_uncovered_task, check.job), work, check.listener.advance)
-    keys, tags = sum(one.keys for one in found), sum(one.tags for one in found)
-    if tags:
-        detail = "tags without an item, as RocketMQ before 5.4.0 left them"
-        check.report.remark(NOTE, "index-without-tags", str(check.layout.index), tags, detail)
-    if not keys:
-        return
-    first = min(one.first_key for one in found if one.keys)
-    end = max((file.header.end_physical_offset for file in files), default=-1)
-    folder = str(check.layout.index)
-    if first >= end:
-        detail = f"the index ends at log offset {end}, {keys} keys of later messages are not in it"
-        check.report.after_crash("index-behind", folder, None, keys, detail)
-    else:
-        detail = f"keys of messages without an item, first of the message at log offset {first}"
-        check.report.damage("index-item-missing", folder, None, keys, detail)
+    index_end = max((file.header.end_physical_offset for file in files), default=-1)
+    findings.uncovered_findings(check.report, str(check.layout.index), index_end, found)
 
 
 def _uncovered_task(job: Job, work: tuple[IndexPart, list[tuple[int, int]]]) -> Uncovered:
@@ -457,18 +332,3 @@ def _is_whole(ranges: list[tuple[int, int]], items: int) -> bool:
             return False
         reached = max(reached, end)
     return reached >= items
-
-
-def _check_checkpoint(check: _Check) -> None:
-    files = list_index_files(check.layout.index)
-    end = max((file.header.end_timestamp for file in files if file.header), default=0)
-    if not fs.exists(check.layout.checkpoint):
-        check.report.remark(NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one")
-    elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:
-        check.report.remark(
-            NOTE,
-            "checkpoint-behind",
-            str(check.layout.checkpoint),
-            1,
-            "older than the newest IndexFile: RocketMQ will destroy that file when it opens the store, and index again",
-        )
