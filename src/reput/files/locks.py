@@ -98,6 +98,21 @@ def owner_lock(path: Path) -> Iterator[None]:
         yield
 
 
+def owner_is_live(path: Path) -> bool:
+    """Whether a reput process holds the owner's lock; nothing is made or changed.
+
+    To ask is to hold the lock, shared, for a moment: there is no other way to ask for a `flock`.
+    """
+    if _identity(path) is None:
+        return False
+    with fs.errors_named(path, "lock"):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        return not _try_flock(descriptor, fcntl.LOCK_SH, 0.0)
+    finally:
+        os.close(descriptor)
+
+
 @contextlib.contextmanager
 def task_fence(path: Path) -> Iterator[None]:
     """Hold the fence as a task that writes does: shared with the other tasks of its job."""

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import StoreLockedError
+from reput.errors import ReputError
 from reput.files import fs, locks
 from reput.formats.consume_queue import QueueKey
 from reput.index.files import list_index_files
@@ -54,7 +54,7 @@ from reput.store.queue_rules import compare_entries
 from reput.store.report import NOTE, CheckReport
 from reput.store.retained import configured_topics
 from reput.store.settings import StoreSettings, resolve_settings
-from reput.store.swap import pending_swap
+from reput.store.standstill import begin_reading, end_reading
 
 _QUEUES_A_TASK = 256
 
@@ -93,20 +93,23 @@ def check_store(
     On a cluster the folder for temporary files (TMPDIR) must be shared by its workers.
 
     Raises:
+        StoreLockedError: a rebuild or another reput job is at work on the store, or was meanwhile.
         ReputError: the store could not be looked at.
     """
     config = config or StoreConfig()
     begin = time.perf_counter()
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
-    if pending_swap(layout):
-        raise StoreLockedError(
-            f"{layout.reput}: a rebuild is swapping the indexes in, or was killed while it did; "
-            "`reput rebuild` finishes that"
-        )
+    begun = begin_reading(layout)
     with tempfile.TemporaryDirectory(prefix="reput-check-") as work:
-        check = _prepare(layout, engine, config, verify_crc, Path(work), listener or ProgressListener())
-        _run(check, split_mb)
+        try:
+            check = _prepare(layout, engine, config, verify_crc, Path(work), listener or ProgressListener())
+            _run(check, split_mb)
+        except ReputError as error:
+            # Files that went away or changed under us are no error of theirs: say first what took them.
+            end_reading(layout, begun, error)
+            raise
+        end_reading(layout, begun)
         check.report.seconds["total"] = round(time.perf_counter() - begin, 4)
         check.report.findings.sort(key=lambda finding: (finding.severity, finding.rule, finding.file))
         return check.report
