@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import tempfile
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 from reput.config import StoreConfig
@@ -26,11 +28,11 @@ from reput.pipeline import parts, redo
 from reput.pipeline.check_index import (
     IndexFileChecked,
     IndexFileToCheck,
-    IndexPart,
     Uncovered,
     check_index_file,
     find_uncovered,
 )
+from reput.pipeline.check_items import IndexPart
 from reput.pipeline.check_queues import (
     Mismatch,
     OutsideFinding,
@@ -281,14 +283,17 @@ def _check_index(check: _Check, results: list[SplitResult]) -> None:
         for result in results
         if result.records
     ]
-    files = []
+    files: list[IndexFileToCheck] = []
+    before = None
     for file in list_index_files(check.layout.index):
         if file.header is None or file.size != _index_size(job):
             detail = f"{file.size} bytes instead of {_index_size(job)}"
             report.damage("index-file-size", str(file.path), None, 1, detail)
+            before = None
         else:
             log_max = index_parts[-1].end if index_parts else check.log.min_offset
-            files.append(IndexFileToCheck(str(file.path), file.header, check.log.min_offset, log_max))
+            files.append(IndexFileToCheck(str(file.path), file.header, before, check.log.min_offset, log_max))
+            before = file.header
     with check.stage("index"):
         task = partial(_index_task, job, index_parts)
         checked = check.engine.run(task, files, check.listener.advance)
@@ -314,14 +319,26 @@ def _find_uncovered(
     files: list[IndexFileToCheck],
     checked: list[IndexFileChecked],
 ) -> None:
-    covered: dict[int, list[tuple[int, int]]] = {part.split: [] for part in index_parts}
-    for one in checked:
-        for split, begin, end in one.covered:
-            covered[split].append((begin, end))
-    work = [(part, covered[part.split]) for part in index_parts if not _is_whole(covered[part.split], part.items)]
+    covered = _by_part(index_parts, [one for file in checked for one in file.covered])
+    work = [
+        (part, ranges) for part, ranges in zip(index_parts, covered, strict=True) if not _is_whole(ranges, part.items)
+    ]
     found = check.engine.run(partial(_uncovered_task, check.job), work, check.listener.advance)
     index_end = max((file.header.end_physical_offset for file in files), default=-1)
-    findings.uncovered_findings(check.report, str(check.layout.index), index_end, found)
+    skipped_tags = sum(one.skipped_tags for one in checked)
+    findings.uncovered_findings(check.report, str(check.layout.index), index_end, skipped_tags, found)
+
+
+def _by_part(index_parts: list[IndexPart], ranges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Ranges of the log's items, numbered through, as ranges of each split's own."""
+    firsts = list(accumulate((part.items for part in index_parts), initial=0))
+    found: list[list[tuple[int, int]]] = [[] for _ in index_parts]
+    for begin, end in ranges:
+        row = bisect_right(firsts, begin) - 1
+        while row < len(index_parts) and firsts[row] < end:
+            found[row].append((max(begin, firsts[row]) - firsts[row], min(end, firsts[row + 1]) - firsts[row]))
+            row += 1
+    return found
 
 
 def _uncovered_task(job: Job, work: tuple[IndexPart, list[tuple[int, int]]]) -> Uncovered:

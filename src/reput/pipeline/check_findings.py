@@ -144,21 +144,26 @@ def index_findings(report: CheckReport, files: Sequence[IndexFileToCheck], check
             report.remark(NOTE, "index-repeated", file.path, one.repeated, detail)
 
 
-def uncovered_findings(report: CheckReport, folder: str, index_end: int, found: Sequence[Uncovered]) -> None:
-    """Add the items that no IndexFile has; `index_end` is the log offset where the last IndexFile ends (-1: none)."""
-    keys, tags = sum(one.keys for one in found), sum(one.tags for one in found)
+def uncovered_findings(
+    report: CheckReport, folder: str, index_end: int, skipped_tags: int, found: Sequence[Uncovered]
+) -> None:
+    """Add the items that no IndexFile has.
+
+    `index_end` is the log offset where the last IndexFile ends (-1: none), `skipped_tags` what the files passed over.
+    """
+    items, tags = sum(one.items for one in found), skipped_tags + sum(one.tags for one in found)
     if tags:
         detail = "tags without an item, as RocketMQ before 5.4.0 left them"
         report.remark(NOTE, "index-without-tags", folder, tags, detail)
-    if not keys:
+    if not items:
         return
-    first = min(one.first_key for one in found if one.keys)
+    first = min(one.first for one in found if one.items)
     if first >= index_end:
-        detail = f"the index ends at log offset {index_end}, {keys} keys of later messages are not in it"
-        report.after_crash("index-behind", folder, None, keys, detail)
+        detail = f"the index ends at log offset {index_end}, {items} items of later messages are not in it"
+        report.after_crash("index-behind", folder, None, items, detail)
     else:
-        detail = f"keys of messages without an item, first of the message at log offset {first}"
-        report.damage("index-item-missing", folder, None, keys, detail)
+        detail = f"items of messages that no IndexFile has, first of the message at log offset {first}"
+        report.damage("index-item-missing", folder, None, items, detail)
 
 
 def checkpoint_findings(report: CheckReport, layout: StoreLayout, index_files: Sequence[IndexFileOnDisk]) -> None:
