@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         ("a=订单", {"a": "订单"}),
         ("a=1\na=2", {"a": "2"}),
         ("path=C\\:\\\\store", {"path": "C:\\store"}),
+        ("a=1\u2028b=2", {"a": "1\u2028b=2"}),
+        ("a=1\nb=2\\", {"a": "1", "b": "2"}),
+        ("a=1\\\n#2", {"a": "1#2"}),
     ],
 )
 def test_properties(text: str, wanted: dict[str, str]) -> None:
@@ -49,6 +52,13 @@ def test_names_are_the_peers() -> None:
             "messageIndexEnable": "true", "forceVerifyPropCRC": "false", "checkCRCOnRecover": "TRUE", "storeType": "x",
             "enableConsumeQueueExt": "false", "rocksdbCQDoubleWriteEnable": "false", "enableLmq": "false",
             "enableMultiDispatch": "false", "enableDLegerCommitLog": "false", "brokerName": "left alone",
+            "maxMessageSize": "5", "enabledAppendPropCRC": "true", "flushDiskType": "SYNC_FLUSH",
+            "flushIntervalCommitLog": "6", "flushCommitLogLeastPages": "7", "flushCommitLogThoroughInterval": "8",
+            "syncFlushTimeout": "9", "transientStorePoolEnable": "true", "commitIntervalCommitLog": "10",
+            "commitCommitLogLeastPages": "11", "deleteWhen": "04", "fileReservedTime": "12",
+            "diskMaxUsedSpaceRatio": "13", "diskSpaceCleanForciblyRatio": "14", "diskSpaceWarningLevelRatio": "15",
+            "cleanFileForciblyEnable": "false", "deleteFileBatchMax": "16", "cleanResourceInterval": "17",
+            "tailMaxEntries": "18",
         }
     )  # fmt: skip
     assert [field.name for field in fields(told) if getattr(told, field.name) is None] == []

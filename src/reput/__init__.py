@@ -3,6 +3,7 @@
     import reput
     report = reput.rebuild("/path/to/store")        # both indexes from the log, with Spark
     report = reput.check("/path/to/store")          # are the indexes what the log says?
+    store = reput.MessageStore.open("/path/to/store")   # put, get, look up
 
 Importing this package is cheap: Spark, numba and pyarrow are loaded by the calls that need them.
 """
@@ -13,54 +14,77 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import check, info, rebuild
+    from reput.api import MessageStore, check, info, rebuild
     from reput.config import StoreConfig
     from reput.errors import (
         AccessError,
+        ClosedError,
         ConfigError,
         DamagedLogError,
         DamagedStoreError,
         EngineError,
+        FlushError,
         NoSpaceError,
         NotAStoreError,
         ReputError,
         StaleEpochError,
         StoreLockedError,
+        TailFullError,
         UnsupportedStoreError,
     )
+    from reput.log.message import Message, PutResult, PutStatus
+    from reput.store.results import GetResult, GetStatus
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "MessageStore": "reput.api",
+    "Message": "reput.log.message",
+    "PutResult": "reput.log.message",
+    "PutStatus": "reput.log.message",
+    "GetResult": "reput.store.results",
+    "GetStatus": "reput.store.results",
     "check": "reput.api",
     "info": "reput.api",
     "rebuild": "reput.api",
     "StoreConfig": "reput.config",
     "AccessError": "reput.errors",
+    "ClosedError": "reput.errors",
     "ConfigError": "reput.errors",
     "DamagedLogError": "reput.errors",
     "DamagedStoreError": "reput.errors",
     "EngineError": "reput.errors",
+    "FlushError": "reput.errors",
     "NoSpaceError": "reput.errors",
     "NotAStoreError": "reput.errors",
     "ReputError": "reput.errors",
     "StaleEpochError": "reput.errors",
     "StoreLockedError": "reput.errors",
+    "TailFullError": "reput.errors",
     "UnsupportedStoreError": "reput.errors",
 }
 
 __all__ = [
     "AccessError",
+    "ClosedError",
     "ConfigError",
     "DamagedLogError",
     "DamagedStoreError",
     "EngineError",
+    "FlushError",
+    "GetResult",
+    "GetStatus",
+    "Message",
+    "MessageStore",
     "NoSpaceError",
     "NotAStoreError",
+    "PutResult",
+    "PutStatus",
     "ReputError",
     "StaleEpochError",
     "StoreConfig",
     "StoreLockedError",
+    "TailFullError",
     "UnsupportedStoreError",
     "check",
     "info",
@@ -72,7 +96,10 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'reput' has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    value = getattr(import_module(home), name)
+    # The next use finds it without coming here.
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

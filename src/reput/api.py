@@ -1,4 +1,4 @@
-"""The calls behind `reput.rebuild`, `reput.check` and `reput.info`: joins the store's rules with the Spark jobs."""
+"""The calls behind the public face: joins the store with the Spark jobs that build its indexes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from reput.config import StoreConfig
+from reput.store.message_store import MessageStore as _Store
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
     from reput.pipeline.engine import Engine
     from reput.pipeline.listener import ProgressListener
-    from reput.store.info import StoreInfo
+    from reput.store.indexer import CatchUp
+    from reput.store.info_values import StoreInfo
     from reput.store.report import CheckReport, RebuildReport
 
 
@@ -30,6 +32,7 @@ def rebuild(
     skip_topics: Sequence[str] = (),
     index_tags: Literal["auto", "on", "off"] = "auto",
     salvage: bool = False,
+    empty_log: bool = False,
     verify_crc: bool = True,
     split_mb: float = 128,
     listener: ProgressListener | None = None,
@@ -46,11 +49,13 @@ def rebuild(
             False runs the same tasks one after the other in this process, without Java.
         master: Spark master URL for a session that is started here.
         config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's
-        defaults. only: rebuild the queues alone, or the IndexFiles alone.
+        defaults.
+        only: rebuild the queues alone, or the IndexFiles alone.
         topics: rebuild the queues of these topics alone; those of other topics are kept as they are.
         skip_topics: keep the queues of these topics as they are.
         index_tags: whether tags get index items: as the present IndexFiles have it, yes, or no.
         salvage: go on behind damaged bytes, and list every gap.
+        empty_log: a log without a record gives empty indexes, even where there are others now.
         verify_crc: check each body's CRC.
         split_mb: size of the ranges that tasks decode, in MiB.
         listener: told about progress.
@@ -59,7 +64,8 @@ def rebuild(
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
-    from reput.pipeline.rebuild import RebuildOptions, rebuild_store
+    from reput.pipeline.rebuild import rebuild_store
+    from reput.pipeline.rebuild_state import RebuildOptions
 
     options = RebuildOptions(
         only=only,
@@ -67,6 +73,7 @@ def rebuild(
         skip_topics=tuple(skip_topics),
         index_tags=index_tags,
         salvage=salvage,
+        empty_log=empty_log,
         verify_crc=verify_crc,
         split_mb=split_mb,
     )
@@ -106,6 +113,53 @@ def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) ->
     from reput.store.info import store_info
 
     return store_info(path, config_from(config))
+
+
+class MessageStore(_Store):
+    """An embedded store of many queues, in RocketMQ's own files.
+
+        with reput.MessageStore.open("/data/store") as store:
+            put = store.put_message(reput.Message("orders", b"body", tags="paid", keys="o-1"), queue_id=0)
+            for message in store.get_message("orders", 0, put.queue_offset):
+                print(message.body)
+
+    What is put is readable at once. Durable indexes follow when `reput` is called, and at close. See
+    `reput.store.message_store` for all calls.
+    """
+
+    def reput(
+        self,
+        spark: SparkSession | SparkContext | Literal[False] | None = None,
+        *,
+        master: str | None = None,
+        listener: ProgressListener | None = None,
+    ) -> CatchUp:
+        """Bring the durable indexes up to what is confirmed now: one run of the Spark pipeline from the frontier.
+
+        Args:
+            spark: an existing session or context; None starts one (on `master`, `local[*]` by default); False runs the
+                same tasks one after the other in this process, without Java.
+
+        Raises:
+            DamagedLogError: the log in between is damaged.
+            AccessError: the store is open read-only.
+            ReputError: see `reput.errors`; the frontier has not moved then.
+        """
+        from reput.pipeline.catch_up import SparkIndexer
+
+        with engine_for(spark, master) as engine:
+            return self.catch_up_with(SparkIndexer(engine, listener))
+
+    def close(self, *, reput: bool = True) -> None:
+        """Catch up, in this process, make everything durable and let go of the store; a second call does nothing.
+
+        Without `reput` what the indexes lack stays behind: `abort` then tells RocketMQ, and the next open, to recover.
+        """
+        try:
+            if reput and self.is_writing and self.behind_bytes:
+                self.reput(spark=False)
+        finally:
+            super().close()
 
 
 def config_from(config: StoreConfig | str | Path | None) -> StoreConfig:

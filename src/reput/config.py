@@ -42,6 +42,28 @@ class StoreConfig:
     enable_multi_dispatch: bool | None = None
     enable_dledger_commit_log: bool | None = None
 
+    max_message_size: int | None = None
+    enabled_append_prop_crc: bool | None = None
+    flush_disk_type: str | None = None
+    flush_interval_commit_log: int | None = None
+    flush_commit_log_least_pages: int | None = None
+    flush_commit_log_thorough_interval: int | None = None
+    sync_flush_timeout: int | None = None
+    transient_store_pool_enable: bool | None = None
+    commit_interval_commit_log: int | None = None
+    commit_commit_log_least_pages: int | None = None
+    delete_when: str | None = None
+    file_reserved_time: int | None = None
+    disk_max_used_space_ratio: int | None = None
+    disk_space_clean_forcibly_ratio: int | None = None
+    disk_space_warning_level_ratio: int | None = None
+    clean_file_forcibly_enable: bool | None = None
+    delete_file_batch_max: int | None = None
+    clean_resource_interval: int | None = None
+
+    tail_max_entries: int | None = None
+    """reput's own: how many messages may wait for their durable indexes before a put waits."""
+
     @classmethod
     def from_file(cls, path: Path | str) -> StoreConfig:
         """Read a broker.conf.
@@ -53,6 +75,8 @@ class StoreConfig:
             data = Path(path).read_bytes()[: _CONFIG_LIMIT + 1]
         except OSError as error:
             raise ConfigError(f"{path}: cannot read the configuration: {error.strerror}") from error
+        if b"\0" in data:
+            raise ConfigError(f"{path}: holds bytes that no text has; this is no broker.conf")
         if len(data) > _CONFIG_LIMIT:
             raise ConfigError(f"{path}: over {_CONFIG_LIMIT} bytes; this is no broker.conf")
         return cls.from_properties(parse_properties(data.decode("utf-8", "replace")), str(path))
@@ -88,6 +112,11 @@ class StoreConfig:
         return replace(self, **{f.name: v for f in fields(told) if (v := getattr(told, f.name)) is not None})
 
 
+def setting_names() -> list[str]:
+    """The settings that reput knows, under RocketMQ's names."""
+    return sorted(_FIELDS)
+
+
 def _camel(name: str) -> str:
     return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
 
@@ -96,6 +125,7 @@ _FIELDS = {_camel(field.name): field.name for field in fields(StoreConfig)}
 # RocketMQ writes these with capitals that the rule above does not make.
 _FIELDS["forceVerifyPropCRC"] = _FIELDS.pop("forceVerifyPropCrc")
 _FIELDS["checkCRCOnRecover"] = _FIELDS.pop("checkCrcOnRecover")
+_FIELDS["enabledAppendPropCRC"] = _FIELDS.pop("enabledAppendPropCrc")
 _FIELDS["rocksdbCQDoubleWriteEnable"] = _FIELDS.pop("rocksdbCqDoubleWriteEnable")
 _FIELDS["enableDLegerCommitLog"] = _FIELDS.pop("enableDledgerCommitLog")
 _KINDS = {field.name: str(field.type).split(" ")[0] for field in fields(StoreConfig)}
@@ -117,15 +147,20 @@ def parse_properties(text: str) -> dict[str, str]:
     """Java's properties format as broker.conf uses it: comments, `=` or `:`, continued lines, escapes."""
     properties: dict[str, str] = {}
     pending = ""
-    for part in text.splitlines():
-        line = pending + part.lstrip()
+    # Java ends lines at these alone; Python's splitlines would cut a value at other characters, too.
+    parts = re.split(r"\r\n|\n|\r", text)
+    for number, part in enumerate(parts):
+        line = pending + part.lstrip(" \t\f")
+        goes_on = bool(pending)
         pending = ""
-        if not line or line[0] in "#!":
+        if not line or (line[0] in "#!" and not goes_on):
             continue
         trailing = len(line) - len(line.rstrip("\\"))
         if trailing % 2:
             pending = line[:-1]
-            continue
+            if number < len(parts) - 1:
+                continue
+            line = pending
         match = re.match(r"((?:\\.|[^\\=:\s])+)\s*[=:\s]?\s*(.*)", line, re.DOTALL)
         if match:
             properties[_unescape(match[1])] = _unescape(match[2])

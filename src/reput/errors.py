@@ -8,6 +8,9 @@
     ├── UnsupportedStoreError   a kind of store that reput recognises and cannot build yet
     ├── NoSpaceError            the disk cannot hold what has to be written
     ├── StaleEpochError         another job took the store over; this one must not write any more
+    ├── TailFullError           too many messages wait for their durable indexes
+    ├── ClosedError             the store, or its log, has been closed
+    ├── FlushError              the disk refused to make the log durable; nothing more is taken until it is opened again
     ├── EngineError             Spark or Java could not be started, or a task failed
     └── DamagedStoreError       exit code 1: the store's bytes are wrong
         └── DamagedLogError     bytes in the CommitLog that are no record, with good records behind
@@ -50,6 +53,18 @@ class NoSpaceError(ReputError):
 
 class StaleEpochError(ReputError):
     """Another job took the store over: this one must not write any more."""
+
+
+class TailFullError(ReputError):
+    """Too many messages wait for their durable indexes: `store.reput()` or `reput follow` makes room."""
+
+
+class ClosedError(ReputError):
+    """The store, or its log, has been closed."""
+
+
+class FlushError(ReputError):
+    """The disk refused to make the log durable: what it kept is unknown until the store is opened again."""
 
 
 class EngineError(ReputError):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+import fcntl
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reput.errors import StoreLockedError
+from reput.errors import ReputError, StoreLockedError
 from reput.files import locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
@@ -41,6 +45,54 @@ def test_broker_lock_is_made_where_it_is_missing(tmp_path: Path) -> None:
     assert not path.exists()
     with locks.broker_lock(path):
         assert path.exists()
+
+
+HOLDER = """
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from reput.files import locks
+with ExitStack() as held:
+    held.enter_context(locks.broker_lock(Path(sys.argv[1])))
+    if len(sys.argv) > 2:
+        held.enter_context(locks.owner_lock(Path(sys.argv[2])))
+    print(flush=True)
+    input()
+"""
+
+
+@pytest.mark.parametrize("by_reput", [False, True])
+def test_a_broker_is_told_from_reput(by_reput: bool, tmp_path: Path) -> None:
+    """Who is refused RocketMQ's lock learns whether a broker or another reput process has it."""
+    path, own_path = tmp_path / "lock", tmp_path / "own"
+    arguments = [path, own_path] if by_reput else [path]
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        assert locks.broker_is_live(path)
+        assert locks.owner_is_live(own_path) == by_reput
+        with (
+            pytest.raises(StoreLockedError, match="another reput" if by_reput else "running broker"),
+            locks.broker_lock(path, own_path=own_path),
+        ):
+            pass
+        holder.communicate(b"\n")
+    assert not locks.broker_is_live(path)
+
+
+@pytest.mark.parametrize("lock", [locks.broker_lock, locks.owner_lock, locks.task_fence])
+def test_a_file_system_without_locks(lock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the file system refuses locks at all, the error names the file and what the system said."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(ReputError, match=r"lock: cannot lock: No locks available"), lock(tmp_path / "lock"):
+        pass
 
 
 def test_watermarks_are_shared(tmp_path: Path) -> None:

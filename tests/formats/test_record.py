@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.formats import record as fmt
-from reput.formats.record import Record, Verdict, decode_record, encode_record, examine
+from reput.formats.record import Record, Verdict, decode_message_id, decode_record, encode_record, examine
 from support import golden
 from support.records import HOST_V4, HOST_V6, LogBuilder, damages, hostile_records, logs, records
 
@@ -177,6 +177,10 @@ def test_hosts_and_message_ids_as_text() -> None:
     assert (str(v4.store_host), str(v6.store_host)) == ("10.0.0.7:10911", "[::1]:10911")
     assert v4.message_id == "0A000007" + "00002A9F" + "0000000000000ABC"
     assert (len(v4.message_id), len(v6.message_id)) == (32, 56)
+    for record in (v4, v6):
+        assert decode_message_id(record.message_id) == (record.store_host, record.physical_offset)
+    for other in ("", "0A", v4.message_id[1:], v4.message_id + "00", "Z" * 32, " " * 32):
+        assert decode_message_id(other) is None
 
 
 @pytest.mark.parametrize(

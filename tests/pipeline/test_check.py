@@ -12,7 +12,8 @@ import reput
 from reput.config import StoreConfig
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
 from reput.formats.index_file import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE
-from support import golden
+from support import golden, stores
+from support.records import LogBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -312,3 +313,16 @@ def test_other_kinds_of_queues_are_refused_by_name(name: str) -> None:
     """What check cannot look at is refused, not called sound."""
     with pytest.raises(reput.UnsupportedStoreError):
         check(golden.shared(name))
+
+
+def test_keys_of_one_hash_in_two_index_files(tmp_path: Path) -> None:
+    """A message whose keys hash alike, one in the last place of an IndexFile and one in the next file, is no damage."""
+    log = LogBuilder(4096)
+    for _ in range(6):
+        log.message("a", keys="k")
+    log.message("a", keys="Aa BB")
+    log.roll()
+    log.message("a", keys="k Aa")
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    assert [header.index_count for header in stores.headers(store)] == [8, 4]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import reput
-from reput.errors import ConfigError
+from reput.errors import ConfigError, NotAStoreError, UnsupportedStoreError
+from reput.files import fs
 from reput.formats import index_file, own, paths
 from reput.formats.checkpoint import decode_checkpoint
 from reput.formats.consume_queue import decode_entry
 from support import golden, stores
 from support.records import LogBuilder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -79,12 +79,101 @@ def test_index_is_for_all_topics(store: Path) -> None:
     assert sum(header.index_count - 1 for header in stores.headers(store)) == 120
 
 
-def test_unknown_topic_is_a_warning(store: Path) -> None:
-    """A topic without messages gives a warning that names it, and keeps what queues it had."""
-    before = under(store, paths.CONSUME_QUEUE)
-    report = stores.rebuild(store, topics=["nobody"])
+@pytest.mark.parametrize("option", ["topics", "skip_topics"])
+def test_unknown_topic_is_refused(option: str, store: Path) -> None:
+    """A topic that neither log nor queues have is a slip of the pen: an error that names it, and nothing changes."""
+    before = stores.digest(store, inodes=True)
+    with pytest.raises(ConfigError, match="nobody"):
+        stores.rebuild(store, **{option: ["nobody"]})
+    assert stores.digest(store, inodes=True) == before
+
+
+def test_one_unknown_topic_of_two_is_a_warning(store: Path) -> None:
+    """Beside a topic that is there, one without messages gives a warning that names it."""
+    report = stores.rebuild(store, topics=["nobody", "a"])
     assert any("nobody" in warning for warning in report.warnings)
-    assert under(store, paths.CONSUME_QUEUE) == before
+
+
+LOST_LOGS = {
+    "no file": [],
+    "an empty file": [b""],
+    "zeros": [bytes(1 << 14)],
+    "no record": [b"no record at all" * 1024],
+    "zeros in two files": [bytes(1 << 14), bytes(1 << 14)],
+}
+
+
+@pytest.mark.parametrize("left", [(paths.CONSUME_QUEUE, paths.INDEX), (paths.CONSUME_QUEUE,), (paths.INDEX,)])
+@pytest.mark.parametrize("kind", LOST_LOGS)
+def test_lost_log_keeps_the_indexes(kind: str, left: tuple[str, ...], store: Path) -> None:
+    """Without a record (a disk that is not mounted) good indexes are not replaced by empty ones, unless asked for."""
+    for path in (store / paths.COMMIT_LOG).iterdir():
+        path.unlink()
+    for number, data in enumerate(LOST_LOGS[kind]):
+        (store / paths.COMMIT_LOG / paths.offset_name(number << 14)).write_bytes(data)
+    for name in {paths.CONSUME_QUEUE, paths.INDEX} - {*left}:
+        shutil.rmtree(store / name)
+    before = stores.digest(store, inodes=True)
+    for options in ({}, {"only": "queue"}, {"only": "index"}, {"salvage": True}):
+        with pytest.raises(NotAStoreError, match=r"commitlog: no .*mounted\? --empty-log") as caught:
+            stores.rebuild(store, **options)
+        assert caught.value.exit_code == 2
+        assert stores.digest(store, inodes=True) == before
+    stores.rebuild(store, empty_log=True)
+    assert stores.index_files(store) == []
+    stores.rebuild(store)
+
+
+@pytest.mark.parametrize("name", ["consumequeue", "index", "consumequeue/a", "consumequeue/a/1"])
+def test_linked_indexes_are_refused(name: str, store: Path, tmp_path: Path) -> None:
+    """A folder of the indexes that is a link to another place is refused by name, not replaced by a folder."""
+    (store / name).rename(tmp_path / "elsewhere")
+    (store / name).symlink_to(tmp_path / "elsewhere")
+    before = stores.digest(store)
+    with pytest.raises(UnsupportedStoreError, match=f"{name}: a link to .*elsewhere"):
+        stores.rebuild(store)
+    assert (store / name).is_symlink()
+    assert stores.digest(store) == before
+
+
+def test_mounted_indexes_are_refused(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index folder on which another file system is mounted is refused before any work: no rename reaches there."""
+    before = stores.digest(store, inodes=True)
+    monkeypatch.setattr(fs, "device_of", lambda path: 7 if Path(path).name == paths.INDEX else 1)
+    with pytest.raises(UnsupportedStoreError, match="index: another file system is mounted"):
+        stores.rebuild(store)
+    assert stores.digest(store, inodes=True) == before
+
+
+STRAYS = (
+    "consumequeue/notes.txt",
+    "index/notes.txt",
+    "index/sub/20261121023731573",
+    "consumequeue/a/notes.txt",
+    "consumequeue/a/backup/00000000000000000000",
+    "consumequeue/a/0/00000000000000000000.bak",
+    "consumequeue/gone/notes.txt",
+)
+
+
+@pytest.mark.parametrize("options", [{}, {"topics": ["a"]}, {"only": "queue"}, {"only": "index"}])
+def test_strays_are_kept(options: dict[str, Any], store: Path) -> None:
+    """Files that are not RocketMQ's stay in the index folders, at any depth, and are named."""
+    for name in STRAYS:
+        (store / name).parent.mkdir(exist_ok=True)
+        (store / name).write_text("mine")
+    report = stores.rebuild(store, **options)
+    assert [(store / name).read_text() for name in STRAYS] == ["mine"] * len(STRAYS)
+    (note,) = [note for note in report.notes if "not RocketMQ's" in note]
+    assert "notes.txt" in note
+    assert stores.leftovers(store) == []
+
+
+def test_strays_that_are_links_stay_links(store: Path, tmp_path: Path) -> None:
+    """A link to a file is kept as the link that it is, though it leads nowhere."""
+    (store / "index" / "elsewhere").symlink_to(tmp_path / "nowhere")
+    stores.rebuild(store)
+    assert (store / "index" / "elsewhere").readlink() == tmp_path / "nowhere"
 
 
 def test_only_queue(store: Path) -> None:
@@ -99,6 +188,33 @@ def test_only_queue(store: Path) -> None:
     assert stale.read_bytes() == good
     assert (report.built, report.index_items, report.index_files) == (["queue"], 0, [])
     assert decode_checkpoint((store / paths.CHECKPOINT).read_bytes()) == old
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("unkeyed", [0, 3])
+def test_only_queue_tells_of_an_index_that_ends_earlier(known: bool, unkeyed: int, tmp_path: Path) -> None:
+    """Where the log has grown since the IndexFiles were built, --only queue warns; where they cover it, it does not."""
+    log = LogBuilder(4096)
+    log.message(keys="k")
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    end = log.end if known else log.placed[0].offset + 1
+    if not known:
+        (store / paths.REPUT / own.FRONTIER_NAME).unlink()
+    assert stores.rebuild(store, only="queue").warnings == []
+    for _ in range(unkeyed):
+        log.message()
+    stores.with_log(tmp_path, log)
+    assert stores.rebuild(store, only="queue").warnings == []
+    log.roll()
+    log.message(keys="k")
+    stores.with_log(tmp_path, log)
+    if not known:
+        (store / paths.REPUT / own.FRONTIER_NAME).unlink()
+    (text,) = stores.rebuild(store, only="queue").warnings
+    assert f"end at log offset {end} and the queues at {log.end}" in text
+    stores.rebuild(store, only="index")
+    assert stores.rebuild(store, only="queue").warnings == []
 
 
 def test_only_index(store: Path) -> None:

@@ -21,7 +21,10 @@ from reput.log.files import list_log_files
 from reput.log.reader import LogWalk
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
-from reput.store.info import CLEAN, DAMAGED, TORN, UNKNOWN, StoreInfo, store_info
+from reput.store.info import store_info
+from reput.store.info_values import CLEAN, DAMAGED, TORN, UNKNOWN, StoreInfo
+from reput.store.layout import find_store
+from reput.store.owner import own_store
 from support import golden
 from support.records import LogBuilder
 
@@ -123,14 +126,14 @@ def test_kinds_that_are_not_built_are_named(name: str, kind: str) -> None:
 
 @pytest.mark.golden
 def test_missing_indexes_are_said(tmp_path: Path) -> None:
-    """Without consumequeue and index both are named as missing; the log's end is found without them."""
+    """Without consumequeue and index one line says so and what builds both; the log's end is found without them."""
     store = golden.unpack("crash", tmp_path)
     shutil.rmtree(store / paths.CONSUME_QUEUE)
     shutil.rmtree(store / paths.INDEX)
     info = store_info(store)
     assert info.log.max_offset == next(iter(golden.answers("crash")))["log"][1]
     assert info.abort
-    assert [text.split(":")[0] for text in info.behind] == ["consumequeue", "index"]
+    assert [text.split(":")[0] for text in info.behind] == ["consumequeue and index"]
 
 
 @pytest.mark.golden
@@ -214,13 +217,60 @@ def test_files_of_odd_sizes_are_damage(tmp_path: Path) -> None:
 
 def test_a_long_walk_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the end is too far to walk to, the max offset is a lower bound and said to be one."""
-    monkeypatch.setattr("reput.store.info._WALK_SECONDS", 0.0)
+    monkeypatch.setattr("reput.store.info_end._WALK_SECONDS", 0.0)
     log = LogBuilder(1 << 20)
     for _ in range(2000):
         log.message("orders")
     info = store_info(log.write(tmp_path))
     assert (info.log.max_is_exact, info.log.tail) == (False, UNKNOWN)
     assert 0 < info.log.max_offset < log.end
+
+
+def test_a_far_end_is_jumped_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a long last file without indexes the end is found from its last written page, torn or not."""
+    log = LogBuilder(8 << 20)
+    for _ in range(20):
+        log.message("orders", body=b"x" * 200_000)
+    for _ in range(1000):
+        log.message("orders")
+    monkeypatch.setattr("reput.store.info_end._JUMP_BYTES", 10_000)
+    monkeypatch.setattr("reput.store.info_end._WALK_SECONDS", 0.0)
+    store = log.write(tmp_path, preallocated=True)
+    info = store_info(store)
+    assert (info.log.max_offset, info.log.max_is_exact, info.log.tail) == (log.end, True, CLEAN)
+    half = log.message("orders").data[:60]
+    at = log.garbage(half) - len(log.placed[-1].data)
+    path = log.write(tmp_path / "torn", preallocated=True) / paths.COMMIT_LOG / paths.offset_name(0)
+    data = path.read_bytes()
+    path.write_bytes(data[:at] + half.ljust(len(data) - at, b"\0"))
+    info = store_info(tmp_path / "torn")
+    assert (info.log.max_offset, info.log.tail) == (at, TORN)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("zeros", [False, True])
+def test_a_log_that_is_gone_is_damage(zeros: bool, tmp_path: Path) -> None:
+    """No log file, or none with a record, beside queues with entries is damage: its disk is perhaps not mounted."""
+    store = golden.unpack("basic", tmp_path)
+    for path in (store / paths.COMMIT_LOG).iterdir():
+        path.unlink()
+    if zeros:
+        (store / paths.COMMIT_LOG / paths.offset_name(0)).write_bytes(bytes(1 << 20))
+    (damage,) = store_info(store).damage
+    assert "queues with entries. Is its disk mounted" in damage
+
+
+def test_a_job_at_work_is_told(tmp_path: Path) -> None:
+    """While reput holds the store, that is said, and neither a running broker nor what a killed job left."""
+    log = LogBuilder(4096)
+    log.message("orders")
+    store = log.write(tmp_path)
+    with own_store(find_store(store, reput.StoreConfig())) as owned:
+        (store / paths.REPUT / own.staging_name(owned.epoch)).mkdir()
+        info = store_info(store)
+    assert (info.own.at_work, info.own.leftovers, info.broker_running) == (True, [], False)
+    info = store_info(store)
+    assert (info.own.at_work, info.own.leftovers) == (False, [own.staging_name(owned.epoch)])
 
 
 def test_own_state_is_told(tmp_path: Path) -> None:
@@ -231,7 +281,7 @@ def test_own_state_is_told(tmp_path: Path) -> None:
     folder = store / paths.REPUT
     (folder / own.staging_name(7)).mkdir(parents=True)
     (folder / own.INTENT_NAME).write_bytes(own.encode_intent(own.Intent(7, ("index",))))
-    page = own.WATERMARKS.struct.pack(own.WATERMARKS_MAGIC, 1, 2, 7, 0, 0, 0, 0, 0)
+    page = own.WATERMARKS.struct.pack(own.WATERMARKS_MAGIC, 1, 2, 7, *[0] * 6)
     (folder / own.WATERMARKS_NAME).write_bytes(page.ljust(own.WATERMARKS_FILE_SIZE, b"\0"))
     frontier = own.Frontier(
         "0" * 32, 7, queue_offset=100, queue_fingerprint=own.Fingerprint(0, 100, 1, 2), index_offset=90

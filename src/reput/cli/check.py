@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from reput.cli import options, output
+
+if TYPE_CHECKING:
+    from reput.store.report import CheckReport
+
+DAMAGE = "damage"
 
 
 @click.command()
@@ -40,7 +47,7 @@ def check(
             store,
             spark=options.spark_of(engine),
             master=master,
-            config=options.config_of(config_path, assignments),
+            config=options.config_of(config_path, assignments, store),
             verify_crc=not no_verify_crc,
             split_mb=splits_mb,
             listener=listener,
@@ -54,11 +61,28 @@ def check(
     ]
     output.show_table("Findings", ("severity", "rule", "count", "file", "offset", "what"), rows)
     output.show(
-        f"log {report.log_min_offset} to {report.log_max_offset}: {report.messages:,} messages, "
-        f"{report.queue_entries:,} entries in {report.queues:,} queues, {report.index_items:,} items in "
-        f"{report.index_files} IndexFiles; looked at in {report.seconds['total']:.1f} s"
+        f"log {report.log_min_offset} to {report.log_max_offset}: {output.counted(report.messages, 'message')}, "
+        f"{output.counted(report.queue_entries, 'entry', 'entries')} in {output.counted(report.queues, 'queue')}, "
+        f"{output.counted(report.index_items, 'item')} in {output.counted(report.index_files, 'IndexFile')}; "
+        f"looked at in {report.seconds['total']:.1f} s"
     )
-    for text in (*(f"assumed: {one}" for one in report.assumed), *(f"note: {one}" for one in report.notes)):
-        output.say(text)
-    output.show("sound" if report.sound else "not sound: `reput rebuild` builds the indexes again from the log")
+    if not quiet:
+        for text in (*(f"assumed: {one}" for one in report.assumed), *(f"note: {one}" for one in report.notes)):
+            output.say(text)
+    output.show(_verdict(report))
     return report.exit_code
+
+
+def _verdict(report: CheckReport) -> str:
+    """What it comes to, and what helps."""
+    if report.sound:
+        return "sound"
+    damage = [one for one in report.findings if one.severity == DAMAGE]
+    in_log = [one for one in damage if one.rule.startswith("log-")]
+    if not in_log:
+        return "not sound: `reput rebuild` builds the indexes again from the log"
+    rest = "" if len(in_log) < len(damage) else "; the indexes agree with what is left of it"
+    return (
+        f"not sound: the log itself is damaged{rest}. Look with `reput dump log STORE -o OFFSET`, restore the file "
+        "from a replica or a backup, or build from all good records with `reput rebuild --salvage`"
+    )

@@ -88,7 +88,7 @@ def log(
     from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
     from reput.log.reader import LogWalk, next_boundary
 
-    config = options.config_of(config_path, assignments)
+    config = options.config_of(config_path, assignments, store)
     _, files = _open_log(store, config)
     crc_check = CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY
     crc_check = CHECK_NONE if no_verify_crc else crc_check
@@ -152,10 +152,10 @@ def _show_record(found: LogRecord, body_bytes: int | None, as_json: bool) -> Non
     if as_json:
         output.emit_json(record_values(record, body_bytes))
     else:
-        output.show("\t".join((str(found.offset), *_record_cells(record, body_bytes))))
+        output.show("\t".join((str(found.offset), *record_cells(record, body_bytes))))
 
 
-def _record_cells(record: Record, body_bytes: int | None) -> Iterator[str]:
+def record_cells(record: Record, body_bytes: int | None) -> Iterator[str]:
     """The cells of a record's line behind its offset."""
     from reput.formats import properties as props
 
@@ -268,7 +268,7 @@ def queue(
     """  # noqa: D301 - click wants the control character
     from reput.queue.reader import queue_span, read_entries
 
-    config = options.config_of(config_path, assignments)
+    config = options.config_of(config_path, assignments, store)
     layout, files = _open_log(store, config)
     faults = 0
     head = ("topic/queue", "queue offset", "log offset", "size", "tags code")
@@ -373,7 +373,7 @@ def _show_entry(
         if entry.is_pre_blank:
             cells.append("(pre-blank)")
         elif record is not None:
-            cells += _record_cells(record, body_bytes)
+            cells += record_cells(record, body_bytes)
         output.show("\t".join(cells))
     return fault if entry.physical_offset >= files.min_offset else None
 
@@ -438,7 +438,7 @@ def index(
 
     if (key is None) != (topic is None):
         raise ConfigError("-k and -t go together: a key is looked up under its topic")
-    config = options.config_of(config_path, assignments)
+    config = options.config_of(config_path, assignments, store)
     layout = find_store(store, config)
     files = list_index_files(layout.index)
     if not files:

@@ -10,7 +10,7 @@ import click
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.store.info import LogInfo, StoreInfo
+    from reput.store.info_values import LogInfo, StoreInfo
 
 _TOPICS_SHOWN = 40
 _INDEX_FILES_SHOWN = 20
@@ -38,7 +38,7 @@ def info(
     from reput.errors import ConfigError
     from reput.store.info import store_info
 
-    found = store_info(store, options.config_of(config_path, assignments))
+    found = store_info(store, options.config_of(config_path, assignments, store))
     for name in topics:
         if name not in {topic.topic for topic in found.topics}:
             known = ", ".join(topic.topic for topic in found.topics[:_TOPICS_SHOWN]) or "none"
@@ -71,11 +71,13 @@ def _lines(found: StoreInfo) -> Iterator[str]:
     yield f"store       {found.store}"
     yield from _log_lines(found.log)
     yield (
-        f"queues      {found.queues:,} in {len(found.topics):,} topics, {found.queue_entries:,} entries, "
+        f"queues      {found.queues:,} in {output.counted(len(found.topics), 'topic')}, "
+        f"{output.counted(found.queue_entries, 'entry', 'entries')}, "
         f"{output.size_text(found.queue_bytes)}"
     )
     yield (
-        f"index       {len(found.index_files):,} IndexFiles, {found.index_items:,} items, "
+        f"index       {output.counted(len(found.index_files), 'IndexFile')}, "
+        f"{output.counted(found.index_items, 'item')}, "
         f"{output.size_text(sum(file.bytes for file in found.index_files))}"
     )
     if found.checkpoint is not None:
@@ -90,7 +92,8 @@ def _lines(found: StoreInfo) -> Iterator[str]:
 
 def _log_lines(log: LogInfo) -> Iterator[str]:
     at_least = "" if log.max_is_exact else "at least "
-    yield f"log         {log.files:,} files of {output.size_text(log.file_size)}, {output.size_text(log.bytes)}"
+    sizes = f"{output.size_text(log.file_size)}, {output.size_text(log.bytes)}"
+    yield f"log         {output.counted(log.files, 'file')} of {sizes}"
     yield f"offsets     {log.min_offset} to {at_least}{log.max_offset}, end {log.tail}"
     if log.first_store_timestamp is not None and log.last_store_timestamp is not None:
         yield (
@@ -108,6 +111,8 @@ def _own_text(found: StoreInfo) -> str:
         told.append(f"frontier queues {own.frontier['queue_offset']}, index {own.frontier['index_offset']}")
     if own.pending_swap:
         told.append("a swap to finish")
+    if own.at_work:
+        told.append(f"open for messages in process {own.writer}" if own.writer else "a job is at work")
     if own.leftovers:
         told.append(f"left over: {', '.join(own.leftovers)}")
     return "; ".join(told) or "no state of its own here"

@@ -17,10 +17,17 @@ from reput.errors import ReputError
 _VERBS = {
     "info": "what a store holds, and what is missing or behind (quick, reads little)",
     "dump": "records, queue entries or index items as text or JSON lines",
+    "get": "messages of a queue, from an offset on; -f follows",
+    "query": "messages by key, unique key, tag or message id",
+    "offset": "spans of queues, and queue offsets by time",
+    "progress": "how far groups have read, their lag in messages and in time; changes of it",
     "check": "hold the indexes against the log: does every entry say what its record says?",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
+    "put": "messages into a queue, from lines of text or of JSON",
     "prepare": "compile the kernels and speed up later starts of Spark (once a machine)",
 }
+_MODULES = {"progress": "lag"}
+"""Verbs whose module has another name: `reput.cli.progress` is the bar that people see while a job runs."""
 _INTERRUPTED = 130
 
 
@@ -33,8 +40,7 @@ class _Verbs(click.Group):
             code = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Python would complain once more when it closes stdout.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            silence_stdout()
             return 0
         return code
 
@@ -46,13 +52,13 @@ class _Verbs(click.Group):
         """The verb of that name."""
         if cmd_name not in _VERBS:
             return None
-        command = getattr(import_module(f"reput.cli.{cmd_name}"), cmd_name)
+        command = getattr(import_module(f"reput.cli.{_MODULES.get(cmd_name, cmd_name)}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click asks so
         """The list of verbs in the help, without importing them."""
-        with formatter.section("Verbs"):
+        with formatter.section("Commands"):
             formatter.write_dl(list(_VERBS.items()))
 
 
@@ -83,11 +89,35 @@ def run(arguments: list[str]) -> int:
     except ReputError as error:
         return _failed(arguments, error)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _misused(error)
+    except OSError as error:
+        return _output_failed(error)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted; the store is as it was", err=True)
+        click.echo("interrupted; the indexes are as they were", err=True)
         return _INTERRUPTED
+
+
+def silence_stdout() -> None:
+    """Lead a stdout that cannot be written nowhere: Python would complain once more when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _misused(error: click.ClickException) -> int:
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(error.ctx.get_usage(), err=True)
+    click.echo(f"error: {error.format_message()}", err=True)
+    return error.exit_code
+
+
+def _output_failed(error: OSError) -> int:
+    """All that reput does to files of a store ends in a ReputError: what comes this far is its own output."""
+    silence_stdout()
+    click.echo(
+        f"error: cannot write the output: {error.strerror or error}. What the command did to the store is done; only "
+        "its report is lost",
+        err=True,
+    )
+    return 2
 
 
 def _failed(arguments: list[str], error: ReputError) -> int:

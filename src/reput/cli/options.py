@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import click
 
-from reput.config import StoreConfig
+from reput.cli import output
+from reput.config import StoreConfig, parse_properties, setting_names
 
 LOOP, SPARK = "loop", "spark"
 
@@ -61,10 +64,29 @@ engine_options = _together(
 )
 
 
-def config_of(config_path: str | None, assignments: tuple[str, ...]) -> StoreConfig:
-    """The settings from `--config` and `--set`."""
-    config = StoreConfig.from_file(config_path) if config_path else StoreConfig()
+def config_of(config_path: str | None, assignments: tuple[str, ...], store: str | None = None) -> StoreConfig:
+    """The settings from `--config` and `--set`; what is odd about that file is said on stderr."""
+    config = StoreConfig()
+    if config_path:
+        config = StoreConfig.from_file(config_path)
+        _tell_oddities(config_path, config, store)
     return config.updated(assignments)
+
+
+def _tell_oddities(config_path: str, config: StoreConfig, store: str | None) -> None:
+    given = parse_properties(Path(config_path).read_text("utf-8", "replace"))
+    known = setting_names()
+    for name in given:
+        similar = difflib.get_close_matches(name, known, 1, cutoff=0.9) if name not in known else []
+        if similar:
+            output.say(f"warning: {config_path}: {name} is no setting of the store; {similar[0]} is")
+    if not set(given) & set(known):
+        output.say(
+            f"warning: {config_path}: none of its {len(given)} settings concerns the store; is it a broker.conf?"
+        )
+    root = config.store_path_root_dir
+    if root and store and Path(root).expanduser().absolute() != Path(store).absolute():
+        output.say(f"warning: {config_path}: storePathRootDir={root}, and the store looked at is {store}")
 
 
 def spark_of(engine: str) -> Literal[False] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -18,6 +18,12 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def emit_json(value: Any) -> None:
     """One JSON document on stdout; bytes that are no text are kept as escapes."""
     click.echo(json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+
+
+def emit_json_lines(values: Iterable[Any]) -> None:
+    """A JSON document a line, all in one write."""
+    lines = "\n".join(json.dumps(value, ensure_ascii=False) for value in values)
+    click.echo(lines.encode("utf-8", "backslashreplace"))
 
 
 def say(text: str) -> None:
@@ -62,6 +68,11 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
 
 def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def counted(count: int, noun: str, many: str = "") -> str:
+    """A number with its noun: `many` is the plural where an s does not make it."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def size_text(size: float) -> str:

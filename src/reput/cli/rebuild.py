@@ -18,7 +18,13 @@ _LINES_SHOWN = 20
 @click.command()
 @options.store_argument
 @click.option("--only", type=click.Choice(["queue", "index"]), help="Build the queues alone, or the IndexFiles alone.")
-@click.option("-t", "--topic", "topics", multiple=True, help="Build only this topic's queues. May be given again.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    help="Build only this topic's queues (and the IndexFiles, for all). May be given again.",
+)
 @click.option(
     "--skip-topic",
     "skip_topics",
@@ -32,7 +38,8 @@ _LINES_SHOWN = 20
     show_default=True,
     help="Give tags index items, as RocketMQ does since 5.4.0; auto looks at the present IndexFiles.",
 )
-@click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap.")
+@click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap (exit code 0).")
+@click.option("--empty-log", is_flag=True, help="Without a record in the log, replace the indexes by empty ones.")
 @options.config_options
 @options.engine_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
@@ -44,6 +51,7 @@ def rebuild(
     skip_topics: tuple[str, ...],
     index_tags: str,
     salvage: bool,
+    empty_log: bool,
     config_path: str | None,
     assignments: tuple[str, ...],
     master: str | None,
@@ -74,12 +82,13 @@ def rebuild(
             store,
             spark=options.spark_of(engine),
             master=master,
-            config=options.config_of(config_path, assignments),
+            config=options.config_of(config_path, assignments, store),
             only=only,  # type: ignore[arg-type]
             topics=topics,
             skip_topics=skip_topics,
             index_tags=index_tags,  # type: ignore[arg-type]
             salvage=salvage,
+            empty_log=empty_log,
             verify_crc=not no_verify_crc,
             split_mb=splits_mb,
             listener=listener,
@@ -87,11 +96,11 @@ def rebuild(
     if as_json:
         output.emit_json({"ok": True, **report.to_dict()})
     else:
-        show_report(report)
+        show_report(report, quiet)
     return 0
 
 
-def show_report(report: RebuildReport) -> None:
+def show_report(report: RebuildReport, quiet: bool = False) -> None:
     """The report of a rebuild as text: tables on stdout, what a person should know on stderr."""
     rows = [
         (
@@ -108,8 +117,9 @@ def show_report(report: RebuildReport) -> None:
         output.show(f"... and {len(report.topics) - _TOPICS_SHOWN} more topics (--json lists them all)")
     for text in _summary(report):
         output.show(text)
-    _notes("assumed", report.assumed)
-    _notes("note", report.notes)
+    if not quiet:
+        _notes("assumed", report.assumed)
+        _notes("note", report.notes)
     _notes("kept", [f"queue {text}" for text in report.retained_queues])
     _notes("gap", [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes" for gap in report.gaps])
     _notes("queue", [_crooked(queue) for queue in report.crooked_queues])
@@ -124,16 +134,18 @@ def _crooked(queue: QueueOddity) -> str:
 
 
 def _summary(report: RebuildReport) -> list[str]:
+    counted = output.counted
     seconds = max(report.seconds["total"], 1e-3)
     stages = ", ".join(f"{name} {took:.1f}" for name, took in report.seconds.items() if name != "total")
     rates = f"{report.messages / seconds:,.0f} messages/s, {output.size_text(report.log_bytes / seconds)}/s"
     log = (
         f"log {report.log_min_offset} to {report.log_max_offset}, {output.size_text(report.log_bytes)}: "
-        f"{report.messages:,} messages ({report.prepared:,} prepared, {report.rolled_back:,} rolled back)"
+        f"{counted(report.messages, 'message')} ({report.prepared:,} prepared, {report.rolled_back:,} rolled back)"
     )
     built = (
-        f"built {' and '.join(report.built)}: {report.queue_entries:,} entries in {report.queues:,} queues, "
-        f"{report.index_items:,} items in {len(report.index_files)} IndexFiles"
+        f"built {' and '.join(report.built)}: {counted(report.queue_entries, 'entry', 'entries')} in "
+        f"{counted(report.queues, 'queue')}, {counted(report.index_items, 'item')} in "
+        f"{counted(len(report.index_files), 'IndexFile')}"
     )
     return [log, built, f"{seconds:.1f} s ({stages}): {rates}"]
 

@@ -154,6 +154,12 @@ def end_of_data(path: Path | str, size: int) -> int:
             os.close(descriptor)
 
 
+def device_of(path: Path | str) -> int:
+    """A number that tells the file system of `path` from others."""
+    with errors_named(path, "look at"):
+        return os.stat(path).st_dev
+
+
 class Owner(NamedTuple):
     """Owner and modes that new files and folders of a store get."""
 
@@ -248,6 +254,32 @@ def write_at(path: str, size: int, owner: Owner, data: bytes | memoryview, offse
         close(descriptor)
 
 
+def map_to_write(descriptor: int, size: int) -> mmap.mmap:
+    """A shared map of a file's first `size` bytes: what is stored there is in the file.
+
+    Only bytes that were reserved may be stored to: without a block on the disk the system kills the process.
+    """
+    return mmap.mmap(descriptor, size)
+
+
+def memory(size: int) -> mmap.mmap:
+    """`size` bytes of memory, zeros; pages that nobody touches cost nothing."""
+    return mmap.mmap(-1, size)
+
+
+def forget_pages(anonymous: mmap.mmap, begin: int, end: int) -> None:
+    """Give the whole pages of such memory between two places back to the system; they read as zeros then."""
+    begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = end // mmap.PAGESIZE * mmap.PAGESIZE
+    if end > begin and hasattr(mmap, "MADV_DONTNEED"):
+        anonymous.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+
+
+def reserve(descriptor: int, offset: int, length: int) -> None:
+    """Have the disk set blocks aside for a stretch inside a file: a full disk is an error here, not later."""
+    os.posix_fallocate(descriptor, offset, length)
+
+
 def close(descriptor: int) -> None:
     """Close a descriptor."""
     os.close(descriptor)
@@ -256,6 +288,11 @@ def close(descriptor: int) -> None:
 def sync(descriptor: int) -> None:
     """Make a file's bytes durable."""
     os.fsync(descriptor)
+
+
+def sync_data(descriptor: int) -> None:
+    """Make a file's bytes durable, without what does not matter for reading them back (its times)."""
+    os.fdatasync(descriptor)
 
 
 def sync_path(path: Path | str) -> None:
@@ -302,6 +339,12 @@ def rename(source: Path | str, target: Path | str) -> None:
     """Rename within the file system; an existing target file is replaced."""
     with errors_named(source, f"rename to {target}"):
         os.rename(source, target)
+
+
+def link(source: Path | str, target: Path | str) -> None:
+    """Give a file a second name in the file system."""
+    with errors_named(source, f"link to {target}"):
+        os.link(source, target, follow_symlinks=False)
 
 
 def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> None:
@@ -366,6 +409,33 @@ def load_array(path: str, dtype: str, count: int, offset: int = 0) -> np.ndarray
     if len(array) != count:
         raise ReputError(f"{path}: holds {len(array)} values from byte {offset}, {count} were expected")
     return array
+
+
+class DiskUse(NamedTuple):
+    """Bytes of a file system that are in use, and those that this user can still write."""
+
+    used: int
+    usable: int
+
+    @property
+    def percent(self) -> int:
+        """How full it is, rounded up as RocketMQ does; 0 for a file system without blocks."""
+        total = self.used + self.usable
+        return -(-self.used * 100 // total) if total else 0
+
+
+def disk_use(path: Path | str) -> DiskUse:
+    """How full the file system of `path` is."""
+    with errors_named(path, "ask for free space"):
+        status = os.statvfs(path)
+    return DiskUse((status.f_blocks - status.f_bfree) * status.f_frsize, status.f_bavail * status.f_frsize)
+
+
+def modified_ms(path: Path | str) -> int | None:
+    """When a file was last changed (ms); None when it is not there."""
+    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError):
+        return os.stat(path).st_mtime_ns // 1_000_000
+    return None
 
 
 def free_bytes(path: Path | str) -> int:

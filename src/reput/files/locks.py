@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,14 +20,22 @@ from reput.errors import StoreLockedError
 from reput.files import fs
 
 _BUSY = {errno.EACCES, errno.EAGAIN}
+# Linux's struct flock on 64 bits: type, whence, start, length, process.
+_FLOCK = struct.Struct("@hhqqi0q")
 
 
 @contextlib.contextmanager
-def broker_lock(path: Path, owner: fs.Owner | None = None) -> Iterator[None]:
+def broker_lock(path: Path, owner: fs.Owner | None = None, own_path: Path | None = None) -> Iterator[None]:
     """Hold RocketMQ's lock file (exclusive, byte 0) as a broker would; made for `owner` when it is not there.
 
+    Args:
+        path: `<store>/lock`.
+        owner: whom a new file is given to.
+        own_path: reput's own lock file, which tells a reput process that holds `path` from a broker.
+
     Raises:
-        StoreLockedError: a live broker holds it, or another part of this process.
+        StoreLockedError: a live broker or another reput process holds it, or another part of this process.
+        ReputError: the file system refuses locks.
     """
     if _identity(path) in _held:
         raise StoreLockedError(
@@ -35,16 +44,17 @@ def broker_lock(path: Path, owner: fs.Owner | None = None) -> Iterator[None]:
     with fs.errors_named(path, "lock"):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-        except OSError as error:
-            if error.errno in _BUSY:
-                raise StoreLockedError(
-                    f"{path}: a running broker holds this store. Stop it first, or work on a copy"
-                ) from error
-            raise
-        if owner is not None:
-            fs.give_descriptor_to(descriptor, owner)
+        with fs.errors_named(path, "lock"):
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            except OSError as error:
+                if error.errno not in _BUSY:
+                    # Such as ENOLCK: a network file system without locks.
+                    raise
+                raise StoreLockedError(_who_holds(path, own_path)) from error
+        with fs.errors_named(path, "give to the store's owner"):
+            if owner is not None:
+                fs.give_descriptor_to(descriptor, owner)
         identity = _identity(path)
         _held.add(identity)
         try:
@@ -53,6 +63,16 @@ def broker_lock(path: Path, owner: fs.Owner | None = None) -> Iterator[None]:
             _held.discard(identity)
     finally:
         os.close(descriptor)
+
+
+def _who_holds(path: Path, own_path: Path | None) -> str:
+    if own_path is not None and owner_is_live(own_path):
+        return _at_work(own_path)
+    return f"{path}: a running broker holds this store. Stop it first, or work on a copy"
+
+
+def _at_work(own_path: Path) -> str:
+    return f"{own_path}: another reput process is at work on this store. Wait until it ends"
 
 
 _held: set[tuple[int, int] | None] = set()
@@ -68,19 +88,20 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def broker_is_live(path: Path) -> bool:
-    """Whether some process holds RocketMQ's lock; nothing is made or changed."""
+    """Whether some process holds RocketMQ's lock; nothing is made, changed, or held even for a moment."""
     if _identity(path) in _held:
         return True
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-    except OSError as error:
-        return error.errno in _BUSY
-    else:
+        # Asked and not tried: a broker that starts at this moment must not find its lock taken.
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+    except OSError:
         return False
+    else:
+        return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
     finally:
         os.close(descriptor)
 
@@ -92,23 +113,24 @@ def owner_lock(path: Path) -> Iterator[None]:
     Raises:
         StoreLockedError: another reput process is at work on this store.
     """
-    with _flocked(path, fcntl.LOCK_EX, wait_s=0.0) as held:
+    # Who only asks whether the lock is held has it for a moment.
+    with _flocked(path, fcntl.LOCK_EX, wait_s=0.2) as held:
         if not held:
-            raise StoreLockedError(f"{path}: another reput process is at work on this store. Wait until it ends")
+            raise StoreLockedError(_at_work(path))
         yield
 
 
 def owner_is_live(path: Path) -> bool:
-    """Whether a reput process holds the owner's lock; nothing is made or changed.
-
-    To ask is to hold the lock, shared, for a moment: there is no other way to ask for a `flock`.
-    """
-    if _identity(path) is None:
-        return False
-    with fs.errors_named(path, "lock"):
+    """Whether some process holds reput's own lock; nothing is made or changed."""
+    try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
     try:
         return not _try_flock(descriptor, fcntl.LOCK_SH, 0.0)
+    except OSError:
+        # Where the file system has no locks nobody holds one.
+        return False
     finally:
         os.close(descriptor)
 
@@ -138,7 +160,9 @@ def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
     with fs.errors_named(path, "lock"):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
-        yield _try_flock(descriptor, kind, wait_s)
+        with fs.errors_named(path, "lock"):
+            held = _try_flock(descriptor, kind, wait_s)
+        yield held
     finally:
         os.close(descriptor)
 

@@ -19,11 +19,20 @@ _PLACE = {field.name: number for number, field in enumerate(own.WATERMARKS.field
 class Watermarks:
     """The watermarks of a store, made with a fresh store id when the file is not there.
 
+    `read_only`: the file must be there, and nothing can be set.
+
     Raises:
         DamagedStoreError: the file is there and is no watermarks file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        if read_only:
+            array = fs.map_file(path, own.WATERMARKS_FILE_SIZE)
+            self._memory: mmap.mmap | None = None
+            self._values = array[: own.WATERMARKS.size].view("<i8")
+            if self["magic"] != own.WATERMARKS_MAGIC:
+                raise DamagedStoreError(f"{path}: no watermarks file of reput; remove it")
+            return
         with fs.errors_named(path, "map"):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             try:
@@ -51,6 +60,15 @@ class Watermarks:
     def __setitem__(self, name: str, value: int) -> None:
         self._values[_PLACE[name]] = value
 
+    def cell(self, name: str) -> memoryview:
+        """One watermark as a view of one int64: `cell[0] = offset` is the fastest way to publish it.
+
+        It must be released before the watermarks are closed.
+        """
+        assert self._memory is not None, "read-only"
+        place = _PLACE[name] * self._values.itemsize
+        return memoryview(self._memory)[place : place + self._values.itemsize].cast("q")
+
     @property
     def store_id(self) -> str:
         """The store's id as 32 hex digits."""
@@ -58,9 +76,11 @@ class Watermarks:
 
     def sync(self) -> None:
         """Make the page durable."""
-        self._memory.flush()
+        if self._memory is not None:
+            self._memory.flush()
 
     def close(self) -> None:
         """Drop the map."""
         del self._values
-        self._memory.close()
+        if self._memory is not None:
+            self._memory.close()

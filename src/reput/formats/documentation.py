@@ -8,7 +8,7 @@ from __future__ import annotations
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
-from reput.formats import checkpoint, consume_queue, index_file, paths, properties, record
+from reput.formats import checkpoint, consume_queue, consumer_offset, index_file, paths, properties, record
 from reput.formats.record import Verdict
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def _parts() -> Iterator[str]:
     yield from _consume_queue()
     yield from _index_file()
     yield from _checkpoint()
+    yield from _consumer_offset()
     yield from _own()
 
 
@@ -189,6 +190,11 @@ def _consume_queue() -> Iterator[str]:
         fills the first file of a queue up to its first message, where that one is not the file's first
         entry. It counts as valid. reput puts it in the place of a gap in queue offsets too, since a hole of
         zeros would end the queue.
+
+        A queue that ends with numbers without messages (they have expired, or lie in a gap of the log) has
+        size {consume_queue.LAST_BLANK_SIZE} in the last of its pre-blanks: RocketMQ takes the last entry's
+        physical offset + size for the place up to which the queue is built, and after a pre-blank of the
+        usual size it would give no entry to any message in the log's first 2 GiB.
     """)
 
 
@@ -238,6 +244,11 @@ def _checkpoint() -> Iterator[str]:
         was stored at least 3 seconds before the smaller of the first two times). reput writes a checkpoint
         only once the log and then the indexes up to the last record are durable.
     """)
+
+
+def _consumer_offset() -> Iterator[str]:
+    yield f"## config/{consumer_offset.FILE_NAME}"
+    yield _text((consumer_offset.__doc__ or "").partition("\n\n")[2])
 
 
 def _own() -> Iterator[str]:

@@ -161,6 +161,7 @@ class Host:
         return f"[{text}]:{self.port}" if len(self.address) == 16 else f"{text}:{self.port}"
 
 
+_MESSAGE_ID_SIZES = (16, 28)
 LOCALHOST = Host(b"\x7f\0\0\1", 10911)
 
 
@@ -190,6 +191,18 @@ class Record:
     def message_id(self) -> str:
         """The offset message id: store host and physical offset in upper-case hex."""
         return (self.store_host.encode() + struct.pack(">q", self.physical_offset)).hex().upper()
+
+
+def decode_message_id(text: str) -> tuple[Host, int] | None:
+    """Store host and physical offset of an offset message id; None where the text is none."""
+    try:
+        data = bytes.fromhex(text) if text.isalnum() else b""
+    except ValueError:
+        return None
+    if len(data) not in _MESSAGE_ID_SIZES:
+        return None
+    address, (port, offset) = data[:-12], struct.unpack(">iq", data[-12:])
+    return Host(address, port), offset
 
 
 def crc32(data: bytes | memoryview) -> int:

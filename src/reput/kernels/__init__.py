@@ -25,7 +25,7 @@ class Kernels(NamedTuple):
     decode_range: Callable[..., int]
     pack_entries: Callable[..., int]
     chain_items: Callable[..., tuple[int, int]]
-    select_entries: Callable[..., tuple[int, int, int]]
+    select_entries: Callable[..., tuple[int, int, int, int, int]]
 
 
 @cache
@@ -56,6 +56,32 @@ def kernels(kind: str | None = None) -> Kernels:
             reference.chain_items,
             reference_select.select_entries,
         )
+    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+
+
+class EncodeKernels(NamedTuple):
+    """The kernels that write records; signatures stand in `reput.kernels.reference_encode`."""
+
+    measure_records: Callable[..., tuple[int, int]]
+    encode_records: Callable[..., int]
+
+
+@cache
+def encode_kernels(kind: str | None = None) -> EncodeKernels:
+    """The encode kernels of that kind, by default the one that REPUT_KERNELS names; readers never load them.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    kind = kind or os.environ.get(SWITCH, "compiled")
+    if kind == "compiled":
+        from reput.kernels.compiled import encode
+
+        return EncodeKernels(encode.measure_records, encode.encode_records)
+    if kind == "reference":
+        from reput.kernels import reference_encode
+
+        return EncodeKernels(reference_encode.measure_records, reference_encode.encode_records)
     raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
 
 

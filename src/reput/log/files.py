@@ -94,6 +94,13 @@ def list_log_files(folder: Path, configured_size: int | None = None, tolerant: b
     return LogFiles(folder, tuple(files), file_size, _gaps(files, tolerant, notes), tuple(notes))
 
 
+def sync_log(log: LogFiles) -> None:
+    """Make the log durable: each of its files, wherever a link may lead, and its folder. Clean files cost nothing."""
+    for file in log.files:
+        fs.sync_path(file.path)
+    fs.sync_path(log.folder)
+
+
 def _told_size(files: list[tuple[int, int]]) -> int:
     """The file size that names and lengths agree on best; RocketMQ's default without files."""
     votes = Counter(size for _, size in files if size)

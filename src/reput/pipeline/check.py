@@ -9,9 +9,6 @@ from __future__ import annotations
 import tempfile
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -22,9 +19,16 @@ from reput.files import fs, locks
 from reput.formats.consume_queue import QueueKey
 from reput.index.files import list_index_files
 from reput.log.decode import DecodeSettings
-from reput.log.files import LogFiles, list_log_files
-from reput.pipeline import check_findings as findings
+from reput.log.files import list_log_files
 from reput.pipeline import parts, redo
+from reput.pipeline.check_findings import (
+    check_checkpoint,
+    index_findings,
+    log_findings,
+    mismatch_findings,
+    outside_finding,
+    uncovered_findings,
+)
 from reput.pipeline.check_index import (
     IndexFileChecked,
     IndexFileToCheck,
@@ -41,6 +45,7 @@ from reput.pipeline.check_queues import (
     decode_and_compare,
     read_entries,
 )
+from reput.pipeline.check_state import Check
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
@@ -54,31 +59,10 @@ from reput.queue.files import list_queues
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.queue_rules import compare_entries
 from reput.store.report import NOTE, CheckReport
-from reput.store.retained import configured_topics
-from reput.store.settings import StoreSettings, resolve_settings
+from reput.store.settings import resolve_settings
 from reput.store.standstill import begin_reading, end_reading
 
 _QUEUES_A_TASK = 256
-
-
-@dataclass(slots=True)
-class _Check:
-    """A check under way."""
-
-    layout: StoreLayout
-    log: LogFiles
-    settings: StoreSettings
-    engine: Engine
-    job: Job
-    listener: ProgressListener
-    report: CheckReport
-
-    @contextmanager
-    def stage(self, name: str, total_bytes: int = 0) -> Iterator[None]:
-        self.listener.stage(name, total_bytes)
-        begin = time.perf_counter()
-        yield
-        self.report.seconds[name] = round(time.perf_counter() - begin, 4)
 
 
 def check_store(
@@ -95,23 +79,21 @@ def check_store(
     On a cluster the folder for temporary files (TMPDIR) must be shared by its workers.
 
     Raises:
-        StoreLockedError: a rebuild or another reput job is at work on the store, or was meanwhile.
         ReputError: the store could not be looked at.
     """
     config = config or StoreConfig()
     begin = time.perf_counter()
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
-    begun = begin_reading(layout)
+    standstill = begin_reading(layout)
     with tempfile.TemporaryDirectory(prefix="reput-check-") as work:
+        check = _prepare(layout, engine, config, verify_crc, Path(work), listener or ProgressListener())
         try:
-            check = _prepare(layout, engine, config, verify_crc, Path(work), listener or ProgressListener())
             _run(check, split_mb)
         except ReputError as error:
-            # Files that went away or changed under us are no error of theirs: say first what took them.
-            end_reading(layout, begun, error)
+            end_reading(layout, standstill, error)
             raise
-        end_reading(layout, begun)
+        end_reading(layout, standstill)
         check.report.seconds["total"] = round(time.perf_counter() - begin, 4)
         check.report.findings.sort(key=lambda finding: (finding.severity, finding.rule, finding.file))
         return check.report
@@ -124,7 +106,7 @@ def _prepare(
     verify_crc: bool,
     work: Path,
     listener: ProgressListener,
-) -> _Check:
+) -> Check:
     report = CheckReport(str(layout.root), closed_cleanly=not fs.exists(layout.abort))
     if locks.broker_is_live(layout.broker_lock):
         report.closed_cleanly = False
@@ -147,15 +129,15 @@ def _prepare(
         build_index=settings.index_enabled and bool(list_index_files(layout.index)),
         fenced=False,
     )
-    return _Check(layout, log, settings, engine, job, listener, report)
+    return Check(layout, log, settings, engine, job, listener, report)
 
 
-def _run(check: _Check, split_mb: float) -> None:
+def _run(check: Check, split_mb: float) -> None:
     fs.make_dirs(check.job.parts_folder)
     stitched, mismatches = _decode(check, split_mb)
     refuse_oddities(check.log, stitched.results)
+    log_findings(check, stitched)
     report, results = check.report, stitched.results
-    findings.log_findings(report, check.log, stitched)
     report.log_min_offset, report.log_max_offset = check.log.min_offset, stitched.end
     report.messages = sum(result.records for result in results)
     if check.job.build_queues:
@@ -166,10 +148,10 @@ def _run(check: _Check, split_mb: float) -> None:
         _check_index(check, results)
     elif check.settings.index_enabled and any(result.items for result in results):
         report.damage("index-folder-missing", str(check.layout.index), None, 1, "no IndexFiles at all")
-    findings.checkpoint_findings(report, check.layout, list_index_files(check.layout.index))
+    check_checkpoint(check)
 
 
-def _decode(check: _Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mismatch]]]:
+def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mismatch]]]:
     splits = plan_splits(check.log, max(1, int(split_mb * (1 << 20))))
     task = partial(_compare_task, check.job, str(check.layout.consume_queue))
     mismatches: dict[int, list[Mismatch]] = {}
@@ -195,7 +177,7 @@ def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult
     return decode_and_compare(job, live_folder, split)
 
 
-def _check_queues(check: _Check, stitched: Stitched, mismatches: dict[int, list[Mismatch]]) -> None:
+def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[Mismatch]]) -> None:
     table = QueueTable()
     for result in stitched.results:
         if result.records:
@@ -206,21 +188,14 @@ def _check_queues(check: _Check, stitched: Stitched, mismatches: dict[int, list[
             _check_crooked(check, stitched, table, crooked)
     straight = {key for key, row in table.rows.items() if table.straight[row]}
     found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in straight]
-    _queue_findings(check).add(table, found)
+    mismatch_findings(check, table, found)
     with check.stage("queues"):
         _outside_findings(check, table, stitched.end)
     check.report.queues = len(table.keys)
     check.report.queue_entries = int(table.count[: len(table.keys)].sum())
 
 
-def _queue_findings(check: _Check) -> findings.QueueFindings:
-    layout = check.layout
-    return findings.QueueFindings(
-        check.report, str(layout.consume_queue), check.job.queue_file_size, configured_topics(layout)
-    )
-
-
-def _check_crooked(check: _Check, stitched: Stitched, table: QueueTable, crooked: list[QueueKey]) -> None:
+def _check_crooked(check: Check, stitched: Stitched, table: QueueTable, crooked: list[QueueKey]) -> None:
     outcomes = redo_queues(check.engine, check.job, stitched, crooked, check.listener)
     for outcome in outcomes:
         row = table.rows[outcome.key]
@@ -237,7 +212,7 @@ def _check_crooked(check: _Check, stitched: Stitched, table: QueueTable, crooked
     found = [
         one for one in check.engine.run(partial(_compare_crooked, check.job), tasks, check.listener.advance) if one
     ]
-    _queue_findings(check).add(table, found)
+    mismatch_findings(check, table, found)
 
 
 def _compare_crooked(job: Job, work: tuple[redo.QueueOutcome, str]) -> Mismatch | None:
@@ -258,7 +233,7 @@ def _compare_crooked(job: Job, work: tuple[redo.QueueOutcome, str]) -> Mismatch 
     return Mismatch(outcome.key, missing, first_missing, wrong, first_wrong) if missing or wrong else None
 
 
-def _outside_findings(check: _Check, table: QueueTable, log_end: int) -> None:
+def _outside_findings(check: Check, table: QueueTable, log_end: int) -> None:
     queues = []
     for queue in list_queues(check.layout.consume_queue):
         key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
@@ -269,14 +244,14 @@ def _outside_findings(check: _Check, table: QueueTable, log_end: int) -> None:
     task = partial(_outside_task, check.job, check.log.min_offset)
     for found in check.engine.run(task, chunks, check.listener.advance):
         for one in found:
-            findings.outside_finding(check.report, one, log_end)
+            outside_finding(check, one, log_end)
 
 
 def _outside_task(job: Job, log_min_offset: int, queues: tuple[QueueToCheck, ...]) -> list[OutsideFinding]:
     return check_outside(job, log_min_offset, queues)
 
 
-def _check_index(check: _Check, results: list[SplitResult]) -> None:
+def _check_index(check: Check, results: list[SplitResult]) -> None:
     job, report = check.job, check.report
     index_parts = [
         IndexPart(result.number, result.records, result.items, result.first_record, result.last_record + 1)
@@ -297,7 +272,7 @@ def _check_index(check: _Check, results: list[SplitResult]) -> None:
     with check.stage("index"):
         task = partial(_index_task, job, index_parts)
         checked = check.engine.run(task, files, check.listener.advance)
-        findings.index_findings(report, files, checked)
+        index_findings(check, files, checked)
         _find_uncovered(check, index_parts, files, checked)
     report.index_files = len(files)
     report.index_items = sum(one.items for one in checked)
@@ -314,7 +289,7 @@ def _index_task(job: Job, index_parts: list[IndexPart], file: IndexFileToCheck) 
 
 
 def _find_uncovered(
-    check: _Check,
+    check: Check,
     index_parts: list[IndexPart],
     files: list[IndexFileToCheck],
     checked: list[IndexFileChecked],
@@ -326,7 +301,7 @@ def _find_uncovered(
     found = check.engine.run(partial(_uncovered_task, check.job), work, check.listener.advance)
     index_end = max((file.header.end_physical_offset for file in files), default=-1)
     skipped_tags = sum(one.skipped_tags for one in checked)
-    findings.uncovered_findings(check.report, str(check.layout.index), index_end, skipped_tags, found)
+    uncovered_findings(check, index_end, skipped_tags, found)
 
 
 def _by_part(index_parts: list[IndexPart], ranges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:

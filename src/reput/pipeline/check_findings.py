@@ -1,29 +1,31 @@
-"""What the stages of a check bring back becomes findings of its report: which rule, where, how often, how bad."""
+"""What a check has seen becomes findings in its report: damage, what a crash leaves behind, notes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
-from reput.index.files import IndexFileOnDisk
+from reput.index.files import list_index_files
 from reput.log.files import LogFiles
 from reput.log.reader import file_of, written_bytes
 from reput.pipeline.check_index import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check_queues import Mismatch, OutsideFinding
+from reput.pipeline.check_state import Check
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched
 from reput.store.checkpoint import read_checkpoint
-from reput.store.layout import StoreLayout
-from reput.store.report import LEFTOVER, NOTE, CheckReport
+from reput.store.report import LEFTOVER, NOTE
+from reput.store.retained import configured_topics
 
 _NAMED = 5
 
 
-def log_findings(report: CheckReport, log: LogFiles, stitched: Stitched) -> None:
-    """What is wrong with the log itself: its files, bytes that are no record, and its end."""
+def log_findings(check: Check, stitched: Stitched) -> None:
+    """What is wrong in the log itself, and what a crash or RocketMQ has left at its end."""
+    report, log = check.report, check.log
     for note in log.notes:
         if "empty last file" in note:
             report.remark(LEFTOVER, "log-empty-file", str(log.folder), 1, note)
@@ -54,77 +56,60 @@ def _place(log: LogFiles, offset: int) -> tuple[str, int]:
     return (str(file.path), offset - file.start) if file else (str(log.folder), offset)
 
 
-class QueueFindings:
-    """Makes findings of what differs in queues; `configured` are the topics that the broker has (None: not known)."""
-
-    def __init__(
-        self, report: CheckReport, live_folder: str, file_size: int, configured: Collection[bytes] | None
-    ) -> None:
-        self.report = report
-        self.live_folder = live_folder
-        self.file_size = file_size
-        self.configured = configured
-
-    def add(self, table: QueueTable, found: Sequence[Mismatch]) -> None:
-        """Add what the comparison of entries found; queues that are not there at all become one finding."""
-        by_queue: dict[QueueKey, list[Mismatch]] = {}
-        for one in found:
-            by_queue.setdefault(one.key, []).append(one)
-        absent = []
-        for key, ones in by_queue.items():
-            self._add_wrong(key, ones)
-            missing = sum(one.missing for one in ones)
-            folder = queue_path(self.live_folder, key)
-            if not missing:
-                continue
-            if fs.exists(folder):
-                first = min(one.first_missing for one in ones if one.missing)
-                self._add_missing(folder, missing, first, int(table.next[table.rows[key]]))
-            elif self.configured is not None and key.topic not in self.configured:
-                detail = f"the topic was deleted, {missing} of its messages are still in the log"
-                self.report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
-            else:
-                absent.append((key, missing))
-        self._add_absent(absent)
-
-    def _add_wrong(self, key: QueueKey, ones: Sequence[Mismatch]) -> None:
-        wrong = sum(one.wrong for one in ones)
+def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) -> None:
+    """Entries that are not what their records give, and records without one, queue by queue."""
+    report, file_size = check.report, check.job.queue_file_size
+    by_queue: dict[QueueKey, list[Mismatch]] = {}
+    for one in found:
+        by_queue.setdefault(one.key, []).append(one)
+    absent = []
+    configured = configured_topics(check.layout)
+    for key, ones in by_queue.items():
+        folder = queue_path(str(check.layout.consume_queue), key)
+        missing, wrong = sum(one.missing for one in ones), sum(one.wrong for one in ones)
+        first_missing = min((one.first_missing for one in ones if one.missing), default=-1)
+        first_wrong = min((one.first_wrong for one in ones if one.wrong), default=-1)
         if wrong:
-            first = min(one.first_wrong for one in ones if one.wrong)
-            detail = f"entries that are not what their records give, first queue offset {first}"
-            place = self._entry_place(queue_path(self.live_folder, key), first)
-            self.report.damage("queue-entry-wrong", *place, wrong, detail)
-
-    def _add_missing(self, folder: str, missing: int, first: int, queue_end: int) -> None:
-        place = self._entry_place(folder, first)
-        if first + missing == queue_end:
-            detail = f"the queue ends at offset {first}, its records at {first + missing}"
-            self.report.after_crash("queue-behind", *place, missing, detail)
+            file, offset = _entry_place(folder, file_size, first_wrong)
+            detail = f"entries that are not what their records give, first queue offset {first_wrong}"
+            report.damage("queue-entry-wrong", file, offset, wrong, detail)
+        if not missing:
+            continue
+        if not fs.exists(folder) and configured is not None and key.topic not in configured:
+            detail = f"the topic was deleted, {missing} of its messages are still in the log"
+            report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
+            continue
+        if not fs.exists(folder):
+            absent.append((key, missing))
+            continue
+        file, offset = _entry_place(folder, file_size, first_missing)
+        if first_missing + missing == int(table.next[table.rows[key]]):
+            detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
+            report.after_crash("queue-behind", file, offset, missing, detail)
         else:
-            detail = f"records without an entry, first queue offset {first}"
-            self.report.damage("queue-entry-missing", *place, missing, detail)
-
-    def _add_absent(self, absent: Sequence[tuple[QueueKey, int]]) -> None:
-        if not absent:
-            return
+            detail = f"records without an entry, first queue offset {first_missing}"
+            report.damage("queue-entry-missing", file, offset, missing, detail)
+    if absent:
         named = ", ".join(str(key) for key, _ in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
         total = sum(missing for _, missing in absent)
-        self.report.damage(
+        report.damage(
             "queue-missing",
-            self.live_folder,
+            str(check.layout.consume_queue),
             None,
             len(absent),
             f"queues without a folder: {named}; {total} messages cannot be consumed",
         )
 
-    def _entry_place(self, folder: str, queue_offset: int) -> tuple[str, int]:
-        position = queue_offset * ENTRY_SIZE
-        start = position // self.file_size * self.file_size
-        return f"{folder}/{offset_name(start)}", position - start
+
+def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, int]:
+    position = queue_offset * ENTRY_SIZE
+    start = position // file_size * file_size
+    return f"{folder}/{offset_name(start)}", position - start
 
 
-def outside_finding(report: CheckReport, one: OutsideFinding, log_end: int) -> None:
-    """Add what is wrong with a queue's files, or stands outside its records."""
+def outside_finding(check: Check, one: OutsideFinding, log_end: int) -> None:
+    """Entries in front of a queue's first record or behind its last."""
+    report = check.report
     if one.rule == "queue-empty-file":
         report.remark(LEFTOVER, one.rule, one.file, one.times, one.detail)
     elif one.rule == "queue-entry-past-end" and one.physical_offset >= log_end:
@@ -133,8 +118,9 @@ def outside_finding(report: CheckReport, one: OutsideFinding, log_end: int) -> N
         report.damage(one.rule, one.file, one.offset, one.times, one.detail)
 
 
-def index_findings(report: CheckReport, files: Sequence[IndexFileToCheck], checked: Sequence[IndexFileChecked]) -> None:
-    """Add what the look at each IndexFile found."""
+def index_findings(check: Check, files: list[IndexFileToCheck], checked: list[IndexFileChecked]) -> None:
+    """What the tasks have found in IndexFiles."""
+    report = check.report
     for file, one in zip(files, checked, strict=True):
         for found in one.findings:
             add = report.after_crash if found.rule in ("index-slot-ahead", "index-item-past-end") else report.damage
@@ -144,13 +130,12 @@ def index_findings(report: CheckReport, files: Sequence[IndexFileToCheck], check
             report.remark(NOTE, "index-repeated", file.path, one.repeated, detail)
 
 
-def uncovered_findings(
-    report: CheckReport, folder: str, index_end: int, skipped_tags: int, found: Sequence[Uncovered]
-) -> None:
+def uncovered_findings(check: Check, index_end: int, skipped_tags: int, found: Sequence[Uncovered]) -> None:
     """Add the items that no IndexFile has.
 
     `index_end` is the log offset where the last IndexFile ends (-1: none), `skipped_tags` what the files passed over.
     """
+    report, folder = check.report, str(check.layout.index)
     items, tags = sum(one.items for one in found), skipped_tags + sum(one.tags for one in found)
     if tags:
         detail = "tags without an item, as RocketMQ before 5.4.0 left them"
@@ -166,16 +151,17 @@ def uncovered_findings(
         report.damage("index-item-missing", folder, None, items, detail)
 
 
-def checkpoint_findings(report: CheckReport, layout: StoreLayout, index_files: Sequence[IndexFileOnDisk]) -> None:
-    """Add what RocketMQ will do because of the checkpoint."""
-    end = max((file.header.end_timestamp for file in index_files if file.header), default=0)
-    if not fs.exists(layout.checkpoint):
-        report.remark(NOTE, "checkpoint-missing", str(layout.checkpoint), 1, "RocketMQ makes a new one")
-    elif not report.closed_cleanly and read_checkpoint(layout).index_msg_timestamp < end:
-        report.remark(
+def check_checkpoint(check: Check) -> None:
+    """Whether the checkpoint is there, and what RocketMQ will do by it."""
+    files = list_index_files(check.layout.index)
+    end = max((file.header.end_timestamp for file in files if file.header), default=0)
+    if not fs.exists(check.layout.checkpoint):
+        check.report.remark(NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one")
+    elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:
+        check.report.remark(
             NOTE,
             "checkpoint-behind",
-            str(layout.checkpoint),
+            str(check.layout.checkpoint),
             1,
             "older than the newest IndexFile: RocketMQ will destroy that file when it opens the store, and index again",
         )

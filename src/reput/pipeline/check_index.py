@@ -18,6 +18,7 @@ from reput.store.index_rules import (
     REPEATED,
     WRONG,
     ChainRule,
+    ExpectedItems,
     empty_header_faults,
     header_faults,
     header_field_at,
@@ -265,6 +266,13 @@ def _end_of(block: Block, at: int) -> _End | None:
     return _End(int(block.physical_offset[at]), int(block.store_timestamp[at]))
 
 
+def _has_twin(expected: ExpectedItems, covered: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Items whose record has a covered item of the same hash: two of its keys hash alike, and either finds it."""
+    record = np.cumsum(np.diff(expected.physical_offset, prepend=-1) != 0)
+    identity = (record << 32) | expected.key_hash.astype(np.int64)
+    return np.isin(identity, identity[covered])
+
+
 class Uncovered(NamedTuple):
     """Items of one split that no IndexFile has, and where the first one's record stands (-1: none).
 
@@ -283,6 +291,7 @@ def find_uncovered(job: Job, work: tuple[IndexPart, Sequence[tuple[int, int]]]) 
     missing = np.ones(part.items, dtype=np.bool_)
     for begin, end in ranges:
         missing[begin:end] = False
+    missing &= ~_has_twin(expected, ~missing)
     lost = missing.copy()
     for begin, end in runs_of(missing):
         # Tags alone were never written; where keys are gone with them, they are as lost as those.

@@ -20,7 +20,11 @@ from reput.pipeline.decode import Gap
 
 @dataclass(frozen=True)
 class Job:
-    """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks."""
+    """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks.
+
+    A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`; no entry
+    of a record below log offset `frontier` may be overwritten then.
+    """
 
     reput_folder: str
     staging: str
@@ -36,6 +40,8 @@ class Job:
     skip_topics: frozenset[bytes] = field(default_factory=frozenset)
     sync_in_tasks: bool = False
     fenced: bool = True
+    live: str | None = None
+    frontier: int = 0
 
     def wants(self, topic: bytes) -> bool:
         """Whether the queues of this topic are built."""
@@ -48,13 +54,13 @@ class Job:
 
     @cached_property
     def queue_folder(self) -> str:
-        """The staged consumequeue folder."""
-        return f"{self.staging}/consumequeue"
+        """The consumequeue folder that is written."""
+        return f"{self.live or self.staging}/consumequeue"
 
     @cached_property
     def index_folder(self) -> str:
-        """The staged index folder."""
-        return f"{self.staging}/index"
+        """The index folder that is written."""
+        return f"{self.live or self.staging}/index"
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from reput.log.files import LogFiles
 
+_NO_END = (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -31,16 +33,19 @@ class Split:
         return self.end - self.begin
 
 
-def plan_splits(log: LogFiles, split_bytes: int) -> list[Split]:
-    """The splits of a log, in its order. No split crosses a file: a file's start is a boundary for sure."""
+def plan_splits(log: LogFiles, split_bytes: int, begin_offset: int = 0, end_offset: int = _NO_END) -> list[Split]:
+    """The splits of a log, or of a part of it between two boundaries, in log order.
+
+    No split crosses a file: a file's start is a boundary for sure.
+    """
     splits: list[Split] = []
     for file in log.files:
-        begin = file.start
-        while begin < file.data_end:
-            end = min(begin + split_bytes, file.end)
+        begin, file_end, data_end = max(file.start, begin_offset), min(file.end, end_offset), file.data_end
+        while begin < min(data_end, end_offset):
+            end = min(begin + split_bytes, file_end)
             # A short rest goes with the split before it: a task costs more than its bytes.
-            if file.end - end < split_bytes // 4:
-                end = file.end
+            if file_end - end < split_bytes // 4:
+                end = file_end
             splits.append(
                 Split(
                     number=len(splits),
@@ -49,8 +54,8 @@ def plan_splits(log: LogFiles, split_bytes: int) -> list[Split]:
                     file_size=file.size,
                     begin=begin,
                     end=end,
-                    data_end=file.data_end,
-                    exact=begin == file.start,
+                    data_end=min(data_end, file_end),
+                    exact=begin in (file.start, begin_offset),
                 )
             )
             begin = end

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import ConfigError, DamagedLogError
+from reput.errors import ReputError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
-from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
-from reput.log.files import LogFiles, list_log_files
-from reput.log.reader import file_name, place, written_bytes
+from reput.log.files import LogFiles, list_log_files, sync_log
 from reput.pipeline import finish, parts, publish, redo
-from reput.pipeline.decode import Gap
 from reput.pipeline.engine import Engine
 from reput.pipeline.index_build import IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
-from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.rebuild_report import (
+    fill_report,
+    judge,
+    lost_ranges,
+    refuse_unknown_topics,
+    report_shortened,
+    warn_of_index_behind,
+    warn_of_many_repeats,
+)
+from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, RebuildOptions, Run
 from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
@@ -37,71 +41,12 @@ from reput.store import swap
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
-from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
+from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
-from reput.store.report import LogGap, QueueOddity, RebuildReport, TopicSummary
-from reput.store.retained import Retained, configured_topics, retained_queues, unbelievable_queues
+from reput.store.report import QueueOddity, RebuildReport
+from reput.store.retained import Retained, retained_queues, shortened_queues, unbelievable_queues
 from reput.store.settings import StoreSettings, resolve_settings
-
-QUEUE, INDEX = "queue", "index"
-AUTO, ON, OFF = "auto", "on", "off"
-DEFAULT_SPLIT_MB = 128
-_MAX_SPLIT_MB = 1024
-_NAMED = 5
-
-
-@dataclass(frozen=True, slots=True)
-class RebuildOptions:
-    """What a rebuild does; see `reput rebuild --help` for each."""
-
-    only: str | None = None
-    topics: tuple[str, ...] = ()
-    skip_topics: tuple[str, ...] = ()
-    index_tags: str = AUTO
-    salvage: bool = False
-    verify_crc: bool = True
-    split_mb: float = DEFAULT_SPLIT_MB
-
-    def __post_init__(self) -> None:
-        if self.only not in (None, QUEUE, INDEX):
-            raise ConfigError(f"only={self.only!r}: choose {QUEUE} or {INDEX}")
-        if self.index_tags not in (AUTO, ON, OFF):
-            raise ConfigError(f"index_tags={self.index_tags!r}: choose {AUTO}, {ON} or {OFF}")
-        if not 0 < self.split_mb <= _MAX_SPLIT_MB:
-            raise ConfigError(f"split_mb={self.split_mb}: a number above 0 and at most {_MAX_SPLIT_MB} is needed")
-        for topic in (*self.topics, *self.skip_topics):
-            if not paths.is_topic_folder_name(topic.encode("utf-8", "surrogateescape")):
-                raise ConfigError(f"topic {topic!r}: no name of a topic")
-        if self.topics and self.only == INDEX:
-            raise ConfigError("--topic chooses queues, and --only index builds none: give one of them")
-
-
-@dataclass(slots=True)
-class _Run:
-    """A rebuild under way: what it knows and what it has found."""
-
-    layout: StoreLayout
-    log: LogFiles
-    settings: StoreSettings
-    options: RebuildOptions
-    owned: Ownership
-    engine: Engine
-    job: Job
-    listener: ProgressListener
-    report: RebuildReport
-    clock: dict[str, float] = field(default_factory=dict)
-
-    def shut_out_late_tasks(self) -> None:
-        """No attempt of a task so far may write any more, not even one that Spark has given up."""
-        self.job = replace(self.job, epoch=self.owned.next_stage())
-
-    @contextmanager
-    def stage(self, name: str, total_bytes: int = 0) -> Iterator[None]:
-        self.owned.verify()
-        self.listener.stage(name, total_bytes)
-        begin = time.perf_counter()
-        yield
-        self.clock[name] = round(time.perf_counter() - begin, 4)
+from reput.store.strays import carry_over_strays, refuse_lost_log
 
 
 def rebuild_store(
@@ -115,7 +60,7 @@ def rebuild_store(
 
     Raises:
         DamagedLogError: bytes in the middle of the log are no record, and `salvage` was not asked for.
-        ReputError: see `reput.errors`; the old indexes are then untouched.
+        ReputError: see `reput.errors`; the old indexes are untouched unless the text says that the new ones are live.
     """
     config, options, listener = (
         config or StoreConfig(),
@@ -125,13 +70,17 @@ def rebuild_store(
     begin = time.perf_counter()
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
+    refuse_linked_indexes(layout)
     with own_store(layout) as owned:
         run = _prepare(layout, owned, engine, config, options, listener)
         try:
             _rebuild(run)
-        finally:
+        except BaseException:
             if not swap.pending_swap(layout):
-                fs.remove_tree(layout.staging(owned.epoch))
+                # What cannot be removed now the next owner removes: the error to tell is the first one.
+                with contextlib.suppress(ReputError):
+                    fs.remove_tree(layout.staging(owned.epoch))
+            raise
         run.report.seconds = {**run.clock, "total": round(time.perf_counter() - begin, 4)}
         return run.report
 
@@ -143,11 +92,13 @@ def _prepare(
     config: StoreConfig,
     options: RebuildOptions,
     listener: ProgressListener,
-) -> _Run:
+) -> Run:
     log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=options.salvage)
     settings = resolve_settings(layout, config, options.verify_crc)
     report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
     report.notes += [*owned.notes, *log.notes]
+    if not log.files and not options.empty_log:
+        refuse_lost_log(layout, "no log file")
     build_index = options.only != QUEUE and settings.index_enabled
     if options.only != QUEUE and not settings.index_enabled:
         report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
@@ -170,7 +121,7 @@ def _prepare(
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
     # One that cannot be read is refused before any work, not when the new indexes are ready.
     read_frontier(layout)
-    return _Run(layout, log, settings, options, owned, engine, job, listener, report)
+    return Run(layout, log, settings, options, owned, engine, job, listener, report)
 
 
 def _tag_items(
@@ -190,23 +141,29 @@ def _tag_items(
     return told
 
 
-def _rebuild(run: _Run) -> None:
+def _rebuild(run: Run) -> None:
     job = run.job
     for folder in (job.staging, job.parts_folder):
         fs.make_dirs(folder, job.owner)
     stitched = _decode(run)
-    _judge(run, stitched)
+    judge(run, stitched)
     results = stitched.results
     last = next((result for result in reversed(results) if result.records), None)
+    if last is None and not run.options.empty_log:
+        refuse_lost_log(run.layout, "no record in the log's files")
     table = _merge(run, stitched) if job.build_queues else QueueTable()
+    if job.build_queues:
+        refuse_unknown_topics(run, table)
     retained = _finish_queues(run, stitched, table) if job.build_queues else []
     index_files = _build_index(run, results) if job.build_index else None
-    _fill_report(run, stitched, table, retained, index_files)
+    fill_report(run, stitched, table, retained, index_files)
+    if not job.build_index and run.settings.index_enabled:
+        warn_of_index_behind(run, stitched)
     whole = job.build_queues and job.topics is None and not job.skip_topics
     _publish(run, stitched, last, index_files, whole)
 
 
-def _decode(run: _Run) -> Stitched:
+def _decode(run: Run) -> Stitched:
     splits = plan_splits(run.log, max(1, int(run.options.split_mb * (1 << 20))))
     task = partial(_split_task, run.job)
     with run.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in splits)):
@@ -234,62 +191,7 @@ def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
     return None
 
 
-def _judge(run: _Run, stitched: Stitched) -> None:
-    """Refuse what cannot be built, and damage that nobody asked to go around."""
-    report, log = run.report, run.log
-    refuse_oddities(log, stitched.results)
-    gaps = sorted([*stitched.gaps, *_holes_apart(log, stitched)])
-    report.gaps = [LogGap(gap.begin, gap.end, file_name(log, gap.begin), _why(log, gap)) for gap in gaps]
-    _measure_tail(run, stitched)
-    if report.gaps and not run.options.salvage:
-        raise DamagedLogError(_damage_text(run, report.gaps))
-    if report.gaps:
-        report.warnings.append(
-            "RocketMQ stops at the first byte that is no record when its own recovery scans that file, and may cut the "
-            f"log there: keep a copy of the log from offset {report.gaps[0].begin} on before a broker opens this store"
-        )
-
-
-def _holes_apart(log: LogFiles, stitched: Stitched) -> list[Gap]:
-    """The missing files' ranges that no gap of the chain covers already, and behind which records follow."""
-    return [
-        Gap(begin, end, Verdict.TRUNCATED)
-        for begin, end in log.gaps
-        if end <= stitched.end and not any(gap.begin <= begin and end <= gap.end for gap in stitched.gaps)
-    ]
-
-
-def _why(log: LogFiles, gap: Gap) -> str:
-    return "missing log file" if (gap.begin, gap.end) in log.gaps else gap.verdict.meaning
-
-
-def _damage_text(run: _Run, gaps: Sequence[LogGap]) -> str:
-    listed = "; ".join(
-        f"{place(run.log, gap.begin)}: {gap.why}, {gap.size} bytes suspect until the next record at {gap.end}"
-        for gap in islice(gaps, 5)
-    )
-    more = f" and {len(gaps) - 5} more places" if len(gaps) > 5 else ""
-    return (
-        f"the log is damaged, with good records behind: {listed}{more}. "
-        "The old indexes are untouched. Restore these bytes from a replica or a backup, or add --salvage to build "
-        "from all good records"
-    )
-
-
-def _measure_tail(run: _Run, stitched: Stitched) -> None:
-    verdict = stitched.tail_verdict
-    if verdict is None:
-        return
-    size = written_bytes(run.log, stitched.end)
-    if size:
-        run.report.torn_tail_offset, run.report.torn_tail_bytes = stitched.end, size
-        run.report.notes.append(
-            f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record behind: the torn end of a "
-            "crash, ignored (RocketMQ cuts it off when it opens the store)"
-        )
-
-
-def _merge(run: _Run, stitched: Stitched) -> QueueTable:
+def _merge(run: Run, stitched: Stitched) -> QueueTable:
     table = QueueTable()
     with run.stage("merge"):
         for result in stitched.results:
@@ -299,7 +201,7 @@ def _merge(run: _Run, stitched: Stitched) -> QueueTable:
     return table
 
 
-def _finish_queues(run: _Run, stitched: Stitched, table: QueueTable) -> list[Retained]:
+def _finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retained]:
     crooked = table.crooked()
     outcomes: list[redo.QueueOutcome] = []
     if crooked:
@@ -328,6 +230,7 @@ def _finish_queues(run: _Run, stitched: Stitched, table: QueueTable) -> list[Ret
                 f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can "
                 f"hold; its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
             )
+    warn_of_many_repeats(run.report)
     for kept in retained:
         run.report.retained_queues.append(f"{kept.key} goes on at {kept.next} (from {kept.source})")
         if kept.source.endswith(".json"):
@@ -340,10 +243,26 @@ def _finish_queues(run: _Run, stitched: Stitched, table: QueueTable) -> list[Ret
     if work:
         with run.stage("pre-blank"):
             run.engine.run(partial(finish.blank_fronts, run.job), finish.in_tasks(work), run.listener.advance)
+    _keep_ends(run, stitched, table, present)
     return retained
 
 
-def _build_index(run: _Run, results: Sequence[SplitResult]) -> list[IndexFileResult]:
+def _keep_ends(run: Run, stitched: Stitched, table: QueueTable, present: set[QueueKey]) -> None:
+    """Queues whose last messages are lost keep their numbering; those that end too early otherwise are told."""
+    ends = {key: int(table.next[table.rows[key]]) for key in present}
+    short = shortened_queues(run.layout, ends, lost_ranges(run, stitched), stitched.end)
+    work = []
+    for queue in short:
+        report_shortened(run.report, queue, queue.lost)
+        if queue.lost:
+            work.append(finish.EndBlank(queue.key, queue.next, queue.old_end))
+            table.next[table.rows[queue.key]] = queue.old_end
+    if work:
+        with run.stage("keep-ends"):
+            run.engine.run(partial(finish.blank_end_of_queue, run.job), work, run.listener.advance)
+
+
+def _build_index(run: Run, results: Sequence[SplitResult]) -> list[IndexFileResult]:
     with run.stage("index"):
         fs.make_dirs(run.job.index_folder, run.job.owner)
         plans = plan_index_files(results, capacity(run.job.index_items), index_names(datetime.now()))  # noqa: DTZ005 - RocketMQ names them by local time
@@ -353,7 +272,7 @@ def _build_index(run: _Run, results: Sequence[SplitResult]) -> list[IndexFileRes
 
 
 def _publish(
-    run: _Run,
+    run: Run,
     stitched: Stitched,
     last: SplitResult | None,
     index_files: list[IndexFileResult] | None,
@@ -364,6 +283,8 @@ def _publish(
     run.shut_out_late_tasks()
     fs.remove_tree(job.parts_folder)
     with run.stage("publish"):
+        # The checkpoint calls the log durable, which may lie on another disk than the rest.
+        sync_log(run.log)
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
         frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files)
@@ -375,74 +296,11 @@ def _publish(
             fs.make_dirs(job.queue_folder, job.owner)
             swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job)
         run.owned.verify()
+        carry_over_strays(run.layout, run.owned.epoch, swap_parts, run.report)
         swap.swap_in(layout, run.owned.epoch, tuple(swap_parts))
-        run.owned.indexes_replaced()
+        with swap.new_indexes_live():
+            run.owned.indexes_replaced()
 
 
 def _staged_topics(job: Job) -> list[str]:
     return [f"{paths.CONSUME_QUEUE}/{entry.name}" for entry in fs.list_dir(job.queue_folder) if entry.is_dir]
-
-
-def _fill_report(
-    run: _Run,
-    stitched: Stitched,
-    table: QueueTable,
-    retained: list[Retained],
-    index_files: list[IndexFileResult] | None,
-) -> None:
-    report, results = run.report, stitched.results
-    report.log_min_offset, report.log_max_offset = run.log.min_offset, stitched.end
-    report.log_bytes = stitched.end - run.log.min_offset - sum(gap.size for gap in report.gaps)
-    report.messages = sum(result.records for result in results)
-    report.index_items = sum(result.items for result in results) if index_files is not None else 0
-    report.prepared = sum(result.oddities.prepared for result in results)
-    report.rolled_back = sum(result.oddities.rolled_back for result in results)
-    report.stitched_again = len(stitched.redone)
-    report.index_files = [file.name for file in index_files or ()]
-    report.topics = _topics(table)
-    report.queues = sum(topic.queues for topic in report.topics) + len(retained)
-    report.queue_entries = sum(topic.entries for topic in report.topics)
-    _report_times(report, results)
-    configured = configured_topics(run.layout)
-    deleted = [topic.topic for topic in report.topics if configured and topic.topic.encode() not in configured]
-    if deleted:
-        report.notes.append(
-            f"not in topics.json, perhaps deleted: {', '.join(deleted[:_NAMED])} ({len(deleted)} in all); "
-            "their queues were built from what is left in the log (--skip-topic leaves one out)"
-        )
-    missing = sorted(topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys})
-    for topic in missing:
-        report.warnings.append(f"--topic {topic.decode()}: the log has no message of this topic; its queues are kept")
-
-
-def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None:
-    newest = -1
-    for result in results:
-        if not result.records:
-            continue
-        first = result.oddities.first_time_regression
-        report.time_regressions += result.oddities.time_regressions
-        if newest > result.first_store_timestamp:
-            report.time_regressions += 1
-            first = result.first_record
-        if first >= 0 and report.first_time_regression is None:
-            report.first_time_regression = first
-        newest = result.last_store_timestamp
-    if report.time_regressions:
-        report.warnings.append(
-            f"store times run backwards {report.time_regressions} times, first at log offset "
-            f"{report.first_time_regression}: a clock was set back, or stale records lie behind a shorter new tail"
-        )
-
-
-def _topics(table: QueueTable) -> list[TopicSummary]:
-    found: dict[bytes, TopicSummary] = {}
-    for key, row in table.rows.items():
-        if not table.count[row]:
-            continue
-        topic = found.setdefault(key.topic, TopicSummary(key.topic.decode(), 0, 0, 1 << 62, 0))
-        topic.queues += 1
-        topic.entries += int(table.count[row])
-        topic.min_offset = min(topic.min_offset, int(table.first[row]))
-        topic.max_offset = max(topic.max_offset, int(table.next[row]))
-    return [found[topic] for topic in sorted(found)]

@@ -26,7 +26,7 @@ from reput.kernels.columns import IN_QUEUE
 from reput.pipeline.decode import decode_split
 from reput.pipeline.job import Job
 from reput.pipeline.plan import Split
-from reput.pipeline.sink import queue_path, write_entries
+from reput.pipeline.sink import finish_folders, queue_path, write_entries
 from reput.pipeline.tasks import columns_for
 
 _BLANKS_AT_ONCE = 50_000
@@ -102,22 +102,39 @@ def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> list[tuple[Queu
 
 def redo_queue(job: Job, key: QueueKey, extracts: Sequence[tuple[Extract, int]]) -> QueueOutcome:
     """Build one queue from its extracts, each with the number of all entries in its file, in log order."""
-    after_zero = deque(_what_follows_zero(job, extracts))
     with job.writing():
         # Each attempt builds in a folder of its own, so that one that dies leaves a finished one alone.
         attempt = replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
         builder = _QueueBuilder(attempt, key)
-        expected = -1
-        for run in _runs(job, extracts):
-            starts = run.first != expected
-            following = after_zero.popleft() if starts and run.first == 0 else -1
-            builder.take(run, following if starts else None)
-            expected = run.next
+        outcome = _build(job, builder, extracts)
         target = queue_path(job.queue_folder, key)
         fs.remove_tree(target)
         if builder.next >= 0:
             fs.make_dirs(Path(target).parent, job.owner)
             fs.rename(queue_path(attempt.queue_folder, key), target)
+            finish_folders(job, [target])
+    return outcome
+
+
+def append_queue(job: Job, key: QueueKey, end: int, extracts: Sequence[tuple[Extract, int]]) -> QueueOutcome:
+    """Let one live queue, which ends at queue offset `end`, go on with its extracts, by the same rules, in place."""
+    with job.writing():
+        builder = _QueueBuilder(job, key)
+        if end > 0:
+            builder.first = builder.next = end
+        outcome = _build(job, builder, extracts)
+        finish_folders(job, [queue_path(job.queue_folder, key)] if builder.next >= 0 else [])
+        return outcome
+
+
+def _build(job: Job, builder: _QueueBuilder, extracts: Sequence[tuple[Extract, int]]) -> QueueOutcome:
+    after_zero = deque(_what_follows_zero(job, extracts))
+    expected = -1
+    for run in _runs(job, extracts):
+        starts = run.first != expected
+        following = after_zero.popleft() if starts and run.first == 0 else -1
+        builder.take(run, following if starts else None)
+        expected = run.next
     return builder.outcome()
 
 

@@ -20,15 +20,23 @@ def redo_queues(
 ) -> list[redo.QueueOutcome]:
     """Build these queues again in log order, in the job's staging folder."""
     splits = [split for split, result in zip(stitched.splits, stitched.results, strict=True) if result.records]
+    extracts = extract_queues(engine, job, splits, crooked, listener)
+    outcomes = engine.run(partial(_redo_task, job), list(extracts.items()), listener.advance)
+    _remove_empty_topics(job, outcomes)
+    return outcomes
+
+
+def extract_queues(
+    engine: Engine, job: Job, splits: Sequence[Split], crooked: list[QueueKey], listener: ProgressListener
+) -> dict[QueueKey, list[tuple[redo.Extract, int]]]:
+    """Take these queues out of the splits; per queue its extracts in log order, with all entries of each one's file."""
     found = engine.run(partial(_extract_task, job, crooked), splits, listener.advance)
     extracts: dict[QueueKey, list[tuple[redo.Extract, int]]] = {key: [] for key in crooked}
     for listed in found:
         in_file = sum(part.entries for _, part in listed)
         for key, part in listed:
             extracts[key].append((part, in_file))
-    outcomes = engine.run(partial(_redo_task, job), list(extracts.items()), listener.advance)
-    _remove_empty_topics(job, outcomes)
-    return outcomes
+    return extracts
 
 
 def _remove_empty_topics(job: Job, outcomes: Sequence[redo.QueueOutcome]) -> None:

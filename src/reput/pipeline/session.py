@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reput.errors import EngineError
+from reput.errors import ConfigError, EngineError
 from reput.pipeline import jvm_archive
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 DRIVER_MEMORY = "512m"
 _LOG_TAIL = 4096
+_COUNT = r"(\*|[1-9][0-9]*)"
+_MASTER = re.compile(
+    rf"local(\[{_COUNT}(,\s*[1-9][0-9]*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|spark://.+|yarn|k8s://.+"
+)
 _WITHOUT_SPARK = "or run without Spark (--engine loop, spark=False in Python)"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _FAST_START = (
@@ -45,12 +50,13 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
 
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no public way to ask
         return SparkContext.getOrCreate()
+    master = master or DEFAULT_MASTER
+    refuse_unknown_master(master)
     if jvm_archive.java_command() is None:
         raise EngineError(
             "no Java found (JAVA_HOME, or `java` on the PATH). Spark needs Java 17 or later: on Debian and "
             f"Ubuntu install openjdk-17-jre-headless; {_WITHOUT_SPARK}"
         )
-    master = master or DEFAULT_MASTER
     # Else the workers would be `python3` of the PATH, perhaps one without reput.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
@@ -76,6 +82,19 @@ def _last_words() -> str:
     _jvm_log.seek(max(0, _jvm_log.tell() - _LOG_TAIL))
     lines = _jvm_log.read().decode("utf-8", "replace").strip().splitlines()
     return f" ({lines[-1].strip()})" if lines else ""
+
+
+def refuse_unknown_master(master: str) -> None:
+    """Refuse what is no Spark master URL before a JVM is started for it.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not _MASTER.fullmatch(master):
+        raise ConfigError(
+            f"--master {master}: no Spark master URL. Give local, local[N], local[*], spark://HOST:PORT, yarn or "
+            "k8s://HOST:PORT"
+        )
 
 
 def settings(master: str, extra_java: str = "", use_archive: bool = True) -> dict[str, str]:

@@ -11,7 +11,7 @@ from reput.pipeline import parts
 from reput.pipeline.decode import DecodedSplit, decode_split
 from reput.pipeline.job import Job, Oddities, SplitResult
 from reput.pipeline.plan import Split
-from reput.pipeline.sink import write_entries
+from reput.pipeline.sink import finish_folders, queue_path, would_overwrite, write_entries
 
 _scratch: list[Columns] = []
 """The columns of this worker's last split, used again: fresh memory for each split would cost its page faults."""
@@ -38,10 +38,16 @@ def decode_and_sink(job: Job, split: Split) -> SplitResult:
 
 def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
     rows = [row for row, key in batch.queues() if job.wants(key.topic)]
+    written = set()
     for row in rows:
+        key, first, entries = batch.key(row), int(batch.first[row]), batch.queue_entries(row)
+        if batch.steady[row] and job.live and would_overwrite(job, key, first, len(entries)):
+            batch.steady[row] = 0
         # A queue that does not run straight is left to the redo stage, which sees all of it in log order.
         if batch.steady[row]:
-            write_entries(job, batch.key(row), int(batch.first[row]), batch.queue_entries(row))
+            write_entries(job, key, first, entries)
+            written.add(queue_path(job.queue_folder, key))
+    finish_folders(job, written)
     wanted = np.array(rows, dtype=np.int64)
     parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, wanted)
     return int(np.diff(batch.start)[wanted].sum())

@@ -34,6 +34,9 @@ def header_faults(header: Header, slots: int, items: int) -> list[HeaderFault]:
     if not 0 <= header.hash_slot_count <= min(slots, max(header.index_count - 1, 0)):
         detail = f"hash_slot_count {header.hash_slot_count} is more than its items or slots"
         faults.append(HeaderFault(_HASH_SLOT_COUNT_AT, detail))
+    if min(header.begin_timestamp, header.end_timestamp) < 0:
+        said = f"{header.begin_timestamp} to {header.end_timestamp}"
+        faults.append(HeaderFault(header_field_at("begin_timestamp"), f"times below 0: {said}"))
     if min(header.begin_physical_offset, header.end_physical_offset) < 0:
         said = f"{header.begin_physical_offset} to {header.end_physical_offset}"
         faults.append(HeaderFault(_BEGIN_PHYSICAL_OFFSET_AT, f"physical offsets below 0: {said}"))

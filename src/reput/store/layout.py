@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from reput.files import fs
 from reput.formats import own, paths
 
 _ROCKSDB_SIGNS = ("CURRENT", "IDENTITY")
+_SWAPPED_BY_RENAMES = (
+    "New indexes are swapped in by renames within the store's file system: put the folder itself here, or the whole "
+    "store on that disk, and run it again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,32 @@ def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> Non
     """
     for why in unsupported_kinds(layout, config):
         raise UnsupportedStoreError(f"{why}, which reput does not build yet; nothing was changed")
+
+
+def refuse_linked_indexes(layout: StoreLayout) -> None:
+    """Refuse indexes that lie elsewhere: they are swapped by renames, which cannot reach another file system.
+
+    Raises:
+        UnsupportedStoreError: `consumequeue`, `index` or a folder below is a link, or a mounted file system.
+    """
+    for folder in (layout.consume_queue, layout.index):
+        if folder.is_symlink():
+            raise UnsupportedStoreError(f"{folder}: a link to {folder.readlink()}. {_SWAPPED_BY_RENAMES}")
+        if fs.exists(folder) and fs.device_of(folder) != fs.device_of(layout.root):
+            raise UnsupportedStoreError(f"{folder}: another file system is mounted here. {_SWAPPED_BY_RENAMES}")
+    for path in _no_folders_among_queues(layout.consume_queue):
+        if path.is_symlink() and path.is_dir():
+            raise UnsupportedStoreError(f"{path}: a link to {path.readlink()}. {_SWAPPED_BY_RENAMES}")
+
+
+def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:
+    """What stands in the place of a topic's or a queue's folder and is none itself."""
+    for topic in fs.list_dir(consume_queue):
+        folder = consume_queue / topic.name
+        if not topic.is_dir:
+            yield folder
+            continue
+        yield from (folder / queue.name for queue in fs.list_dir(folder) if not queue.is_dir)
 
 
 def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:

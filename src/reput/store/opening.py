@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from reput.config import StoreConfig
 from reput.formats.record import Verdict
 from reput.log.files import list_log_files
 from reput.log.maps import LogMaps
+from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.index_tags import tag_items_in_use
 from reput.store.layout import StoreLayout
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
@@ -29,28 +31,49 @@ class Opened:
     notes: list[str]
 
 
-def open_view(layout: StoreLayout, config: StoreConfig, limits: PullLimits | None = None) -> Opened:
+def open_view(
+    layout: StoreLayout, config: StoreConfig, limits: PullLimits | None = None, *, beside: bool = False
+) -> Opened:
     """Read what a store holds, up to the end of its log.
+
+    Args:
+        beside: another process may be writing: look no further than it allows, and follow it.
 
     Raises:
         DamagedLogError: the log is damaged below what the checkpoint calls durable.
         ReputError: see `reput.errors`.
     """
+    writer = writer_of(layout) if beside else Writer.NOBODY
     files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
     settings = resolve_settings(layout, config)
     log = LogMaps(layout.commit_log, files.file_size)
     start = find_start(layout, log, settings.index_enabled)
-    tag_items = tag_items_in_use(layout, files, settings.index_slots)
-    end = [_END]
-    view = StoreView(layout, settings, log, start.frontiers, lambda: end[0], limits, tag_items is not False)
+    tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
+    confirmed, refresh = _follow(writer, layout, log)
+    view = StoreView(layout, settings, log, start.frontiers, confirmed, limits, tag_items)
     begin = time.perf_counter()
-    verdict = view.follower.follow(_END) or Verdict.ZERO
+    verdict = view.follower.follow(confirmed())
     seconds = time.perf_counter() - begin
-    tail = judge_tail(layout, log, view.follower.offset, verdict)
-    end[0] = tail.end
     notes = [*files.notes]
+    tail = LogTail(view.follower.offset, Verdict.ZERO, 0)
+    if writer is Writer.NOBODY:
+        tail = judge_tail(layout, log, view.follower.offset, verdict or Verdict.ZERO)
+        view.confirmed = lambda: tail.end
+    view.refresh = refresh
     if tail.written:
         notes.append(
             f"the log ends at {tail.end} with {tail.written} bytes that are no whole record ({tail.verdict.meaning})"
         )
     return Opened(view, start, tail, seconds, notes)
+
+
+def _follow(
+    writer: Writer, layout: StoreLayout, log: LogMaps
+) -> tuple[Callable[[], int], Callable[[StoreView], None] | None]:
+    """How far a reader may look, and what keeps its view up to date."""
+    if writer is Writer.REPUT:
+        reput = ReputWriter(layout)
+        return reput.confirmed, reput.refresh
+    if writer is Writer.BROKER:
+        return BrokerWriter(layout, log).confirmed, None
+    return (lambda: _END), None

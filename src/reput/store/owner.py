@@ -65,7 +65,7 @@ def own_store(layout: StoreLayout) -> Iterator[Ownership]:
     owner = fs.owner_of(layout.root)
     if layout.reput.is_symlink():
         raise AccessError(f"{layout.reput}: a link, which reput does not follow. Make it a folder of this file system")
-    with locks.broker_lock(layout.broker_lock, owner):
+    with locks.broker_lock(layout.broker_lock, owner, layout.own(own.LOCK_NAME)):
         fs.make_dirs(layout.reput, owner)
         with locks.owner_lock(layout.own(own.LOCK_NAME)):
             watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))

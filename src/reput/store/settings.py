@@ -57,8 +57,12 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
 
 
 def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> int:
-    if config.mapped_file_size_consume_queue is not None:
-        return consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
+    configured = config.mapped_file_size_consume_queue
+    if configured is not None:
+        size = consume_queue.file_size_in_use(configured)
+        if size != configured:
+            assumed.append(f"mappedFileSizeConsumeQueue={configured} counts as {size}, whole entries, as in RocketMQ")
+        return size
     sizes: Counter[int] = Counter()
     for asked, queue in enumerate(list_queues(layout.consume_queue)):
         sizes.update(file.size for file in queue.files if file.size and file.size % consume_queue.ENTRY_SIZE == 0)

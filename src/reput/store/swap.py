@@ -7,6 +7,7 @@ anything else, so a kill at any rename leaves the old parts or, after the next o
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from reput.errors import DamagedStoreError, ReputError
@@ -21,8 +22,7 @@ def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...]) -> None:
     """Put the staged `parts` of an epoch in the place of the live ones.
 
     Raises:
-        ReputError: the system refused something; the old parts are then live, unless it refuses to put them back, too:
-            the next opener finishes the swap in that case.
+        ReputError: the system refused something; its text says which indexes are live where it is not the old ones.
     """
     fs.sync_tree(layout.staging(epoch))
     intent = own.Intent(epoch, parts)
@@ -31,12 +31,31 @@ def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...]) -> None:
         for part in parts:
             fs.make_dirs((layout.own(own.aside_name(epoch)) / part).parent)
             _make_live_parent(layout.root / part)
+        _sync_parents(layout, intent)
         fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))
         _swap_all(layout, intent)
-    except ReputError:
-        _undo(layout, intent)
+    except BaseException:
+        with saying(
+            "The swap to the new indexes is under way, and the next reput command that changes this store ends it"
+        ):
+            _undo(layout, intent)
         raise
-    _clean_up(layout, intent)
+    with new_indexes_live():
+        _clean_up(layout, intent)
+
+
+@contextlib.contextmanager
+def saying(what: str) -> Iterator[None]:
+    """Let errors of the block say in what state they leave the store."""
+    try:
+        yield
+    except ReputError as error:
+        raise type(error)(f"{error}. {what}") from error
+
+
+def new_indexes_live() -> contextlib.AbstractContextManager[None]:
+    """For what is left to do behind a swap: an error there does not bring the old indexes back."""
+    return saying("The new indexes are live and whole all the same")
 
 
 def finish_swap(layout: StoreLayout) -> bool:
@@ -82,8 +101,12 @@ def _swap_all(layout: StoreLayout, intent: own.Intent) -> None:
 
 
 def _sync_parents(layout: StoreLayout, intent: own.Intent) -> None:
-    for folder in {(layout.root / part).parent for part in intent.parts}:
-        fs.sync_path(folder)
+    """Make the renames durable on both sides: a name that is gone from one folder must not be missing in the other."""
+    tops = (layout.root, layout.staging(intent.epoch), layout.own(own.aside_name(intent.epoch)))
+    folders = {(top / part).parent for part in intent.parts for top in tops}
+    for folder in sorted({*folders, *tops, layout.reput}):
+        if fs.exists(folder):
+            fs.sync_path(folder)
 
 
 def _clean_up(layout: StoreLayout, intent: own.Intent) -> None:
@@ -116,13 +139,16 @@ def _make_live_parent(live: Path) -> None:
 def _undo(layout: StoreLayout, intent: own.Intent) -> None:
     """Put the old parts back, so that an error leaves them live; each step leaves what a later opener can finish."""
     staging, aside = layout.staging(intent.epoch), layout.own(own.aside_name(intent.epoch))
+    for part in reversed(intent.parts):
+        live, staged, old = layout.root / part, staging / part, aside / part
+        if fs.exists(live) and not fs.exists(staged):
+            fs.rename(live, staged)
+        if fs.exists(old):
+            fs.rename(old, live)
+    # Where a sync is refused again the renames stand all the same: whoever looks sees the old parts.
     with contextlib.suppress(ReputError):
-        for part in reversed(intent.parts):
-            live, staged, old = layout.root / part, staging / part, aside / part
-            if fs.exists(live) and not fs.exists(staged):
-                fs.rename(live, staged)
-            if fs.exists(old):
-                fs.rename(old, live)
         _sync_parents(layout, intent)
-        fs.remove_file(layout.own(own.INTENT_NAME))
+    fs.remove_file(layout.own(own.INTENT_NAME))
+    with contextlib.suppress(ReputError):
+        fs.sync_path(layout.reput)
         fs.remove_tree(aside)

@@ -15,6 +15,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
@@ -54,7 +55,8 @@ def _loader(bits: int, result: Any, swap: bool) -> Any:
 def _storer(bits: int, value_type: Any) -> Any:
     def store(typing_context: Any, address: Any, value: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            builder.store(builder.bswap(args[1]), _pointer(builder, args[0], ir.IntType(bits)), align=1)
+            value = args[1] if bits == 8 else builder.bswap(args[1])
+            builder.store(value, _pointer(builder, args[0], ir.IntType(bits)), align=1)
             return context.get_dummy_value()
 
         return types.void(types.int64, value_type), code
@@ -71,8 +73,23 @@ load_be32 = _loader(32, types.int64, swap=True)
 load_be64 = _loader(64, types.int64, swap=True)
 load_le32 = _loader(32, types.uint64, swap=False)
 load_le64 = _loader(64, types.uint64, swap=False)
+store_8 = _storer(8, types.uint8)
+store_be16 = _storer(16, types.int16)
 store_be32 = _storer(32, types.int32)
 store_be64 = _storer(64, types.int64)
+
+
+def _copy_bytes(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8)
+        cgutils.raw_memcpy(builder, _pointer(builder, args[0], byte), _pointer(builder, args[1], byte), args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), code
+
+
+copy_bytes = intrinsic(_copy_bytes)
+"""Copy so many bytes from the second address to the first; the stretches do not overlap."""
 
 
 def _equal_32(value: int) -> Any:

@@ -20,9 +20,11 @@ import java.util.stream.Stream;
  * ask     STORE QUESTIONS.jsonl[.gz]                       the questions answered, line for line
  * dump    STORE                                            the log's line and every queue's, with all its entries
  * append  STORE N                                          N more messages, each read back
+ * offsets FILE                                             a consumerOffset.json read and written again
  * hash                                                     String.hashCode of base64 lines on stdin, taken as UTF-8
  *
- * of all but hash: --commitlog-file BYTES --cq-file BYTES --index-slots N --index-items N
+ * of all but offsets and hash:
+ *                  --commitlog-file BYTES --cq-file BYTES --index-slots N --index-items N
  *                  --batch-topic TOPIC --set NAME=VALUE     (any of RocketMQ's store settings)
  * </pre>
  */
@@ -57,6 +59,7 @@ public final class Peer {
             case "append" -> out.println(Json.text(Writing.append(args)));
             case "ask" -> Asking.ask(args, out);
             case "dump" -> Asking.dump(args, out);
+            case "offsets" -> out.println(Json.text(Offsets.offsets(args)));
             case "hash" -> Hashing.hash(System.in, out);
             default -> throw new IllegalArgumentException("unknown command: " + command);
         }

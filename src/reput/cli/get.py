@@ -1,0 +1,226 @@
+"""`reput get`: messages of a queue, in its order."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from reput.cli import opened as stores
+from reput.cli import options, output
+
+if TYPE_CHECKING:
+    from reput.api import MessageStore
+    from reput.config import StoreConfig
+    from reput.store.beside import Writer
+    from reput.store.message import StoredMessage
+    from reput.store.results import GetResult
+    from reput.store.view import QueueInfo
+
+_COUNT = 32
+_AT_ONCE = 500
+_POLL_S = 0.1
+_LOOK_S = 1.0
+_INTERRUPTED = 130
+_EARLIEST, _LATEST = "earliest", "latest"
+
+
+@click.command()
+@options.store_argument
+@stores.topic_option
+@stores.queue_option(required=True)
+@click.option(
+    "-o",
+    "--offset",
+    default=_EARLIEST,
+    show_default=True,
+    help="Begin with this queue offset, earliest or latest; a negative one counts from the end.",
+)
+@click.option("-c", "--count", type=click.IntRange(min=0), help=f"At most so many.  [default: {_COUNT}; with -f all]")
+@click.option("--filter", "tags", help='Only messages with one of these tags: "paid || sent", compared by hash.')
+@click.option("-f", "--follow", is_flag=True, help="Wait for new messages until Ctrl-C.")
+@click.option("-l", "--long", "with_details", is_flag=True, help="Text: log offset, time, tag and keys in front.")
+@options.config_options
+@stores.json_lines_option
+def get(
+    store: str,
+    topic: str,
+    queue_id: int,
+    offset: str,
+    count: int | None,
+    tags: str | None,
+    follow: bool,
+    with_details: bool,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show messages of a queue of STORE.
+
+    Nothing is changed, and another process may write the store. Text is a line a body: as it is where it is UTF-8, with
+    newlines as \\n, else base64 behind `base64:`. JSON has all of a message, and body_encoding says which of the two. A
+    compressed body comes as it is stored.
+
+    What there is no message for is told on stderr with the queue's span.
+
+    \b
+    reput get /data/store -t orders -q 2 -c 10
+    reput get /data/store -t orders -q 2 -o latest -f --filter "paid || sent"
+    reput get /data/store -t orders -q 2 -o -5 --json
+    """  # noqa: D301 - click wants the control character
+    config = options.config_of(config_path, assignments, store)
+    is_cut = count is None and not follow
+    limit = _COUNT if is_cut else count
+
+    def show(message: StoredMessage) -> None:
+        if as_json or with_details:
+            stores.show_message(message, len(message.body), as_json)
+        else:
+            output.show(_body_line(message.body))
+
+    try:
+        with contextlib.ExitStack() as resources:
+            source = _Source(resources, store, config, topic, queue_id, tags)
+            begin = _begin(offset, source.span())
+            reader = _Reader(source, show, follow)
+            reader.read(begin, limit)
+            if is_cut and reader.shown == limit and reader.offset < source.span().max_offset:
+                output.say(
+                    f"note: these are {limit} messages, and the queue goes on to {source.span().max_offset - 1}: "
+                    f"-o {reader.offset} goes on there, -c takes more"
+                )
+    except KeyboardInterrupt:
+        # The usual end of -f.
+        return _INTERRUPTED
+    return 0
+
+
+def _body_line(body: bytes) -> str:
+    from reput.cli.dump import body_values
+
+    values = body_values(body)
+    mark = "base64:" if values["body_encoding"] == "base64" else ""
+    return mark + str(values["body"]).replace("\n", "\\n")
+
+
+def _begin(offset: str, span: QueueInfo) -> int:
+    """The queue offset that `-o` asks for."""
+    if offset == _EARLIEST:
+        return span.min_offset
+    if offset == _LATEST:
+        return span.max_offset
+    try:
+        wanted = int(offset)
+    except ValueError:
+        raise click.BadParameter(f"{offset!r}: give a number, {_EARLIEST} or {_LATEST}", param_hint="-o") from None
+    return wanted if wanted >= 0 else max(span.min_offset, span.max_offset + wanted)
+
+
+class _Source:
+    """One queue of a store that is open read-only; opened anew when another process begins or ends to write it."""
+
+    def __init__(
+        self,
+        resources: contextlib.ExitStack,
+        store: str,
+        config: StoreConfig,
+        topic: str,
+        queue_id: int,
+        tags: str | None,
+    ) -> None:
+        self._resources, self._store, self._config = resources, store, config
+        self._topic, self._queue_id, self._tags = topic, queue_id, tags
+        self._looked = time.monotonic()
+        self._writer = self._look()
+        self._opened: MessageStore = resources.enter_context(stores.reading(store, config))
+        stores.queues_of(self._opened, topic, queue_id)
+
+    def _look(self) -> Writer:
+        from reput.store.beside import writer_of
+        from reput.store.layout import find_store
+
+        return writer_of(find_store(self._store, self._config))
+
+    def span(self) -> QueueInfo:
+        """The queue's span now."""
+        return stores.queues_of(self._opened, self._topic, self._queue_id)[0]
+
+    def pull(self, offset: int, count: int) -> GetResult:
+        """The next messages."""
+        return self._opened.get_message(self._topic, self._queue_id, offset, count, self._tags)
+
+    def wait(self) -> None:
+        """Wait a little; without a writer at open an end of the log was taken for good, so look whether one came."""
+        from reput.errors import StoreLockedError
+
+        time.sleep(_POLL_S)
+        if time.monotonic() - self._looked < _LOOK_S:
+            return
+        self._looked = time.monotonic()
+        # A swap under way is over soon.
+        with contextlib.suppress(StoreLockedError):
+            writer = self._look()
+            if writer is not self._writer:
+                opened = self._resources.enter_context(stores.reading(self._store, self._config))
+                self._opened.close()
+                self._opened, self._writer = opened, writer
+
+
+class _Reader:
+    """Reads a queue on and on; `shown` messages so far, `offset` is the next one's."""
+
+    def __init__(self, source: _Source, show: Callable[[StoredMessage], None], follow: bool) -> None:
+        self.source, self.show, self.follow = source, show, follow
+        self.shown = 0
+        self.offset = 0
+
+    def read(self, begin: int, count: int | None) -> None:
+        """Show messages from `begin` on: `count`, or all there are, or with `follow` all that come."""
+        self.offset = begin
+        while count is None or self.shown < count:
+            result = self.source.pull(self.offset, _AT_ONCE if count is None else min(_AT_ONCE, count - self.shown))
+            for message in result:
+                self.show(message)
+            self.shown += len(result)
+            if self._goes_on(result):
+                continue
+            if not self.follow:
+                if not self.shown:
+                    self._say_nothing(begin, result)
+                return
+            self.source.wait()
+
+    def _goes_on(self, result: GetResult) -> bool:
+        """Take over where the next pull begins; whether there may be more now."""
+        from reput.store.results import GetStatus
+
+        at, self.offset = self.offset, result.next_offset
+        if result.status in {GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE}:
+            return self.offset > at
+        if result.status in {
+            GetStatus.OFFSET_TOO_SMALL,
+            GetStatus.OFFSET_FOUND_NULL,
+            GetStatus.MESSAGE_WAS_REMOVING,
+        }:
+            output.say(f"note: {result.status} at {at}: {_span_text(result)}; going on at {self.offset}")
+            return self.offset > at
+        if result.status is GetStatus.OFFSET_OVERFLOW_BADLY and self.follow:
+            output.say(f"note: {result.status} at {at}: {_span_text(result)}; waiting for {self.offset}")
+        return False
+
+    def _say_nothing(self, begin: int, result: GetResult) -> None:
+        from reput.store.results import GetStatus
+
+        if result.status is GetStatus.OFFSET_OVERFLOW_ONE and begin < result.max_offset:
+            output.say(f"note: no message from {begin} on matches; {_span_text(result)}")
+        else:
+            output.say(f"note: {result.status} at {begin}: {_span_text(result)}")
+
+
+def _span_text(result: GetResult) -> str:
+    if result.max_offset <= result.min_offset:
+        return "the queue holds no message"
+    return f"the queue holds {result.min_offset} to {result.max_offset - 1}"

@@ -1,0 +1,109 @@
+"""`reput offset`: spans of queues, and queue offsets by time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput.cli import opened as stores
+from reput.cli import options, output
+
+if TYPE_CHECKING:
+    from reput.api import MessageStore
+    from reput.store.view import QueueInfo
+
+_LOWER, _UPPER = "lower", "upper"
+
+
+@click.command()
+@options.store_argument
+@stores.topic_option
+@stores.queue_option()
+@click.option("--time", "time_ms", type=stores.time_value, metavar="TIME", help="Show the queue offset for this time.")
+@click.option(
+    "--boundary",
+    type=click.Choice([_LOWER, _UPPER]),
+    help="lower: the first message stored at TIME or later; upper: the last at TIME or before.  [default: lower]",
+)
+@options.config_options
+@options.json_option
+def offset(
+    store: str,
+    topic: str,
+    queue_id: int | None,
+    time_ms: int | None,
+    boundary: str | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show which queue offsets a topic of STORE has, from when to when, or which belongs to a time.
+
+    The min offset is the first message that is there, the max offset the next to be given. TIME is in milliseconds, or
+    a date as ISO 8601 has it, in local time unless it names a zone. Where no message answers, lower gives the max
+    offset and upper the min offset. Nothing is changed, and another process may write the store.
+
+    \b
+    reput offset /data/store -t orders
+    reput offset /data/store -t orders -q 2 --time 2026-07-30T18:00:00
+    reput offset /data/store -t orders --time 1785427200000 --boundary upper --json
+    """  # noqa: D301 - click wants the control character
+    if boundary is not None and time_ms is None:
+        raise click.UsageError("--boundary needs --time")
+    boundary = boundary or _LOWER
+    with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
+        spans = stores.queues_of(opened, topic, queue_id)
+        told: dict[str, Any] = {"ok": True, "topic": topic}
+        if time_ms is None:
+            queues = [_span(opened, span) for span in spans]
+        else:
+            told |= {"time": time_ms, "boundary": boundary}
+            queues = [_at_time(opened, span, time_ms, boundary) for span in spans]
+    if as_json:
+        output.emit_json({**told, "queues": queues})
+        return 0
+    columns: tuple[str, ...]
+    if time_ms is None:
+        columns = ("queue", "min offset", "max offset", "messages", "first stored", "last stored")
+    else:
+        columns = ("queue", "offset", "stored", "min offset", "max offset")
+    output.show_table("Queues", columns, [tuple(map(_cell, queue.items())) for queue in queues])
+    return 0
+
+
+def _span(opened: MessageStore, span: QueueInfo) -> dict[str, Any]:
+    """A queue's offsets and times, in the order of the table's columns."""
+    return {
+        "queue_id": span.queue_id,
+        "min_offset": span.min_offset,
+        "max_offset": span.max_offset,
+        "messages": span.max_offset - span.min_offset,
+        "first_store_timestamp": _stored(opened, span, span.min_offset),
+        "last_store_timestamp": _stored(opened, span, span.max_offset - 1),
+    }
+
+
+def _at_time(opened: MessageStore, span: QueueInfo, time_ms: int, boundary: str) -> dict[str, Any]:
+    """The offset that belongs to a time, in the order of the table's columns."""
+    found = opened.offset_by_time(span.topic, span.queue_id, time_ms, boundary)
+    return {
+        "queue_id": span.queue_id,
+        "offset": found,
+        "store_timestamp": _stored(opened, span, found),
+        "min_offset": span.min_offset,
+        "max_offset": span.max_offset,
+    }
+
+
+def _stored(opened: MessageStore, span: QueueInfo, number: int) -> int | None:
+    """Store time (ms) of a queue's message, None where there is none."""
+    time_ms = opened.store_time(span.topic, span.queue_id, number)
+    return time_ms if time_ms >= 0 else None
+
+
+def _cell(named: tuple[str, int | None]) -> object:
+    name, value = named
+    if value is None:
+        return "-"
+    return output.time_text(value) if name.endswith("timestamp") else value

@@ -1,0 +1,171 @@
+"""Opening a store for the verbs that read its messages or put some, and the names and times that people give."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput.cli import output
+
+if TYPE_CHECKING:
+    from reput.api import MessageStore
+    from reput.config import StoreConfig
+    from reput.store.message import StoredMessage
+    from reput.store.view import QueueInfo
+
+_SLOW_S = 1.0
+_NAMES_SHOWN = 20
+_NEAR = 3
+_MAX_MS = (1 << 63) - 1
+
+topic_option = click.option("-t", "--topic", required=True, help="The topic.")
+json_lines_option = click.option("--json", "as_json", is_flag=True, help="Give a JSON object a line instead of text.")
+body_option = click.option(
+    "--body-bytes", type=click.IntRange(min=0), help="At most so many bytes of each body; text shows bodies only so."
+)
+
+
+def queue_option(required: bool = False) -> Callable[[Any], Any]:
+    """`-q`, one queue of a topic."""
+    return click.option("-q", "--queue", "queue_id", type=click.IntRange(min=0), required=required, help="The queue.")
+
+
+# --- stores ---------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def reading(store: str, config: StoreConfig) -> Iterator[MessageStore]:
+    """The store, opened read-only: nothing is changed, and another process may be writing it.
+
+    Raises:
+        ReputError: as `MessageStore.open`.
+    """
+    from reput.api import MessageStore
+
+    with MessageStore.open(store, config, read_only=True) as opened:
+        _tell_opening(opened)
+        yield opened
+
+
+@contextlib.contextmanager
+def writing(
+    store: str, config: StoreConfig, *, create: bool | None = None, reput: bool = True
+) -> Iterator[MessageStore]:
+    """The store, held for writing while the block runs; then its indexes catch up, unless `reput` is False.
+
+    Raises:
+        ReputError: as `MessageStore.open`, `reput` and `close`.
+    """
+    from reput.api import MessageStore
+    from reput.cli.progress import progress
+    from reput.errors import NotAStoreError
+
+    try:
+        opened = MessageStore.open(store, config, create=bool(create))
+    except NotAStoreError as error:
+        # None: the verb has no such option.
+        raise NotAStoreError(f"{error}. --create makes a new one" if create is False else str(error)) from None
+    try:
+        _tell_opening(opened)
+        yield opened
+    finally:
+        try:
+            if reput and opened.behind_bytes:
+                with progress(quiet=not sys.stderr.isatty()) as listener:
+                    opened.reput(spark=False, listener=listener)
+        finally:
+            opened.close(reput=False)
+
+
+def _tell_opening(opened: MessageStore) -> None:
+    for note in opened.notes:
+        output.say(f"note: {note}")
+    if opened.opened_in_s > _SLOW_S:
+        output.say(
+            f"note: decoding {output.size_text(opened.behind_bytes)} of log that no index covers took "
+            f"{opened.opened_in_s:.1f} s, at each open; `reput rebuild` builds the indexes when nobody writes the store"
+        )
+
+
+def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> list[QueueInfo]:
+    """The queues of a topic, or the one of that id.
+
+    Raises:
+        ConfigError: there is none; near names are told.
+    """
+    from reput.errors import ConfigError
+
+    found = opened.queues(topic)
+    if not found:
+        topics = sorted({info.topic for info in opened.queues()})
+        raise ConfigError(f"{opened.layout.root}: no topic {topic}. {near(topic, topics)}")
+    chosen = [info for info in found if queue_id is None or info.queue_id == queue_id]
+    if not chosen:
+        ids = [str(info.queue_id) for info in found]
+        raise ConfigError(f"{opened.layout.root}: topic {topic} has no queue {queue_id}. There are: {_some(ids)}")
+    return chosen
+
+
+def near(name: str, names: Sequence[str]) -> str:
+    """A sentence that names what is like `name`, else what there is."""
+    similar = difflib.get_close_matches(name, names, _NEAR)
+    return f"Near it: {', '.join(similar)}" if similar else f"There are: {_some(names)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return (", ".join(names[:_NAMES_SHOWN]) or "none") + more
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def show_message(message: StoredMessage, body_bytes: int | None, as_json: bool) -> None:
+    """A message as `dump log` shows its record."""
+    from reput.cli.dump import record_cells, record_values
+
+    if as_json:
+        output.emit_json(record_values(message.record, body_bytes))
+    else:
+        output.show("\t".join((str(message.physical_offset), *record_cells(message.record, body_bytes))))
+
+
+# --- times ----------------------------------------------------------------------------------------
+
+
+def time_value(text: str) -> int:
+    """An option's time in milliseconds: such, `now`, or an ISO 8601 date, in local time unless it names a zone.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    found = time_ms(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r}: give milliseconds, now, or a date such as 2026-07-30T18:00:00")
+    return found
+
+
+def time_ms(text: str) -> int | None:
+    """A time in milliseconds, None where the text is no time."""
+    from datetime import datetime
+
+    text = text.strip()
+    if text == "now":
+        return now_ms()
+    if text.isascii() and text.isdigit():
+        return found if len(text) < 20 and (found := int(text)) <= _MAX_MS else None
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

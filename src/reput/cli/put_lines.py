@@ -1,0 +1,165 @@
+"""Lines of `reput put` as messages: a body each, or a JSON object each."""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, NamedTuple
+
+from reput.errors import ConfigError
+from reput.log.message import Message
+
+_FIELDS = {
+    "topic": "text",
+    "queue_id": "a whole number",
+    "body": "text",
+    "body_base64": "text",
+    "tags": "text",
+    "keys": "a text or a list of texts",
+    "properties": "an object of texts",
+    "born_timestamp": "a whole number (ms)",
+    "flag": "a whole number",
+    "unique_key": "text",
+}
+_CHUNK = 1 << 18
+_LINE_MAX = 64 << 20
+_NUMBERS = {"queue_id": 31, "born_timestamp": 63, "flag": 31}
+"""Bits that each number has beside its sign."""
+
+
+class Line(NamedTuple):
+    """A line that is a message: its number from 1 on, and what and where it says."""
+
+    number: int
+    message: Message
+    queue_id: int
+
+
+class Defaults(NamedTuple):
+    """What the options say for lines that do not."""
+
+    topic: str | None
+    queue_id: int
+    keys: list[str]
+    tag: str | None
+    properties: dict[str, str]
+
+
+def lines_of(stream: IO[bytes]) -> Iterator[list[tuple[int, bytes]]]:
+    """The lines of a stream with their numbers, as many at once as have come: those of a pipe without delay.
+
+    Raises:
+        ConfigError: a line is longer than any message.
+    """
+    read = getattr(stream, "read1", stream.read)
+    rest, number = bytearray(), 1
+    while chunk := read(_CHUNK):
+        first, *more = chunk.split(b"\n")
+        rest += first
+        if len(rest) > _LINE_MAX:
+            raise ConfigError(f"line {number}: over {_LINE_MAX} bytes without an end")
+        if more:
+            whole = [bytes(rest), *more[:-1]]
+            rest = bytearray(more[-1])
+            yield list(enumerate(whole, number))
+            number += len(whole)
+    if rest:
+        yield [(number, bytes(rest))]
+
+
+def messages_of(
+    lines: Iterable[tuple[int, bytes]], given: Defaults, json_lines: bool
+) -> tuple[list[Line], ConfigError | None]:
+    """The messages of numbered lines, up to the first that is none, and what is wrong with that one.
+
+    Empty lines between JSON objects count as nothing.
+    """
+    found: list[Line] = []
+    for number, data in lines:
+        if not json_lines:
+            found.append(Line(number, _message(given, {}, data), given.queue_id))
+        elif data.strip():
+            try:
+                found.append(_of_json(number, data, given))
+            except ValueError as error:
+                return found, ConfigError(f"line {number}: {error}. The lines in front of it are stored")
+    return found, None
+
+
+def _of_json(number: int, data: bytes, given: Defaults) -> Line:
+    """The message of one JSON line; raises ValueError where it is none."""
+    values = _object(data)
+    for name, value in values.items():
+        if name not in _FIELDS:
+            near = difflib.get_close_matches(name, _FIELDS, 1)
+            hint = f"{near[0]} is one" if near else f"there are {', '.join(_FIELDS)}"
+            raise ValueError(f"no field {name!r}; {hint}")
+        if not _is_of_kind(name, value):
+            raise ValueError(f"{name} must be {_FIELDS[name]}, not {json.dumps(value)[:80]}")
+    if values.get("topic") is None and given.topic is None:
+        raise ValueError("no topic: name it there, or give -t")
+    queue_id = values.get("queue_id")
+    return Line(number, _message(given, values, _body(values)), given.queue_id if queue_id is None else queue_id)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(data)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"no UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"no JSON: {error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("no JSON that can be read: nested too deeply") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"a JSON object is needed, not {json.dumps(values)[:80]}")  # noqa: TRY004 - one kind for a line
+    return values
+
+
+def _is_of_kind(name: str, value: Any) -> bool:
+    if value is None:
+        return True
+    if name in _NUMBERS:
+        bits = _NUMBERS[name]
+        return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
+    if name == "keys" and isinstance(value, list):
+        return all(isinstance(key, str) for key in value)
+    if name == "properties":
+        return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+    return isinstance(value, str)
+
+
+def _body(values: dict[str, Any]) -> bytes:
+    text: str | None = values.get("body")
+    encoded: str | None = values.get("body_base64")
+    if (text is None) == (encoded is None):
+        raise ValueError("give either body (text) or body_base64")
+    if encoded is None:
+        assert text is not None
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"body: half a character at {error.start}, which UTF-8 cannot say") from None
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except ValueError as error:
+        raise ValueError(f"body_base64: {error}") from None
+
+
+def _message(given: Defaults, values: dict[str, Any], body: bytes) -> Message:
+    def value(name: str, default: Any) -> Any:
+        found = values.get(name)
+        return default if found is None else found
+
+    return Message(
+        value("topic", given.topic),
+        body,
+        tags=value("tags", given.tag),
+        keys=value("keys", given.keys) or None,
+        properties=value("properties", given.properties) or None,
+        flag=value("flag", 0),
+        born_timestamp=values.get("born_timestamp"),
+        unique_key=values.get("unique_key"),
+    )

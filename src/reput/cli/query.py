@@ -1,0 +1,199 @@
+"""`reput query`: messages by key, unique key or tag, by message id, or by their place in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from reput.cli import opened as stores
+from reput.cli import options, output
+
+if TYPE_CHECKING:
+    from reput.api import MessageStore
+    from reput.store.message import StoredMessage
+
+_COUNT = 64
+
+
+class _Wanted(NamedTuple):
+    """A question by key, of one of three kinds, about store times [begin_ms, end_ms]."""
+
+    kind: str
+    topic: str
+    key: str
+    begin_ms: int
+    end_ms: int | None
+    before: int | None
+
+
+@click.command()
+@options.store_argument
+@click.option("-t", "--topic", help="The topic; needed with --key, --unique-key and --tag.")
+@click.option("--key", help="Messages with this key, or with this unique key.")
+@click.option("--unique-key", help="Messages with this unique key, the id that a producer's client gave.")
+@click.option("--tag", help="Messages with this tag; RocketMQ indexes tags from 5.4 on.")
+@click.option("--id", "message_id", help="The message of this offset message id, as `get --json` shows it.")
+@click.option("--physical", type=click.IntRange(min=0), help="The message whose record starts at this log offset.")
+@click.option("--begin", type=stores.time_value, default="0", metavar="TIME", help="Stored at this time or later.")
+@click.option("--end", type=stores.time_value, metavar="TIME", help="Stored at this time or before.")
+@click.option("-c", "--count", type=click.IntRange(min=1), default=_COUNT, show_default=True, help="At most so many.")
+@click.option("--before", type=click.IntRange(min=0), help="Only messages in front of this log offset, to go on there.")
+@stores.body_option
+@options.config_options
+@stores.json_lines_option
+def query(
+    store: str,
+    topic: str | None,
+    key: str | None,
+    unique_key: str | None,
+    tag: str | None,
+    message_id: str | None,
+    physical: int | None,
+    begin: int,
+    end: int | None,
+    count: int,
+    before: int | None,
+    body_bytes: int | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Find messages of STORE: the newest with a key, in log order, or the one at a place.
+
+    Give one of --key, --unique-key, --tag, --id and --physical. TIME is in milliseconds, or a date as ISO 8601 has it,
+    in local time unless it names a zone. Each message's own topic and key are looked at: messages whose keys have the
+    same hash do not come. Text and JSON are as with `dump log`. Nothing is changed, and another process may write.
+
+    \b
+    reput query /data/store -t orders --key o-17
+    reput query /data/store -t orders --key o-17 --begin 2026-07-30T18:00 --json
+    reput query /data/store --id 7F00000100002A9F00000000002B4443 --body-bytes 200
+    """  # noqa: D301 - click wants the control character
+    kinds = {"--key": key, "--unique-key": unique_key, "--tag": tag, "--id": message_id, "--physical": physical}
+    given = [name for name, value in kinds.items() if value is not None]
+    if len(given) != 1:
+        raise click.UsageError(f"give one of {', '.join(kinds)}" + (f", not {' and '.join(given)}" if given else ""))
+    by_place = given[0] in {"--id", "--physical"}
+    if topic is None and not by_place:
+        raise click.UsageError(f"{given[0]} needs -t TOPIC")
+    with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
+        if message_id is not None:
+            found = [_by_id(opened, message_id)]
+        elif physical is not None:
+            found = [_at(opened, physical)]
+        else:
+            assert topic is not None
+            wanted = _Wanted(given[0], topic, str(kinds[given[0]]), begin, end, before)
+            found = _by_key(opened, wanted, count)
+        for message in found:
+            stores.show_message(message, body_bytes, as_json)
+    return 0
+
+
+# --- by key ---------------------------------------------------------------------------------------
+
+
+def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMessage]:
+    """The newest messages that are wanted, in log order; what the answer leaves out is said."""
+    stores.queues_of(opened, wanted.topic)
+    _refuse_what_is_not_indexed(opened, wanted.kind)
+    keep = _is_unique(wanted.key) if wanted.kind == "--unique-key" else lambda _: True
+    found: list[StoredMessage] = []
+    more, before = True, wanted.before
+    while more and len(found) < count:
+        result = opened.query_message(
+            wanted.topic,
+            wanted.key,
+            count - len(found),
+            wanted.begin_ms,
+            wanted.end_ms,
+            before=before,
+            by_tag=wanted.kind == "--tag",
+        )
+        found = [*filter(keep, result), *found]
+        more = result.more
+        before = result.physical_offsets[0] if len(result) else before
+    if not found:
+        output.say(f"note: no message of topic {wanted.topic} with {wanted.kind[2:]} {wanted.key}{_span_text(wanted)}")
+    elif more:
+        output.say(f"note: these are the newest {len(found)}; --before {found[0].physical_offset} shows older ones")
+    return found
+
+
+def _is_unique(key: str) -> Callable[[StoredMessage], bool]:
+    return lambda message: message.unique_key == key
+
+
+def _refuse_what_is_not_indexed(opened: MessageStore, kind: str) -> None:
+    """Never answer "not found" for what no index holds.
+
+    Raises:
+        ConfigError: this store has no such index.
+    """
+    from reput.errors import ConfigError
+
+    view = opened.view
+    if not view.settings.index_enabled:
+        raise ConfigError(
+            f"{opened.layout.root}: the configuration has messageIndexEnable=false, so no index knows keys. "
+            "`reput dump log` shows all messages"
+        )
+    if kind == "--tag" and not view.follower.settings.tag_items:
+        raise ConfigError(
+            f"{opened.layout.index}: these IndexFiles hold no tags (RocketMQ indexes them from 5.4 on). "
+            "`reput get --filter` reads a queue by tag"
+        )
+
+
+def _span_text(wanted: _Wanted) -> str:
+    end = "" if wanted.end_ms is None else f", stored at or before {output.time_text(wanted.end_ms)}"
+    begin = f", stored at or after {output.time_text(wanted.begin_ms)}" if wanted.begin_ms else ""
+    return begin + end + ("" if wanted.before is None else f", in front of log offset {wanted.before}")
+
+
+# --- by place -------------------------------------------------------------------------------------
+
+
+def _by_id(opened: MessageStore, message_id: str) -> StoredMessage:
+    """The message of an offset message id.
+
+    Raises:
+        ConfigError: it is no such id, or another broker's, or no record is there.
+    """
+    from reput.errors import ConfigError
+    from reput.formats.record import decode_message_id
+
+    place = decode_message_id(message_id)
+    if place is None:
+        raise ConfigError(
+            f"--id {message_id}: an offset message id has 32 or 56 hex digits. Another one may be a producer's: "
+            "-t TOPIC --unique-key finds it"
+        )
+    host, offset = place
+    try:
+        message = _at(opened, offset)
+    except ConfigError as error:
+        raise ConfigError(
+            f"--id {message_id}, of broker {host}: {error}. If a producer made this id, -t TOPIC --unique-key finds it"
+        ) from None
+    if message.record.store_host != host:
+        raise ConfigError(
+            f"--id {message_id}: of broker {host}; the message at log offset {offset} here was stored by "
+            f"{message.record.store_host}. --physical {offset} shows it"
+        )
+    return message
+
+
+def _at(opened: MessageStore, offset: int) -> StoredMessage:
+    from reput.errors import ConfigError
+
+    message = opened.message_at(offset)
+    if message is None:
+        log = opened.view.log
+        raise ConfigError(
+            f"{opened.layout.commit_log}: no message starts at log offset {offset}; the log holds {log.min_offset} to "
+            f"{opened.view.follower.offset}"
+        )
+    return message

@@ -1,0 +1,295 @@
+"""config/consumerOffset.json: how far each group has read each queue, as the broker writes and reads it.
+
+    dataVersion     counter, stateVersion, timestamp (ms); not written by 4.x
+    groupTopicMap   group -> its topics; what a getter of 5.x left there, ignored when read
+    offsetTable     "topic@group" -> queue id -> queue offset of the next message to read
+
+The text is what fastjson makes of it: indented by tabs, getters in alphabetical order, no newline at the end, and whole
+numbers as keys without quotes, so that JSON parsers refuse the file. RocketMQ 5.5.1 writes it with fastjson 2 (an entry
+a line); 5.3 and before with fastjson 1, which keeps a queue table and a topic list in one line:
+
+    "topic@group":{0:250,1:251
+    }
+
+A key of three parts ("topic@group@client", broadcasting through the proxy) or without "@" is kept as it is and belongs
+to no topic and no group. Reading allows what fastjson allows and a human editor leaves: quoted numbers, a comma behind
+the last entry, zeros behind the end. Negative queue ids and offsets are kept, since a broker takes them from a client.
+
+Source: `ConsumerOffsetManager`, `RemotingSerializable.toJson`, `DataVersion`.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from reput.errors import DamagedStoreError
+
+FILE_NAME = "consumerOffset.json"
+BACKUP_NAME = f"{FILE_NAME}.bak"
+SEPARATOR = "@"
+SIZE_LIMIT = 256 << 20
+"""The most bytes that a file may have to be read: some ten million queues."""
+MAX_QUEUE_ID = (1 << 31) - 1
+MAX_OFFSET = (1 << 63) - 1
+_DEPTH_LIMIT = 32
+
+
+class DataVersion(NamedTuple):
+    """How often the table changed, the version of the state machine (0 without a controller), and when, in ms."""
+
+    counter: int
+    state_version: int
+    timestamp: int
+
+
+class ConsumerOffsets(NamedTuple):
+    """What the file holds, in the file's order; a part that is None is not written."""
+
+    offset_table: Mapping[str, Mapping[int, int]]
+    group_topics: Mapping[str, Sequence[str]] | None = None
+    data_version: DataVersion | None = None
+
+
+class Form(enum.Enum):
+    """Who writes: fastjson 2, as in RocketMQ 5.5.1, or fastjson 1, as in 5.3 and before."""
+
+    FASTJSON2 = 2
+    FASTJSON1 = 1
+
+
+def key_of(topic: str, group: str) -> str:
+    """The table's key of a topic and a group."""
+    return f"{topic}{SEPARATOR}{group}"
+
+
+def split_key(key: str) -> tuple[str, str] | None:
+    """Topic and group of a key; None where it has not two parts, counted as Java's split does."""
+    parts = key.rstrip(SEPARATOR).split(SEPARATOR)
+    return (parts[0], parts[1]) if len(parts) == 2 else None
+
+
+def group_topics(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Each group's topics, in the order of the keys."""
+    topics: dict[str, list[str]] = {}
+    for key in keys:
+        if (parts := split_key(key)) is not None:
+            topic, group = parts
+            if topic not in (names := topics.setdefault(group, [])):
+                names.append(topic)
+    return topics
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_CONTROLS = [chr(code) for code in range(0x20)]
+_MORE_CONTROLS = [chr(code) for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)]
+_ESCAPES = {
+    Form.FASTJSON2: str.maketrans({**{char: f"\\u{ord(char):04x}" for char in _CONTROLS}, **_SHORT}),
+    Form.FASTJSON1: str.maketrans(
+        {**{char: f"\\u{ord(char):04X}" for char in (*_CONTROLS, *_MORE_CONTROLS)}, **_SHORT}
+    ),
+}
+
+
+def encode(offsets: ConsumerOffsets, form: Form = Form.FASTJSON2) -> bytes:
+    """The file's bytes."""
+    escapes = _ESCAPES[form]
+    pretty = form is Form.FASTJSON2
+
+    def text(value: str) -> str:
+        return f'"{value.translate(escapes)}"'
+
+    def names(values: Iterable[str]) -> str:
+        return _indented("[]", map(text, values), 2) if pretty else f"[{','.join(map(text, values))}]"
+
+    def numbers(queues: Mapping[int, int]) -> str:
+        entries = [f"{queue}:{offset}" for queue, offset in queues.items()]
+        return _indented("{}", entries, 2) if pretty or not entries else f"{{{','.join(entries)}\n\t\t}}"
+
+    members = []
+    if offsets.data_version is not None:
+        counter, state_version, timestamp = offsets.data_version
+        fields = (f'"counter":{counter}', f'"stateVersion":{state_version}', f'"timestamp":{timestamp}')
+        members.append(f'"dataVersion":{_indented("{}", fields, 1)}')
+    if offsets.group_topics is not None:
+        lists = (f"{text(group)}:{names(topics)}" for group, topics in offsets.group_topics.items())
+        members.append(f'"groupTopicMap":{_indented("{}", lists, 1)}')
+    tables = (f"{text(key)}:{numbers(queues)}" for key, queues in offsets.offset_table.items())
+    members.append(f'"offsetTable":{_indented("{}", tables, 1)}')
+    return _indented("{}", members, 0).encode()
+
+
+def _indented(brackets: str, entries: Iterable[str], depth: int) -> str:
+    """Entries a line each between two brackets that stand at `depth`; nothing between them where there are none."""
+    line = "\n" + "\t" * depth
+    joined = f",{line}\t".join(entries)
+    return f"{brackets[0]}{line}\t{joined}{line}{brackets[1]}" if joined else brackets
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+# Possessive repeats: a long run of blanks before a wrong byte is gone over once.
+_TOKEN = re.compile(
+    rb"""[ \t\r\n]*+(?:
+        (?P<text>"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")
+      | (?P<number>-?[0-9]++(?![.eE]))
+      | (?P<other>true|false|null|-?[0-9]++(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+)
+      | (?P<mark>[][{}:,])
+      | (?P<end>[ \t\r\n\0]*+\Z)
+    )""",
+    re.VERBOSE,
+)
+_WHOLE_NUMBER = re.compile(rb'"?(-?[0-9]{1,19})"?')
+
+
+def decode(data: bytes, where: str) -> ConsumerOffsets:
+    """What the bytes of a consumerOffset.json say; of a repeated key the later value counts.
+
+    Raises:
+        DamagedStoreError: they are no such file; names `where`, the byte, and what was expected there.
+    """
+    if len(data) > SIZE_LIMIT:
+        raise DamagedStoreError(f"{where}: over {SIZE_LIMIT} bytes; this is no {FILE_NAME}")
+    reader = _Reader(data, where)
+    table: dict[str, dict[int, int]] = {}
+    topics: dict[str, list[str]] | None = None
+    version: DataVersion | None = None
+    for token in reader.members():
+        name = reader.string(token)
+        if name == "offsetTable":
+            table = {
+                reader.string(key): {
+                    reader.whole(queue, 31, "a queue id"): reader.whole(reader.next(), 63, "a queue offset")
+                    for queue in reader.members()
+                }
+                for key in reader.members()
+            }
+        elif name == "dataVersion":
+            version = _version(reader.value())
+        elif name == "groupTopicMap":
+            topics = _topics(reader.value())
+        else:
+            reader.value()
+    end = reader.next()
+    if end.kind != "end":
+        raise reader.error(end, "the end")
+    return ConsumerOffsets(table, topics, version)
+
+
+def _version(value: Any) -> DataVersion | None:
+    if not isinstance(value, dict):
+        return None
+    numbers = (value.get(name, 0) for name in ("counter", "stateVersion", "timestamp"))
+    return DataVersion(*(number if isinstance(number, int) else 0 for number in numbers))
+
+
+def _topics(value: Any) -> dict[str, list[str]] | None:
+    """The map of groups; None where it has another shape, since RocketMQ does not read it."""
+    if not isinstance(value, dict) or not all(isinstance(topics, list) for topics in value.values()):
+        return None
+    if not all(isinstance(topic, str) for topics in value.values() for topic in topics):
+        return None
+    return value
+
+
+class _Token(NamedTuple):
+    """A piece of the text: what it is, its bytes, and the byte at which it starts."""
+
+    kind: str
+    text: bytes
+    offset: int
+
+
+class _Reader:
+    """Goes over the text once, token by token."""
+
+    def __init__(self, data: bytes, where: str) -> None:
+        self._data = data
+        self._where = where
+        self._place = 0
+
+    def next(self) -> _Token:
+        """The next token; one of kind `wrong` where none begins."""
+        found = _TOKEN.match(self._data, self._place)
+        if found is None or found.lastgroup is None:
+            rest = self._data[self._place :]
+            start = len(self._data) - len(rest.lstrip(b" \t\r\n"))
+            return _Token("wrong", self._data[start : start + 1], start)
+        self._place = found.end()
+        kind = found.lastgroup
+        return _Token(kind, found[kind], found.start(kind))
+
+    def error(self, token: _Token, expected: str) -> DamagedStoreError:
+        """An error that says what was expected in the place of a token."""
+        found = "it ends there" if token.kind == "end" else f"found {token.text[:40]!r}"
+        return DamagedStoreError(f"{self._where}: damaged at byte {token.offset}: {expected} was expected, {found}")
+
+    def members(self, first: _Token | None = None) -> Iterator[_Token]:
+        """The keys of the object that begins here; who iterates reads each key's value before the next key."""
+        opening = first or self.next()
+        if opening.text != b"{":
+            raise self.error(opening, "{")
+        key = self.next()
+        while key.text != b"}":
+            if key.kind not in ("text", "number"):
+                raise self.error(key, "a key or }")
+            colon = self.next()
+            if colon.text != b":":
+                raise self.error(colon, ":")
+            yield key
+            separator = self.next()
+            if separator.text == b"}":
+                return
+            if separator.text != b",":
+                raise self.error(separator, ", or }")
+            key = self.next()
+
+    def string(self, token: _Token) -> str:
+        """A token's text."""
+        try:
+            text = str(json.loads(token.text.decode())) if token.kind == "text" else token.text.decode()
+            text.encode()  # half a character can be written as an escape
+        except ValueError:
+            raise self.error(token, "valid text") from None
+        return text
+
+    def whole(self, token: _Token, bits: int, what: str) -> int:
+        """A token's whole number, in quotes or not, of at most `bits` bits and a sign."""
+        found = _WHOLE_NUMBER.fullmatch(token.text)
+        if found is not None and -(1 << bits) <= (number := int(found[1])) < 1 << bits:
+            return number
+        raise self.error(token, what)
+
+    def value(self, depth: int = 0) -> Any:
+        """Any value: dict, list, str, int; None for everything that this file has no use for."""
+        token = self.next()
+        if token.kind == "text":
+            return self.string(token)
+        if token.kind == "number":
+            return self.whole(token, 63, "a number of 64 bits")
+        if token.kind == "other":
+            return None
+        if token.text not in (b"{", b"[") or depth > _DEPTH_LIMIT:
+            raise self.error(token, "a value" if depth <= _DEPTH_LIMIT else f"at most {_DEPTH_LIMIT} levels")
+        if token.text == b"{":
+            return {self.string(key): self.value(depth + 1) for key in self.members(token)}
+        return self._list(depth)
+
+    def _list(self, depth: int) -> list[Any]:
+        values: list[Any] = []
+        while True:
+            place = self._place
+            if self.next().text == b"]":
+                return values
+            self._place = place
+            values.append(self.value(depth + 1))
+            separator = self.next()
+            if separator.text == b"]":
+                return values
+            if separator.text != b",":
+                raise self.error(separator, ", or ]")

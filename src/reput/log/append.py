@@ -1,0 +1,410 @@
+"""The one writer of a CommitLog: puts get their places in the log and their numbers in their queues here.
+
+    with LogAppender(store / "commitlog", LogSettings(), end_offset=0) as log:
+        log.append(Message("orders", b"body"), queue_id=2)      -> PutResult
+        log.append_many(messages, queue_id=2)                   whole or not at all -> PutManyResult
+        log.flush()                                             everything so far is durable
+
+Positions are log offsets: `wrote` >= `committed` (in the files) >= `flushed` (durable), and `confirmed`, up to which
+readers may look: what is committed, or with sync flush what is flushed. A position is raised when all bytes below it
+stand, so a reader who stays below never sees half a record.
+
+What a message is refused for is a status with a reason, and uses up neither place nor number. A disk without room is
+the status DISK_FULL; the next put tries again. A disk that fails to keep what it took (fsync) ends the writing: nobody
+can know any more what it has.
+
+Source: `CommitLog.asyncPutMessage`, `CommitLog.DefaultAppendMessageCallback`, `MappedFileQueue`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from mmap import mmap
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
+from reput.files import fs
+from reput.formats.record import BLANK_SIZE
+from reput.log.batch import MessageBatch, Prepared, checked_body, stored_nothing
+from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
+from reput.log.message import (
+    Message,
+    MessageRefusedError,
+    PropertyEncoder,
+    PutManyResult,
+    PutResult,
+    PutStatus,
+    illegal,
+)
+from reput.log.rolling import RollingFiles
+from reput.log.running import RunningFlag
+from reput.log.settings import LogSettings
+from reput.log.topics import TopicTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    from reput.files.watermarks import Watermarks
+
+_OK = PutStatus.PUT_OK
+_new_tuple = tuple.__new__
+_time_ns = time.time_ns
+
+
+class Flushed(NamedTuple):
+    """What one flush made durable: all below log offset `offset`, stored up to `store_timestamp` (ms)."""
+
+    offset: int
+    store_timestamp: int
+
+
+class LogAppender:
+    """Appends to the log in `folder`, from `end_offset` on; safe to call from many threads.
+
+    Args:
+        folder: the commitlog folder; made when it is not there.
+        settings: sizes, limits, hosts, and whether readers wait for the flush.
+        end_offset: log offset behind the last good record, as recovery found it; all below counts as durable.
+        queues: the next offset of each queue, by topic (UTF-8) and queue id.
+        watermarks: where wrote, flushed and confirmed are published for other processes.
+        last_store_timestamp: of the last record (ms); no record is given an earlier one.
+        owner: who new files belong to, by default the folder's owner.
+
+    Raises:
+        ConfigError: `end_offset` lies outside the files, or the last file has another size than the settings say.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: LogSettings,
+        *,
+        end_offset: int = 0,
+        queues: Mapping[tuple[bytes, int], int] | None = None,
+        watermarks: Watermarks | None = None,
+        last_store_timestamp: int = 0,
+        owner: fs.Owner | None = None,
+    ) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.clock_steps_back = 0
+        """How many puts were given the time of the one before, because the clock had gone back."""
+        if not fs.exists(folder):
+            fs.make_dirs(folder, owner)
+            # The folder's own name must be as durable as what will be in it.
+            fs.sync_path(folder.parent)
+        size, buffered = settings.mapped_file_size_commit_log, settings.write_buffered
+        owner = owner or fs.owner_of(folder)
+        self._files = RollingFiles(folder, size, owner, end_offset=end_offset, write_buffered=buffered)
+        self._largest_batch = size - BLANK_SIZE
+        self._lock, self._flush_lock = Lock(), Lock()
+        # Calling these costs a put half of what a with statement does.
+        self._acquire, self._release = self._lock.acquire, self._lock.release
+        self._topics = TopicTable(queues or {}, end_offset, settings.auto_message_version_on_topic_len)
+        self._known = self._topics.by_name
+        self._properties = PropertyEncoder(settings.enabled_append_prop_crc)
+        self._encode_properties = self._properties.encode
+        self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
+        self._frame, self._encode = self._records.frame, self._records.encode
+        self._max_body = settings.max_message_size
+        self._stopped: ReputError | None = None
+        self._blocked: MessageRefusedError | None = None
+        self._last_ms = last_store_timestamp
+        # The file that is filled: its memory, its start, and the log offset up to which it takes records. Without room,
+        # as long as there is no file.
+        self._memory: mmap | None = None
+        self._start, self._room_end = 0, -1
+        self._end = self._committed = end_offset
+        self._confirm_writes = not settings.sync_flush and not buffered
+        names = ("wrote_offset", "flushed_offset", "confirmed_offset")
+        self._cells = [watermarks.cell(name) if watermarks else _cell(0) for name in names]
+        self._wrote, self._flushed, self._confirmed = self._cells
+        for cell in self._cells:
+            cell[0] = end_offset
+
+    # --- positions -----------------------------------------------------------------------------
+
+    @property
+    def wrote(self) -> int:
+        """Log offset up to which records stand in memory or in the files."""
+        return self._end
+
+    @property
+    def committed(self) -> int:
+        """Log offset up to which the files hold the records."""
+        return self._committed if self.settings.write_buffered else self._end
+
+    @property
+    def flushed(self) -> int:
+        """Log offset up to which the log is durable."""
+        return int(self._flushed[0])
+
+    @property
+    def confirmed(self) -> int:
+        """Log offset up to which readers may look."""
+        return int(self._confirmed[0])
+
+    @property
+    def last_store_timestamp(self) -> int:
+        """When the last record was stored (ms)."""
+        return self._last_ms
+
+    def next_offsets(self) -> dict[tuple[bytes, int], int]:
+        """The number that the next message of each queue gets."""
+        with self._lock:
+            return dict(self._topics.items())
+
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """The number that the next message of this queue gets, 0 for a queue that is not known."""
+        known = self._known.get(topic)
+        return known.next_offset.get(queue_id, 0) if known else 0
+
+    def set_running(self, flags: RunningFlag) -> None:
+        """Refuse puts while one of the flags forbids them: DISK_FULL for a full disk, else SERVICE_NOT_AVAILABLE."""
+        with self._lock:
+            self._blocked = None
+            if not flags.is_writeable:
+                full = RunningFlag.DISK_FULL in flags
+                status = PutStatus.DISK_FULL if full else PutStatus.SERVICE_NOT_AVAILABLE
+                self._blocked = MessageRefusedError(status, f"the store is not writeable: {flags.name}")
+                # Without room every put comes by the place where this is looked at.
+                self._room_end = -1
+
+    # --- puts ----------------------------------------------------------------------------------
+
+    def append(self, message: Message, queue_id: int = 0) -> PutResult:
+        """Store a message at the log's end.
+
+        Raises:
+            ClosedError: the log has been closed.
+            FlushError: an earlier flush failed.
+        """
+        body = message.body
+        try:
+            if type(body) is not bytes or len(body) > self._max_body:
+                body = checked_body(body, self._max_body)
+            properties = self._encode_properties(message)
+            frame = self._frame(message)
+            topic = self._known.get(message.topic) or self._topics.topic(message.topic)
+            size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
+            self._acquire()
+            try:
+                end = self._end + size
+                if end > self._room_end:
+                    self._make_room(size)
+                    end = self._end + size
+                offset = end - size
+                number = topic.next_offset.get(queue_id)
+                if number is None:
+                    number = self._topics.first_offset(topic, queue_id, offset)
+                now = _time_ns() // 1_000_000
+                if now < self._last_ms:
+                    now = self._last_ms
+                    self.clock_steps_back += 1
+                numbered = not message.sys_flag or is_numbered(message.sys_flag)
+                if not numbered:
+                    number = 0
+                start = self._start
+                memory: Any = self._memory
+                memory[offset - start : end - start] = self._encode(
+                    message, frame, body, properties, topic, queue_id, number, offset, size, now
+                )
+                if numbered:
+                    topic.next_offset[queue_id] = number + 1
+                self._last_ms = now
+                self._end = self._wrote[0] = end
+                if self._confirm_writes:
+                    self._confirmed[0] = end
+            finally:
+                self._release()
+        except MessageRefusedError as refusal:
+            return PutResult(refusal.status, reason=refusal.reason)
+        return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
+
+    def append_many(self, messages: Iterable[Message], queue_id: int | Sequence[int] = 0) -> PutManyResult:
+        """Store messages one behind the other in one file, all or none; `queue_id` is one for all, or one for each.
+
+        Raises:
+            ClosedError: the log has been closed.
+            FlushError: an earlier flush failed.
+        """
+        try:
+            return self._append_prepared(
+                MessageBatch(messages, queue_id, self._topics, self._records, self._properties, self._max_body)
+            )
+        except MessageRefusedError as refusal:
+            return stored_nothing(refusal.status, refusal.reason)
+
+    def append_columns(self, table: pa.Table | pa.RecordBatch) -> PutManyResult:
+        """Store messages given as Arrow columns (see `reput.log.columns`) behind one another in one file, all or none.
+
+        Raises:
+            ClosedError: the log has been closed.
+            FlushError: an earlier flush failed.
+        """
+        from reput.log.columns import ColumnBatch
+
+        try:
+            return self._append_prepared(ColumnBatch(table, self._topics, self._records, self._max_body))
+        except MessageRefusedError as refusal:
+            return stored_nothing(refusal.status, refusal.reason)
+
+    def _append_prepared(self, batch: Prepared) -> PutManyResult:
+        with self._lock:
+            if not batch.size:
+                self._raise_stopped()
+                return stored_nothing(PutStatus.PUT_OK)
+            if self._end + batch.size > self._room_end:
+                self._make_room(batch.size)
+            assert self._memory is not None
+            result = batch.encode(self._memory, self._end - self._start, self._end, self._now())
+            self._last_ms = result.store_timestamp
+            self._end = self._wrote[0] = self._end + batch.size
+            if self._confirm_writes:
+                self._confirmed[0] = self._end
+            return result
+
+    # --- places --------------------------------------------------------------------------------
+
+    def _now(self) -> int:
+        now = _time_ns() // 1_000_000
+        if now < self._last_ms:
+            self.clock_steps_back += 1
+            return self._last_ms
+        return now
+
+    def _make_room(self, size: int) -> None:
+        """Have `size` bytes fit at the log's end, which may become the start of the next file.
+
+        Raises:
+            MessageRefusedError: the disk is full, or no file is large enough.
+        """
+        self._raise_stopped()
+        if self._blocked is not None:
+            raise MessageRefusedError(self._blocked.status, self._blocked.reason)
+        if size > self._largest_batch:
+            raise illegal(
+                f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"
+            )
+        try:
+            file, offset = self._files.make_room(self._end, size)
+        except NoSpaceError as error:
+            raise MessageRefusedError(PutStatus.DISK_FULL, str(error)) from error
+        if offset != self._end:
+            self._end = self._committed = self._wrote[0] = offset
+            if self._confirm_writes:
+                self._confirmed[0] = offset
+        self._memory, self._start, self._room_end = file.memory, file.start, file.start + file.room_end
+
+    # --- commit, flush, close ------------------------------------------------------------------
+
+    def commit(self) -> int:
+        """Write the write buffer to the file; returns the log offset up to which the files hold the records.
+
+        Raises:
+            FlushError: the disk refused it; nothing more can be put.
+        """
+        with self._lock:
+            self._raise_stopped()
+            self._commit()
+            return self._end
+
+    def _commit(self) -> None:
+        file = self._files.current
+        if self.settings.write_buffered and file is not None and self._committed < self._end:
+            try:
+                file.commit(self._end - file.start)
+            except ReputError as error:
+                raise self._stop(error) from error
+            self._committed = self._end
+            self._confirmed[0] = self._end
+
+    def flush(self) -> Flushed:
+        """Make all that is committed durable. Calls at the same time share one sync.
+
+        Raises:
+            FlushError: the disk refused it, now or before; nothing more can be put.
+        """
+        with self._flush_lock:
+            with self._lock:
+                self._raise_stopped()
+                files, target = self._files, Flushed(self.committed, self._last_ms)
+                if target.offset == self.flushed and not files.retired:
+                    return target
+                retired, current, names_changed = list(files.retired), files.current, files.names_changed
+                files.names_changed = False
+            try:
+                for file in retired:
+                    file.sync()
+                if current is not None:
+                    current.sync()
+                if names_changed:
+                    fs.sync_path(self.folder)
+            except ReputError as error:
+                with self._lock:
+                    raise self._stop(error) from error
+            with self._lock:
+                files.forget(retired)
+            self._flushed[0] = target.offset
+            if self.settings.sync_flush:
+                self._confirmed[0] = target.offset
+            return target
+
+    def close(self) -> None:
+        """Make everything durable and let go of the files; a second call does nothing.
+
+        Raises:
+            FlushError: the disk refused it, now or before; the files are let go of all the same.
+        """
+        with self._lock:
+            if isinstance(self._stopped, ClosedError):
+                return
+        try:
+            self.commit()
+            self.flush()
+        finally:
+            with self._flush_lock, self._lock:
+                self._stopped = ClosedError(f"{self.folder}: this log has been closed; open the store again")
+                self._memory, self._room_end = None, -1
+                self._files.close()
+                self._let_go_of_cells()
+
+    def _let_go_of_cells(self) -> None:
+        cells = [_cell(cell[0]) for cell in self._cells]
+        for cell in self._cells:
+            cell.release()
+        self._cells = cells
+        self._wrote, self._flushed, self._confirmed = cells
+
+    def _stop(self, error: ReputError) -> FlushError:
+        """Take nothing more: what the disk has kept is unknown (a second fsync would not tell)."""
+        stopped = FlushError(
+            f"{error}. What was put behind log offset {self.flushed} may be lost; open the store again to see"
+            " what is left"
+        )
+        self._stopped = self._stopped or stopped
+        self._room_end = -1
+        return stopped
+
+    def _raise_stopped(self) -> None:
+        if self._stopped is not None:
+            raise type(self._stopped)(str(self._stopped))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _cell(value: int) -> memoryview:
+    """A place for one watermark that no other process looks at."""
+    cell = memoryview(bytearray(8)).cast("q")
+    cell[0] = value
+    return cell

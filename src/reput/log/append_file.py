@@ -1,0 +1,103 @@
+"""The file of a log that is being filled: full size from the start, blocks reserved ahead, written through memory.
+
+With a write buffer (transientStorePool) that memory is no map of the file: `commit` writes it there, step by step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from reput.errors import NoSpaceError
+from reput.files import fs
+from reput.formats import paths
+from reput.formats.record import BLANK_SIZE
+from reput.log.settings import PAGE_SIZE
+
+RESERVE_STEP = 64 << 20
+"""Bytes of disk that are set aside at once, ahead of what is written."""
+
+
+class AppendFile:
+    """One open file of the log; positions are counted from its start.
+
+    `memory` is what records are stored to. `room_end` is as far as a record may reach: blocks are reserved up to there,
+    and the blank record fits behind it. `committed` is as far as the file itself holds what was stored to `memory`.
+
+    Raises:
+        NoSpaceError, AccessError: it cannot be made.
+    """
+
+    __slots__ = ("committed", "descriptor", "memory", "path", "reserved", "room_end", "size", "start", "write_buffered")
+
+    def __init__(
+        self, folder: Path, start: int, size: int, owner: fs.Owner, *, position: int = 0, write_buffered: bool = False
+    ) -> None:
+        self.path = folder / paths.offset_name(start)
+        self.start = start
+        self.size = size
+        self.write_buffered = write_buffered
+        self.reserved = self.committed = position
+        self.room_end = 0
+        self.descriptor = fs.open_sized(str(self.path), size, owner)
+        try:
+            with fs.errors_named(self.path, "map"):
+                self.memory = fs.memory(size) if write_buffered else fs.map_to_write(self.descriptor, size)
+        except BaseException:
+            fs.close(self.descriptor)
+            raise
+
+    @property
+    def end(self) -> int:
+        """Log offset behind the file."""
+        return self.start + self.size
+
+    def make_room(self, end: int) -> None:
+        """Reserve blocks up to `end`, and as many more as go at once; the blank record's place counts as needed.
+
+        Raises:
+            NoSpaceError: the disk has not even the blocks up to `end`.
+        """
+        needed = min(end + BLANK_SIZE, self.size)
+        if needed > self.reserved:
+            self._reserve(needed)
+        self.room_end = self.reserved - BLANK_SIZE
+
+    def _reserve(self, needed: int) -> None:
+        with fs.errors_named(self.path, f"reserve blocks up to {needed}"):
+            end = min(max(self.reserved + RESERVE_STEP, needed), self.size)
+            try:
+                with fs.errors_named(self.path, f"reserve blocks up to {end}"):
+                    fs.reserve(self.descriptor, self.reserved, end - self.reserved)
+            except NoSpaceError:
+                # Near the end of the disk a record may still fit where 64 MiB do not.
+                end = needed
+                fs.reserve(self.descriptor, self.reserved, end - self.reserved)
+        self.reserved = end
+
+    def commit(self, position: int) -> None:
+        """Have the file hold what was stored up to `position`."""
+        if self.write_buffered and position > self.committed:
+            with fs.errors_named(self.path, f"write {position - self.committed} bytes at {self.committed}"):
+                view = memoryview(self.memory)
+                try:
+                    fs.pwrite(self.descriptor, view[self.committed : position], self.committed)
+                finally:
+                    view.release()
+            fs.forget_pages(self.memory, self.committed // PAGE_SIZE * PAGE_SIZE, position)
+        self.committed = position
+
+    def sync(self) -> None:
+        """Make what the file holds durable."""
+        with fs.errors_named(self.path, "sync"):
+            fs.sync_data(self.descriptor)
+
+    def drop_memory(self) -> None:
+        """Let go of the memory; views that readers hold keep a map until the last of them is gone."""
+        with contextlib.suppress(BufferError):
+            self.memory.close()
+
+    def close(self) -> None:
+        """Let go of memory and descriptor."""
+        self.drop_memory()
+        fs.close(self.descriptor)

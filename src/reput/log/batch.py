@@ -1,0 +1,147 @@
+"""A batch of messages on its way into the log: checked before the writer's lock is taken, encoded under it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from mmap import mmap
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from reput.formats.record import TRANSACTION_MASK
+from reput.log.encode import LENGTH_SIZE, Frame, RecordEncoder
+from reput.log.message import Message, MessageRefusedError, PropertyEncoder, PutManyResult, PutStatus, illegal
+from reput.log.topics import Topic, TopicTable
+
+
+class Prepared(Protocol):
+    """A batch that has been checked: `size` bytes of records, all of which go into one file."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that the records take."""
+
+    def encode(self, memory: mmap, position: int, offset: int, now_ms: int) -> PutManyResult:
+        """Store the records in `memory` at `position`, which is log offset `offset`, and number them in their queues.
+
+        Raises:
+            MessageRefusedError: one cannot be stored; no number has been used then.
+        """
+
+
+class _Parts(NamedTuple):
+    message: Message
+    frame: Frame
+    body: bytes
+    properties: bytes
+    topic: Topic
+    queue_id: int
+    size: int
+
+
+class MessageBatch:
+    """A batch of `Message`s. Transactions and delayed messages cannot be in one, as with RocketMQ.
+
+    Raises:
+        MessageRefusedError: one of them cannot be stored, and which.
+    """
+
+    def __init__(
+        self,
+        messages: Iterable[Message],
+        queue_id: int | Sequence[int],
+        topics: TopicTable,
+        records: RecordEncoder,
+        properties: PropertyEncoder,
+        max_body: int,
+    ) -> None:
+        self._topics = topics
+        self._records = records
+        self._parts: list[_Parts] = []
+        for message in messages:
+            row = len(self._parts)
+            try:
+                if not is_plain(message):
+                    raise illegal("transactions and delayed messages cannot be in a batch; put them one by one")
+                body = checked_body(message.body, max_body)
+                data = properties.encode(message)
+                frame = records.frame(message)
+                topic = topics.topic(message.topic)
+                if not isinstance(queue_id, int) and row >= len(queue_id):
+                    raise illegal(f"there are {len(queue_id)} queue ids; give one for each message, or one for all")
+            except MessageRefusedError as refusal:
+                raise _named(refusal, row) from None
+            size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(data)
+            own_id = queue_id if isinstance(queue_id, int) else queue_id[row]
+            self._parts.append(_Parts(message, frame, body, data, topic, own_id, size))
+        if not isinstance(queue_id, int) and len(queue_id) > len(self._parts):
+            raise illegal(
+                f"{len(queue_id)} queue ids for {len(self._parts)} messages: give one for each, or one for all"
+            )
+        self._sizes = np.array([part.size for part in self._parts], dtype=np.int64)
+        self.size = int(self._sizes.sum())
+
+    def encode(self, memory: mmap, position: int, offset: int, now_ms: int) -> PutManyResult:
+        """Store the records and number them; see `Prepared`."""
+        starts = offset + np.cumsum(self._sizes) - self._sizes
+        following: dict[tuple[Topic, int], int] = {}
+        numbers, records = [], []
+        for row, (part, start) in enumerate(zip(self._parts, starts.tolist(), strict=True)):
+            queue = part.topic, part.queue_id
+            try:
+                number = following.get(queue)
+                if number is None:
+                    number = self._topics.next_offset(part.topic, part.queue_id, start)
+                records.append(
+                    self._records.encode(
+                        part.message,
+                        part.frame,
+                        part.body,
+                        part.properties,
+                        part.topic,
+                        part.queue_id,
+                        number,
+                        start,
+                        part.size,
+                        now_ms,
+                    )
+                )
+            except MessageRefusedError as refusal:
+                raise _named(refusal, row) from None
+            following[queue] = number + 1
+            numbers.append(number)
+        memory[position : position + self.size] = b"".join(records)
+        for (topic, queue_id), number in following.items():
+            topic.next_offset[queue_id] = number
+        return PutManyResult(PutStatus.PUT_OK, starts, self._sizes, np.array(numbers, dtype=np.int64), now_ms)
+
+
+def _named(refusal: MessageRefusedError, row: int) -> MessageRefusedError:
+    return MessageRefusedError(refusal.status, f"message {row} of the batch: {refusal.reason}")
+
+
+def stored_nothing(status: PutStatus, reason: str = "") -> PutManyResult:
+    """The answer to a batch of which nothing was stored."""
+    empty = np.empty(0, dtype=np.int64)
+    return PutManyResult(status, empty, empty, empty, reason=reason)
+
+
+def is_plain(message: Message) -> bool:
+    """Whether a message may be in a batch: no transaction, no delay level."""
+    delayed = message.properties is not None and "DELAY" in message.properties
+    return not message.sys_flag & TRANSACTION_MASK and not delayed
+
+
+def checked_body(body: object, max_body: int) -> bytes:
+    """A body as bytes.
+
+    Raises:
+        MessageRefusedError: it is something else, or over `max_body` bytes.
+    """
+    if isinstance(body, (bytearray, memoryview)):
+        body = bytes(body)
+    if not isinstance(body, bytes):
+        raise illegal(f"the body is of type {type(body).__name__}: give bytes")
+    if len(body) > max_body:
+        raise illegal(f"body of {len(body)} bytes: at most {max_body} (maxMessageSize)")
+    return body

@@ -1,0 +1,139 @@
+"""The bytes of one record from a message: `reput.formats.record.encode_record`, cut to what a put needs.
+
+What does not change from message to message (hosts, their bits in sysFlag) is prepared once per kind of host; then one
+`struct.pack` and one join make the record.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+from zlib import crc32
+
+from reput.formats.record import (
+    CRC_PROPERTY_SIZE,
+    FLAG_BORN_HOST_V6,
+    FLAG_INNER_BATCH,
+    FLAG_STORE_HOST_V6,
+    HEAD,
+    TRANSACTION_MASK,
+    Host,
+    crc_property,
+)
+from reput.log.message import Message, illegal
+from reput.log.topics import Topic
+
+_HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
+LENGTH_SIZE = 2
+"""Bytes of the properties' length."""
+_LENGTHS = tuple(struct.pack(">h", length) for length in range(512))
+
+
+class Frame(NamedTuple):
+    """What messages with one born host, and no count of tries, have in common.
+
+    `pack` takes the head's fields, born host, store timestamp, `tail` (store host, tries and prepared offset) and the
+    body's length; `size` is the length of what it makes.
+    """
+
+    pack: struct.Struct
+    size: int
+    born_host: bytes
+    tail: bytes
+    host_bits: int
+
+
+class RecordEncoder:
+    """Makes records of messages that are stored by `store_host`."""
+
+    def __init__(self, store_host: Host, append_crc: bool = False) -> None:
+        self._store_host = store_host
+        self.append_crc = append_crc
+        self._frame = self._make_frame(store_host, 0, 0)
+
+    @property
+    def host_parts(self) -> tuple[bytes, bytes]:
+        """Born host and tail as most records have them."""
+        return self._frame.born_host, self._frame.tail
+
+    @property
+    def host_bits(self) -> int:
+        """The hosts' bits in sysFlag as most records have them."""
+        return self._frame.host_bits
+
+    def frame(self, message: Message) -> Frame:
+        """What `message` has in common with others.
+
+        Raises:
+            MessageRefusedError: a number is too large, or it is a batch in one record.
+        """
+        if message.sys_flag & FLAG_INNER_BATCH:
+            raise illegal(f"sysFlag {message.sys_flag:#x}: batches inside one record are not stored by reput yet")
+        if message.born_host is None and not message.reconsume_times and not message.prepared_transaction_offset:
+            return self._frame
+        born_host = self._store_host if message.born_host is None else message.born_host
+        if len(born_host.address) not in {4, 16}:
+            raise illegal(f"the born host's address has {len(born_host.address)} bytes: give 4 or 16")
+        try:
+            return self._make_frame(born_host, message.reconsume_times, message.prepared_transaction_offset)
+        except struct.error as error:
+            raise illegal(f"born port, reconsume times or prepared offset out of range: {error}") from None
+
+    def _make_frame(self, born_host: Host, reconsume_times: int, prepared_offset: int) -> Frame:
+        born = born_host.encode()
+        tail = self._store_host.encode() + struct.pack(">iq", reconsume_times, prepared_offset)
+        bits = FLAG_BORN_HOST_V6 if len(born_host.address) == 16 else 0
+        bits |= FLAG_STORE_HOST_V6 if len(self._store_host.address) == 16 else 0
+        packer = struct.Struct(HEAD.struct.format + f"{len(born)}sq{len(tail)}si")
+        return Frame(packer, packer.size, born, tail, bits)
+
+    def encode(
+        self,
+        message: Message,
+        frame: Frame,
+        body: bytes,
+        properties: bytes,
+        topic: Topic,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+        size: int,
+        now_ms: int,
+    ) -> bytes:
+        """The record, `size` bytes; `properties` end with the CRC property's place where it is wanted.
+
+        Raises:
+            MessageRefusedError: a number of the message is out of its field's range.
+        """
+        born = message.born_timestamp
+        try:
+            head = frame.pack.pack(
+                size,
+                topic.magic,
+                crc32(body) & 0x7FFFFFFF,
+                queue_id,
+                message.flag,
+                queue_offset,
+                physical_offset,
+                message.sys_flag & ~_HOST_BITS | frame.host_bits,
+                now_ms if born is None else born,
+                frame.born_host,
+                now_ms,
+                frame.tail,
+                len(body),
+            )
+        except struct.error as error:
+            raise illegal(f"flag, sysFlag or born timestamp out of range: {error}") from None
+        length = len(properties)
+        data = b"".join(
+            (head, body, topic.part, _LENGTHS[length] if length < 512 else struct.pack(">h", length), properties)
+        )
+        if self.append_crc:
+            data = data[:-CRC_PROPERTY_SIZE]
+            data += crc_property(crc32(data) & 0x7FFFFFFF)
+        return data
+
+
+def is_numbered(sys_flag: int) -> bool:
+    """Whether a message takes a number of its queue: plain and committed ones do."""
+    return sys_flag & TRANSACTION_MASK in {0, 0x8}

@@ -1,0 +1,229 @@
+"""A message to be put, what a put answers, and the message's properties as bytes.
+
+    message = Message("orders", b"body", tags="created", keys=("o-1", "c-7"), properties={"region": "eu"})
+    PropertyEncoder().encode(message)
+
+Properties are written in one order: those of the map as they come, then TAGS, KEYS, UNIQ_KEY. (RocketMQ's client
+iterates a hash map; to a reader the order means nothing.)
+
+Source: `Message`, `MessageExtBrokerInner`, `MessageDecoder.messageProperties2String`, `PutMessageStatus`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from reput.formats import properties as props
+from reput.formats.properties import MAX_PROPERTIES_SIZE
+from reput.formats.record import CRC_PROPERTY_SIZE, Host
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_CACHE_MAX = 4096
+
+
+@dataclass(slots=True)
+class Message:
+    """A message as its sender makes it.
+
+    `keys` is one key, or several in a sequence. Empty tags are none, as with RocketMQ's client. `unique_key` is the
+    sender's own id of the message; the store makes none up. Without `born_timestamp` (ms) and `born_host` the message
+    is born where and when it is stored.
+    """
+
+    topic: str
+    body: bytes
+    tags: str | None = None
+    keys: str | Sequence[str] | None = None
+    properties: Mapping[str, str] | None = None
+    flag: int = 0
+    sys_flag: int = 0
+    born_timestamp: int | None = None
+    born_host: Host | None = None
+    unique_key: str | None = None
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+    @property
+    def waits_for_flush(self) -> bool:
+        """Whether a put with sync flush waits for this message: not with the property WAIT=false."""
+        return self.properties is None or self.properties.get("WAIT") != "false"
+
+
+class PutStatus(Enum):
+    """How a put ended; the names are RocketMQ's, but for DISK_FULL."""
+
+    PUT_OK = "PUT_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    """Stored and readable, but not known to be durable yet."""
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    DISK_FULL = "DISK_FULL"
+    """Nothing was written; the next put tries again."""
+    OS_PAGE_CACHE_BUSY = "OS_PAGE_CACHE_BUSY"
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the message stands in the log."""
+        return self in {PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT}
+
+
+class PutResult(NamedTuple):
+    """Where a message was stored: log offset, size in bytes, number in its queue, time (ms); -1 if it was not.
+
+    `reason` says, for people, why a message was refused.
+    """
+
+    status: PutStatus
+    physical_offset: int = -1
+    size: int = -1
+    queue_offset: int = -1
+    store_timestamp: int = -1
+    reason: str = ""
+
+    @property
+    def end_offset(self) -> int:
+        """Log offset behind the record."""
+        return self.physical_offset + self.size
+
+
+class PutManyResult(NamedTuple):
+    """Where a batch was stored, in the order of its messages: int64 columns, empty if nothing was.
+
+    A batch is stored whole or not at all; `reason` then names the message that was refused.
+    """
+
+    status: PutStatus
+    physical_offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    queue_offsets: NDArray[np.int64]
+    store_timestamp: int = -1
+    reason: str = ""
+
+    @property
+    def end_offset(self) -> int:
+        """Log offset behind the last record, -1 without any."""
+        return int(self.physical_offsets[-1] + self.sizes[-1]) if len(self.sizes) else -1
+
+
+class MessageRefusedError(Exception):
+    """A message that cannot be stored: the status a put answers with, and the reason. Never leaves this room."""
+
+    def __init__(self, status: PutStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def illegal(reason: str) -> MessageRefusedError:
+    """The refusal of a message whose content cannot be stored."""
+    return MessageRefusedError(PutStatus.MESSAGE_ILLEGAL, reason)
+
+
+class PropertyEncoder:
+    """Makes the properties' bytes of messages; tags that come again are encoded once.
+
+    `append_crc` leaves room for the CRC property (enabledAppendPropCRC): the last 20 bytes are then zeros.
+    """
+
+    def __init__(self, append_crc: bool = False) -> None:
+        self._append_crc = append_crc
+        self._max = MAX_PROPERTIES_SIZE - (CRC_PROPERTY_SIZE if append_crc else 0)
+        self._tags: dict[str | None, bytes] = {None: b"", "": b""}
+
+    def encode(self, message: Message) -> bytes:
+        """The properties of `message`.
+
+        Raises:
+            MessageRefusedError: no reader could give them back, or they are too long.
+        """
+        tags = self._tags.get(message.tags)
+        if tags is None:
+            tags = self._tags_property(message.tags)
+        keys = message.keys
+        if keys is None:
+            data = tags
+        elif type(keys) is str:
+            if not keys or " " in keys or "\x01" in keys or "\x02" in keys:
+                raise illegal(_why_not_a_key(keys))
+            try:
+                data = tags + f"KEYS\x01{keys}\x02".encode()
+            except UnicodeEncodeError:
+                raise illegal(_why_not_a_key(keys)) from None
+        else:
+            data = tags + _keys_property(keys)
+        if message.unique_key is not None:
+            data += _property("UNIQ_KEY", message.unique_key)
+        if message.properties:
+            data = self._map(message) + data
+        if self._append_crc:
+            data += bytes(CRC_PROPERTY_SIZE)
+        if len(data) > MAX_PROPERTIES_SIZE:
+            raise MessageRefusedError(
+                PutStatus.PROPERTIES_SIZE_EXCEEDED,
+                f"properties of {len(data)} bytes, the CRC's included: a record holds {MAX_PROPERTIES_SIZE}",
+            )
+        return data
+
+    def _tags_property(self, tags: str | None) -> bytes:
+        data = _property("TAGS", tags)
+        if len(self._tags) >= _CACHE_MAX:
+            self._tags = {None: b"", "": b""}
+        self._tags[tags] = data
+        return data
+
+    def _map(self, message: Message) -> bytes:
+        assert message.properties is not None
+        given = {
+            "TAGS": bool(message.tags),
+            "KEYS": message.keys is not None,
+            "UNIQ_KEY": message.unique_key is not None,
+        }
+        pieces = []
+        for name, value in message.properties.items():
+            if given.get(name):
+                raise illegal(f"property {name} is given twice: in the properties and as the message's own")
+            if name == "INNER_NUM":
+                raise illegal("property INNER_NUM: batches inside one record are not stored by reput yet")
+            if name == _CRC_NAME and self._append_crc:
+                continue
+            pieces.append(_property(name, value))
+        return b"".join(pieces)
+
+
+_CRC_NAME = props.CRC32.decode()
+
+
+def _property(name: object, value: object) -> bytes:
+    for what, text in (("name", name), ("value", value)):
+        if not isinstance(text, str):
+            raise illegal(f"property {name!r}: its {what} is {text!r}, not text")
+        if not text or "\x01" in text or "\x02" in text:
+            raise illegal(f"property {name!r}: its {what} must not be empty nor hold the characters 0x01 and 0x02")
+    return _utf8(f"property {name!r}", f"{name}\x01{value}\x02")
+
+
+def _keys_property(keys: object) -> bytes:
+    if not isinstance(keys, (list, tuple)):
+        raise illegal(f"keys {keys!r}: give a text, or a list of texts")
+    for key in keys:
+        if not isinstance(key, str) or not key or " " in key or "\x01" in key or "\x02" in key:
+            raise illegal(_why_not_a_key(key))
+    return _utf8("keys", f"KEYS\x01{' '.join(keys)}\x02") if keys else b""
+
+
+def _why_not_a_key(key: object) -> str:
+    return f"key {key!r}: a key is not empty and holds no space, no 0x01 and no 0x02; give several keys as a list"
+
+
+def _utf8(what: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise illegal(f"{what}: half a character at {error.start}, which UTF-8 cannot say") from error

@@ -1,0 +1,121 @@
+"""The files that a log's writer has open: the one that is filled, and full ones that are not durable yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reput.errors import ConfigError
+from reput.files import fs
+from reput.formats import paths
+from reput.formats.record import BLANK_SIZE, encode_blank
+from reput.log.append_file import AppendFile
+
+
+class RollingFiles:
+    """Goes from file to file as the log grows; `end_offset` is where it stands now.
+
+    Nothing here locks: the writer holds its lock in `make_room` and `commit`, and hands out what `sync` needs.
+
+    Raises:
+        ConfigError: `end_offset` lies in no file and begins none, or that file has another size than `file_size`.
+    """
+
+    def __init__(
+        self, folder: Path, file_size: int, owner: fs.Owner, *, end_offset: int, write_buffered: bool = False
+    ) -> None:
+        self._folder = folder
+        self._size = file_size
+        self._owner = owner
+        self._write_buffered = write_buffered
+        self.current: AppendFile | None = None
+        self.retired: list[AppendFile] = []
+        self.names_changed = False
+        """Whether files were made whose names are not durable yet."""
+        self.start = _start_of(folder, end_offset, file_size)
+        """Log offset at which the file begins that is filled, or that the next record will make."""
+
+    def make_room(self, end: int, size: int) -> tuple[AppendFile, int]:
+        """The file that takes `size` bytes, and their log offset: `end`, or the start of the next file.
+
+        What goes wrong leaves everything as it was.
+
+        Raises:
+            NoSpaceError, AccessError: there is no room for them on the disk, or no right to make the file.
+        """
+        file = self.current
+        if file is None:
+            file = self._open(self.start, end - self.start)
+        try:
+            position = end - file.start
+            if position + size + BLANK_SIZE <= file.size:
+                file.make_room(position + size)
+                self.current = file
+                return file, end
+            if position == file.reserved:
+                # Taken up again at its very end: the blank record needs its block.
+                file.make_room(position)
+            following = self._open(file.end, 0)
+            try:
+                following.make_room(size)
+            except BaseException:
+                following.close()
+                raise
+        except BaseException:
+            if file is not self.current:
+                file.close()
+            raise
+        self._end_file(file, position)
+        self.current, self.start = following, following.start
+        return following, following.start
+
+    def _open(self, start: int, position: int) -> AppendFile:
+        self.names_changed = True
+        return AppendFile(
+            self._folder, start, self._size, self._owner, position=position, write_buffered=self._write_buffered
+        )
+
+    def _end_file(self, file: AppendFile, position: int) -> None:
+        """Put the blank record behind the last one; the file then waits for its sync."""
+        left = file.size - position
+        if left >= BLANK_SIZE:
+            file.memory[position : position + BLANK_SIZE] = encode_blank(left)
+        file.commit(min(position + BLANK_SIZE, file.size))
+        file.drop_memory()
+        self.retired.append(file)
+
+    def forget(self, files: list[AppendFile]) -> None:
+        """Close retired files that are durable now."""
+        for file in files:
+            self.retired.remove(file)
+            file.close()
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for file in self.retired:
+            file.close()
+        self.retired.clear()
+        if self.current is not None:
+            self.current.close()
+            self.current = None
+
+
+def _start_of(folder: Path, end_offset: int, file_size: int) -> int:
+    """Start of the file in which `end_offset` lies, itself where it begins one."""
+    files = [
+        (start, entry)
+        for entry in fs.list_dir(folder)
+        if not entry.is_dir and (start := paths.parse_offset_name(entry.name)) is not None
+    ]
+    for start, entry in files:
+        if entry.size not in {0, file_size} and start + max(entry.size, file_size) > end_offset:
+            raise ConfigError(
+                f"{folder / entry.name}: {entry.size} bytes, and mappedFileSizeCommitLog is {file_size}; "
+                "give the size that the log's files have"
+            )
+        if start < end_offset < start + file_size:
+            return start
+    if files and end_offset != files[0][0] and all(start + file_size != end_offset for start, _ in files):
+        raise ConfigError(f"{folder}: no file holds log offset {end_offset}, where the log is said to end")
+    if not files and end_offset % file_size:
+        raise ConfigError(f"{folder}: no file holds log offset {end_offset}, where the log is said to end")
+    return end_offset

@@ -1,0 +1,81 @@
+"""A rebuild under way: what was asked for, what it knows, and the report it fills."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from reput.errors import ConfigError
+from reput.formats import paths
+from reput.log.files import LogFiles
+from reput.pipeline.engine import Engine
+from reput.pipeline.job import Job
+from reput.pipeline.listener import ProgressListener
+from reput.store.layout import StoreLayout
+from reput.store.owner import Ownership
+from reput.store.report import RebuildReport
+from reput.store.settings import StoreSettings
+
+QUEUE, INDEX = "queue", "index"
+AUTO, ON, OFF = "auto", "on", "off"
+DEFAULT_SPLIT_MB = 128
+_MAX_SPLIT_MB = 1024
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildOptions:
+    """What a rebuild does; see `reput rebuild --help` for each."""
+
+    only: str | None = None
+    topics: tuple[str, ...] = ()
+    skip_topics: tuple[str, ...] = ()
+    index_tags: str = AUTO
+    salvage: bool = False
+    empty_log: bool = False
+    verify_crc: bool = True
+    split_mb: float = DEFAULT_SPLIT_MB
+
+    def __post_init__(self) -> None:
+        if self.only not in (None, QUEUE, INDEX):
+            raise ConfigError(f"only={self.only!r}: choose {QUEUE} or {INDEX}")
+        if self.index_tags not in (AUTO, ON, OFF):
+            raise ConfigError(f"index_tags={self.index_tags!r}: choose {AUTO}, {ON} or {OFF}")
+        if not 0 < self.split_mb <= _MAX_SPLIT_MB:
+            raise ConfigError(f"split_mb={self.split_mb}: a number above 0 and at most {_MAX_SPLIT_MB} is needed")
+        for topic in (*self.topics, *self.skip_topics):
+            if not paths.is_topic_folder_name(topic.encode("utf-8", "surrogateescape")):
+                raise ConfigError(f"topic {topic!r}: no name of a topic")
+        if (self.topics or self.skip_topics) and self.only == INDEX:
+            raise ConfigError("--topic and --skip-topic choose queues, and --only index builds none: give one of them")
+
+
+@dataclass(slots=True)
+class Run:
+    """A rebuild under way: what it knows and what it has found."""
+
+    layout: StoreLayout
+    log: LogFiles
+    settings: StoreSettings
+    options: RebuildOptions
+    owned: Ownership
+    engine: Engine
+    job: Job
+    listener: ProgressListener
+    report: RebuildReport
+    clock: dict[str, float] = field(default_factory=dict)
+
+    def shut_out_late_tasks(self) -> None:
+        """No attempt of a task so far may write any more, not even one that Spark has given up."""
+        self.job = replace(self.job, epoch=self.owned.next_stage())
+
+    @contextmanager
+    def stage(self, name: str, total_bytes: int = 0) -> Iterator[None]:
+        """Tell the listener of a stage, and the report how long it took; stop where another job took over."""
+        self.owned.verify()
+        self.listener.stage(name, total_bytes)
+        begin = time.perf_counter()
+        yield
+        self.clock[name] = round(time.perf_counter() - begin, 4)

@@ -1,0 +1,101 @@
+"""Reading beside a writer in another process: how far it lets readers look, and what it has indexed meanwhile.
+
+A reput writer tells both in the watermarks. A live RocketMQ broker tells neither: there its queues say how far the log
+is whole. Where nobody writes, the log is read to its end.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+
+from reput.errors import StoreLockedError
+from reput.files import locks
+from reput.files.watermarks import Watermarks
+from reput.formats import own
+from reput.log.maps import LogMaps
+from reput.queue.files import list_queues
+from reput.queue.reader import queue_span
+from reput.store.frontier import Frontiers, read_frontier
+from reput.store.layout import StoreLayout
+from reput.store.swap import pending_swap
+from reput.store.view import StoreView
+
+_BROKER_LOOK_S = 0.5
+
+
+class Writer(StrEnum):
+    """Who writes the store now."""
+
+    NOBODY = "nobody"
+    REPUT = "reput"
+    BROKER = "broker"
+
+
+def writer_of(layout: StoreLayout) -> Writer:
+    """Who writes this store now.
+
+    Raises:
+        StoreLockedError: a swap of indexes is under way, or was left by a killed job.
+    """
+    if pending_swap(layout):
+        raise StoreLockedError(
+            f"{layout.own(own.INTENT_NAME)}: a rebuild is swapping its indexes in, or was killed there. Try again; if "
+            "it stays, `reput rebuild` finishes it"
+        )
+    if locks.owner_is_live(layout.own(own.LOCK_NAME)):
+        watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
+        writes = watermarks["writer"] != 0
+        watermarks.close()
+        return Writer.REPUT if writes else Writer.NOBODY
+    return Writer.BROKER if locks.broker_is_live(layout.broker_lock) else Writer.NOBODY
+
+
+def referenced_end(layout: StoreLayout, log: LogMaps) -> int:
+    """The log offset behind the last record that a queue refers to: up to there a live broker's log is whole."""
+    end = log.min_offset
+    for queue in list_queues(layout.consume_queue):
+        last = queue_span(queue).last
+        if last is not None:
+            end = max(end, last.physical_offset + last.size)
+    return end
+
+
+class ReputWriter:
+    """Follows a reput writer's watermarks for a read-only view."""
+
+    def __init__(self, layout: StoreLayout) -> None:
+        self.layout = layout
+        self.watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
+        self._generation = self.watermarks["generation"]
+
+    def confirmed(self) -> int:
+        """The log offset up to which readers may look."""
+        return self.watermarks["confirmed_offset"]
+
+    def refresh(self, view: StoreView) -> None:
+        """Take over what was indexed, or replaced, since the last look."""
+        generation, frontier = self.watermarks["generation"], self.watermarks["frontier_offset"]
+        if generation != self._generation:
+            self._generation = generation
+            told = read_frontier(self.layout)
+            view.load(Frontiers(told.queue_offset, told.index_offset) if told else Frontiers(0, 0))
+        elif frontier > min(view.frontiers):
+            view.advance(Frontiers(frontier, frontier))
+
+
+class BrokerWriter:
+    """Follows a live broker's queues."""
+
+    def __init__(self, layout: StoreLayout, log: LogMaps) -> None:
+        self.layout = layout
+        self.log = log
+        self._end = referenced_end(layout, log)
+        self._looked = time.monotonic()
+
+    def confirmed(self) -> int:
+        """The log offset up to which the broker's queues refer; looked up anew every half second at most."""
+        if time.monotonic() - self._looked > _BROKER_LOOK_S:
+            self._end = max(self._end, referenced_end(self.layout, self.log))
+            self._looked = time.monotonic()
+        return self._end

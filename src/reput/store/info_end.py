@@ -1,0 +1,245 @@
+"""Where a store's log ends, and what its indexes lack up to there: a short walk from the last record that one names."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from reput.config import StoreConfig
+from reput.files import fs
+from reput.formats import properties as props
+from reput.formats.consume_queue import Entry
+from reput.formats.record import (
+    CHECK_NONE,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_ROLLBACK,
+    Record,
+    Verdict,
+)
+from reput.log.files import LogFile, LogFiles
+from reput.log.reader import LogRecord, LogWalk, next_boundary, place, record_at
+from reput.store.info_values import CLEAN, DAMAGED, TORN, UNKNOWN, StoreInfo
+
+_WALK_SECONDS = 0.3
+_TAIL_SEARCH_BYTES = 64 << 20
+_ENTRIES_TRIED = 64
+_NEAR_BYTES = 16 << 20
+_JUMP_BYTES = 1 << 20
+_PAGE = 4096
+
+
+@dataclass(slots=True)
+class Ends:
+    """How far the indexes reach into the log: each queue's last entry, the last record that an item names (-1: none).
+
+    `astray` are last entries that name no record, newest first; `queue` is the newest that does.
+    """
+
+    last_entries: list[Entry] = field(default_factory=list)
+    queue: Entry | None = None
+    astray: list[Entry] = field(default_factory=list)
+    index_start: int = -1
+
+    @property
+    def queue_start(self) -> int:
+        """Log offset of the last record that a queue names, -1 for none."""
+        return self.queue.physical_offset if self.queue else -1
+
+
+@dataclass(slots=True)
+class _Walked:
+    """What a walk to the log's end saw: the last record, and what the queues or the IndexFiles lack.
+
+    `jumped`: it left out a stretch in the middle.
+    """
+
+    begin: int
+    last: LogRecord | None = None
+    not_queued: int = 0
+    first_not_indexed: int = -1
+    jumped: bool = False
+
+
+def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig) -> None:
+    """Find the log's end, and tell what stands there and what the indexes lack up to it."""
+    if not log.files:
+        _say_that_all_is_lost(f"{log.folder}: no log file", info)
+        return
+    walk = LogWalk(log, _walk_begin(log, ends), CHECK_NONE)
+    walked = _Walked(walk.offset)
+    if not _walk_on(walk, walked, ends):
+        jumped = LogWalk(log, _near_end(log, walk.offset), CHECK_NONE)
+        last = walked.last
+        info.log.max_is_exact = _walk_on(jumped, walked, ends) and walked.last is not last
+        if walked.last is not last:
+            walk, walked.jumped = jumped, True
+    info.log.max_offset = walk.offset
+    if walked.last is not None:
+        info.log.last_store_timestamp = walked.last.decode().store_timestamp
+    if info.log.max_is_exact:
+        _judge_end(log, walk, info)
+    else:
+        info.log.tail = UNKNOWN
+    if walked.last is None and info.log.first_store_timestamp is None and info.log.tail == CLEAN:
+        _say_that_all_is_lost(f"{log.folder}: no record in the log's files", info)
+        return
+    _look_between(log, walked, ends)
+    _say_what_is_astray(log, info, ends)
+    if walked.last is not None or info.log.first_store_timestamp is not None:
+        _say_what_is_missing(walked, info, ends, config)
+
+
+def _say_that_all_is_lost(what: str, info: StoreInfo) -> None:
+    """A log without a record: of a new store, or of one whose log is gone while its indexes are there."""
+    there = "queues" if info.queue_entries else "IndexFiles" if info.index_items else None
+    if there is None:
+        info.behind.append(f"{what}; the store is new")
+    else:
+        info.damage.append(
+            f"{what}, though there are {there} with entries. Is its disk mounted, and does storePathCommitLog name "
+            "another folder?"
+        )
+
+
+def _walk_on(walk: LogWalk, walked: _Walked, ends: Ends) -> bool:
+    """Walk to where the records end; whether that was reached in the time there is."""
+    deadline = time.monotonic() + _WALK_SECONDS
+    for number, found in enumerate(walk):
+        walked.last = found
+        _compare(found, ends, walked)
+        if number % 256 == 255 and time.monotonic() > deadline:
+            return False
+    return True
+
+
+def _near_end(log: LogFiles, begin: int) -> int:
+    """A boundary shortly in front of the last page of the log that is written; zeros inside bodies may mislead it."""
+    file = _last_file(log)
+    low, high = (max(begin, file.start) - file.start) // _PAGE, -(-(file.data_end - file.start) // _PAGE)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (fs.read_bytes(file.path, _PAGE, middle * _PAGE) or b"").strip(b"\0"):
+            low = middle
+        else:
+            high = middle
+    return next_boundary(log, max(begin, file.start + high * _PAGE - _JUMP_BYTES))
+
+
+def _last_file(log: LogFiles) -> LogFile:
+    """The last file that begins with data, the first where none does."""
+    with_data = [file for file in log.files if record_at(log, file.start, CHECK_NONE) is not Verdict.ZERO]
+    return with_data[-1] if with_data else log.files[0]
+
+
+def _walk_begin(log: LogFiles, ends: Ends) -> int:
+    """A boundary near the log's end: a record that a queue names, or the start of the last file with data."""
+    last_file = _last_file(log).start
+    for entry in sorted(ends.last_entries, reverse=True)[:_ENTRIES_TRIED]:
+        found = record_at(log, entry.physical_offset, CHECK_NONE)
+        if isinstance(found, LogRecord) and len(found.data) == entry.size:
+            ends.queue = entry
+            break
+        ends.astray.append(entry)
+    near = ends.queue_start >= last_file - _NEAR_BYTES
+    return ends.queue_start if ends.queue is not None and near else last_file
+
+
+def _compare(found: LogRecord, ends: Ends, walked: _Walked) -> None:
+    if found.offset <= min(ends.queue_start, ends.index_start):
+        return
+    record = found.decode()
+    if found.offset > ends.queue_start and record.sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
+        walked.not_queued += 1
+    if found.offset > ends.index_start and walked.first_not_indexed < 0 and _has_keys(record):
+        walked.first_not_indexed = found.offset
+
+
+def _has_keys(record: Record) -> bool:
+    """Whether a record gives index items in every version of RocketMQ."""
+    if record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
+        return False
+    named = props.decode_properties(record.properties)
+    return props.UNIQ_KEY in named or bool(named.get(props.KEYS, b"").strip(props.KEY_SEPARATOR))
+
+
+def _look_between(log: LogFiles, walked: _Walked, ends: Ends) -> None:
+    """Look for a record with keys between the IndexFiles' end and the walk's begin: most often the next one has."""
+    begin = max(ends.index_start, log.min_offset)
+    if ends.index_start < 0 or begin >= walked.begin or not isinstance(record_at(log, begin, CHECK_NONE), LogRecord):
+        return
+    deadline = time.monotonic() + _WALK_SECONDS / 3
+    for number, found in enumerate(LogWalk(log, begin, CHECK_NONE)):
+        if found.offset >= walked.begin or (number % 256 == 255 and time.monotonic() > deadline):
+            return
+        if found.offset > ends.index_start and _has_keys(found.decode()):
+            walked.first_not_indexed = found.offset
+            return
+
+
+def _judge_end(log: LogFiles, walk: LogWalk, info: StoreInfo) -> None:
+    end = walk.end(_TAIL_SEARCH_BYTES)
+    info.log.tail_bytes = end.written
+    if end.is_damage:
+        info.log.tail = DAMAGED
+        info.log.max_is_exact = False
+        info.damage.append(
+            f"{place(log, end.offset)}: {end.verdict.meaning}, and records follow from log offset {end.next_record} "
+            f"on. Restore these bytes from a replica or a backup; `reput dump log -o {end.next_record}` shows what "
+            "follows"
+        )
+    elif end.is_torn:
+        info.log.tail = TORN
+        why = (
+            "a broker is running and may be writing it"
+            if info.broker_running
+            else "RocketMQ cuts it off when it opens the store"
+        )
+        info.behind.append(
+            f"{place(log, end.offset)}: torn tail, {end.written} bytes that are no whole record "
+            f"({end.verdict.meaning}); {why}"
+        )
+
+
+def _say_what_is_astray(log: LogFiles, info: StoreInfo, ends: Ends) -> None:
+    cut = info.log.max_offset if info.log.tail in (CLEAN, TORN) else log.end_offset
+    ahead = [entry for entry in ends.astray if entry.physical_offset >= cut]
+    if ahead:
+        many = "at least " if len(ends.astray) == _ENTRIES_TRIED else ""
+        info.behind.append(
+            f"consumequeue: {many}{len(ahead)} queues name records behind the log's end, from log offset "
+            f"{ahead[-1].physical_offset} on; RocketMQ takes such entries back when it opens the store"
+        )
+    for entry in ends.astray[len(ahead) :]:
+        info.damage.append(
+            f"{place(log, entry.physical_offset)}: a queue's last entry names a record of {entry.size} bytes here, and "
+            "there is none. `reput check` tells more"
+        )
+
+
+def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: StoreConfig) -> None:
+    queues = index = ""
+    if ends.queue is None and not info.unsupported and not ends.astray:
+        queues = "no queue has an entry" if info.topics else "no queues"
+    if ends.index_start < 0 and config.message_index_enable is not False:
+        index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
+    if queues and index:
+        info.behind.append(f"consumequeue and index: {queues}, {index}; `reput rebuild` builds both from the log")
+        return
+    if queues:
+        info.behind.append(f"consumequeue: {queues}; `reput rebuild --only queue` builds them from the log")
+    elif ends.queue is not None and walked.not_queued:
+        rough = ends.queue_start < walked.begin or walked.jumped or not info.log.max_is_exact
+        lacking = f"{walked.not_queued} messages have" if walked.not_queued > 1 else "1 message has"
+        info.behind.append(
+            f"consumequeue: ends at log offset {ends.queue_start + ends.queue.size}, the log at {info.log.max_offset}: "
+            f"{'at least ' if rough else ''}{lacking} no entry yet; `reput rebuild`, or a broker that opens the store, "
+            "brings them"
+        )
+    if index:
+        info.behind.append(f"index: {index}; `reput rebuild --only index` builds them from the log")
+    elif walked.first_not_indexed >= 0 and ends.index_start >= 0 and config.message_index_enable is not False:
+        info.behind.append(
+            f"index: ends with the record at log offset {ends.index_start}, and a later one has keys (log offset "
+            f"{walked.first_not_indexed}); `reput rebuild`, or a broker that opens the store, brings them"
+        )

@@ -1,0 +1,135 @@
+"""What `reput info` tells of a store, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+CLEAN, TORN, DAMAGED, UNKNOWN = "clean", "torn", "damaged", "unknown"
+
+
+@dataclass(slots=True)
+class QueueInfo:
+    """One queue: its offsets [min_offset, max_offset), files, and their bytes."""
+
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    files: int
+    bytes: int
+
+    @property
+    def entries(self) -> int:
+        """Messages that the queue still has."""
+        return self.max_offset - self.min_offset
+
+
+@dataclass(slots=True)
+class TopicInfo:
+    """The queues of one topic."""
+
+    topic: str
+    queues: list[QueueInfo] = field(default_factory=list)
+
+    @property
+    def entries(self) -> int:
+        """Messages in all its queues."""
+        return sum(queue.entries for queue in self.queues)
+
+
+@dataclass(slots=True)
+class IndexInfo:
+    """One IndexFile as its header has it: items, and the store times (ms) and log offsets that they span."""
+
+    name: str
+    bytes: int
+    items: int
+    begin_timestamp: int
+    end_timestamp: int
+    begin_physical_offset: int
+    end_physical_offset: int
+
+
+@dataclass(slots=True)
+class LogInfo:
+    """The log: offsets and sizes in bytes, times in ms.
+
+    `max_offset` is where the next record would stand; when `max_is_exact` is false the walk to it was given up, and it
+    is at least that. `tail`: clean, torn (`tail_bytes` of a half-written record), damaged (records follow) or unknown.
+    """
+
+    folder: str
+    files: int = 0
+    file_size: int = 0
+    bytes: int = 0
+    min_offset: int = 0
+    max_offset: int = 0
+    max_is_exact: bool = True
+    first_store_timestamp: int | None = None
+    last_store_timestamp: int | None = None
+    tail: str = CLEAN
+    tail_bytes: int = 0
+
+
+@dataclass(slots=True)
+class OwnInfo:
+    """reput's own state in the store: the watermarks' epoch, the frontier, a swap to finish, what killed jobs left.
+
+    `at_work`: another reput process holds the store now; `writer` is its process id where it has the store open for
+    messages, 0 where it is a job.
+    """
+
+    epoch: int | None = None
+    at_work: bool = False
+    writer: int = 0
+    frontier: dict[str, Any] | None = None
+    pending_swap: bool = False
+    leftovers: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class StoreInfo:
+    """What `reput info` tells. Offsets and sizes are bytes, times milliseconds.
+
+    `behind` lists what is missing or behind, `damage` what is wrong, `unsupported` the kinds that reput does not build;
+    `broker_running` is None where this user may not ask.
+    """
+
+    store: str
+    log: LogInfo
+    topics: list[TopicInfo] = field(default_factory=list)
+    queue_bytes: int = 0
+    index_files: list[IndexInfo] = field(default_factory=list)
+    checkpoint: dict[str, int] | None = None
+    abort: bool = False
+    broker_running: bool | None = False
+    own: OwnInfo = field(default_factory=OwnInfo)
+    unsupported: list[str] = field(default_factory=list)
+    behind: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def queues(self) -> int:
+        """Number of queues."""
+        return sum(len(topic.queues) for topic in self.topics)
+
+    @property
+    def queue_entries(self) -> int:
+        """Messages in all queues."""
+        return sum(topic.entries for topic in self.topics)
+
+    @property
+    def index_items(self) -> int:
+        """Items in all IndexFiles."""
+        return sum(file.items for file in self.index_files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values, ready for JSON, with the sums."""
+        value = asdict(self)
+        value |= {"queues": self.queues, "queue_entries": self.queue_entries, "index_items": self.index_items}
+        for told, topic in zip(value["topics"], self.topics, strict=True):
+            told["entries"] = topic.entries
+            for told_queue, queue in zip(told["queues"], topic.queues, strict=True):
+                told_queue["entries"] = queue.entries
+        return value

@@ -1,0 +1,479 @@
+"""The message store: a log that is written, indexes that follow it, and readers of both.
+
+    opening     own the store (locks, epoch, an unfinished swap), find where the indexes end, decode the rest into the
+                tail, cut what a crash left behind the last good record
+    put         the log's appender; a message is readable when its put returns
+    read        a view: indexes below the frontier, the tail above
+    reput       an indexer brings the durable indexes up to the confirmed offset; the tail lets go of what they hold
+    closing     flush, catch up, progress and checkpoint, and `abort` goes if nothing is behind
+
+Source: `DefaultMessageStore`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from reput.config import StoreConfig
+from reput.errors import AccessError, ClosedError, ReputError, TailFullError
+from reput.files import fs
+from reput.formats import paths
+from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, encode_checkpoint
+from reput.log.append import Flushed, LogAppender
+from reput.log.clean import clean
+from reput.log.flush import FlushService
+from reput.log.message import Message, PutManyResult, PutResult
+from reput.log.running import RunningFlag
+from reput.queue.by_time import Boundary
+from reput.store.checkpoint import read_checkpoint
+from reput.store.cut import cut_log, cut_queues
+from reput.store.expired import delete_expired_indexes
+from reput.store.indexer import CatchUp, CatchUpTask, Indexer
+from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
+from reput.store.log_settings import log_settings
+from reput.store.message import StoredMessage
+from reput.store.opening import Opened, open_view
+from reput.store.owner import Ownership, own_store
+from reput.store.progress import ConsumerProgress
+from reput.store.results import GetResult, QueryResult
+from reput.store.tag_filter import EVERYTHING, TagFilter
+from reput.store.view import MAX_PULL_BYTES, PullLimits, QueueInfo, StoreView
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+TAIL_MAX_ENTRIES = 16_000_000
+"""Entries that the tail may hold: some 830 MB of memory with three index items a message."""
+TAIL_WAIT_S = 5.0
+_TICK_S = 0.1
+_CHECKPOINT_S = 1.0
+
+
+class MessageStore:
+    """An open store. Safe for threads: one writer at a time inside, many readers.
+
+    Made by `open`. `notes` tell what opening found and did; `opened_in_s` how long the tail's decoding took.
+    """
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        config: StoreConfig,
+        opened: Opened,
+        owned: Ownership | None,
+        resources: contextlib.ExitStack,
+    ) -> None:
+        self.layout = layout
+        self.config = config
+        self.view: StoreView = opened.view
+        self.notes: list[str] = opened.notes
+        self.opened_in_s = opened.seconds
+        self.progress = ConsumerProgress.load(layout.root / paths.CONFIG)
+        self.notes += self.progress.notes
+        self.background_error: Exception | None = None
+        self._owned = owned
+        self._resources = resources
+        self._closed = False
+        self._appender: LogAppender | None = None
+        self._flush: FlushService | None = None
+        self._sync_flush = False
+        self._flushed_to_ms = 0
+        self._tail_max = config.tail_max_entries or TAIL_MAX_ENTRIES
+        self._reputting = threading.Lock()
+        self._stop = threading.Event()
+        self._housekeeper: threading.Thread | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        config: StoreConfig | None = None,
+        *,
+        read_only: bool = False,
+        create: bool = True,
+        limits: PullLimits | None = None,
+    ) -> Self:
+        """Open the store in `path`; a folder that is not there becomes a new store, unless `create` is False.
+
+        Opened `read_only` nothing is changed and nothing locked: another process may write meanwhile, and what it
+        confirms becomes visible.
+
+        Raises:
+            NotAStoreError: there is no store, and none is to be made.
+            StoreLockedError: a live broker or another reput process has it.
+            DamagedLogError: the log is damaged below what was once known to be durable; nothing was changed.
+            ReputError: see `reput.errors`.
+        """
+        config = config or StoreConfig()
+        if create and not read_only:
+            _make_folders(Path(path), config)
+        layout = find_store(path, config)
+        refuse_what_we_cannot_build(layout, config)
+        with contextlib.ExitStack() as resources:
+            owned = None if read_only else resources.enter_context(own_store(layout))
+            opened = open_view(layout, config, limits, beside=read_only)
+            store = cls(layout, config, opened, owned, resources.pop_all())
+        try:
+            if owned is not None:
+                store._begin_to_write(opened)
+        except BaseException:
+            store._resources.close()
+            raise
+        return store
+
+    def _begin_to_write(self, opened: Opened) -> None:
+        assert self._owned is not None
+        owner, view = fs.owner_of(self.layout.root), self.view
+        if opened.tail.written or view.log.file_at(opened.tail.end) is None:
+            self._cut(opened, owner)
+        fs.write_whole(self.layout.abort, str(os.getpid()).encode(), owner)
+        queues = {(info.topic.encode(), info.queue_id): info.max_offset for info in view.queues()}
+        self._appender = LogAppender(
+            self.layout.commit_log,
+            log_settings(self.config, view.log.file_size),
+            end_offset=opened.tail.end,
+            queues=queues,
+            watermarks=self._owned.watermarks,
+            last_store_timestamp=max(0, view.follower.last_store_timestamp),
+            owner=owner,
+        )
+        appender = self._appender
+        self._sync_flush = appender.settings.sync_flush
+        view.confirmed = lambda: appender.confirmed
+        self._owned.watermarks["frontier_offset"] = max(0, min(view.frontiers))
+        self._owned.watermarks["writer"] = os.getpid()
+        self._flush = FlushService(appender, self._on_flushed)
+        self._housekeeper = threading.Thread(target=self._keep_house, name="reput-store", daemon=True)
+        self._housekeeper.start()
+
+    def _cut(self, opened: Opened, owner: fs.Owner) -> None:
+        tail = opened.tail
+        removed = cut_log(self.view.log, tail.end, tail.written, owner)
+        queues = cut_queues(self.layout, tail.end, owner) if tail.written else []
+        if tail.written:
+            self.notes.append(
+                f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "
+                f"({tail.verdict.meaning}); queues cut with it: {', '.join(queues) or 'none'}"
+            )
+        if removed:
+            self.notes.append(f"removed empty log files behind the end: {', '.join(removed)}")
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def put_message(self, message: Message, queue_id: int = 0) -> PutResult:
+        """Store one message; with sync flush, when this returns it is durable.
+
+        What a message is refused for is a status with a reason.
+
+        Raises:
+            AccessError: the store is open read-only.
+            ClosedError: the store is closed.
+            TailFullError: too much is not indexed yet.
+            FlushError: the disk refused what was put; open the store again.
+        """
+        appender = self._appender or self._no_appender()
+        if self.view.queues_table.tail.entries >= self._tail_max:
+            self._wait_for_tail()
+        result = appender.append(message, queue_id)
+        return self._flush.settle(result, message.waits_for_flush) if self._sync_flush and self._flush else result
+
+    def put_messages(
+        self, messages: Iterable[Message] | pa.Table | pa.RecordBatch, queue_id: int | Sequence[int] = 0
+    ) -> PutManyResult:
+        """Store messages one behind the other in one file of the log, all or none.
+
+        `messages` are `Message`s, with one `queue_id` for all or one for each; or Arrow columns, which a kernel encodes
+        (see `reput.log.columns` for their names: `topic`, `queue_id`, `body`, `tags`, `keys`, `properties`, ...).
+
+        Raises: as `put_message`.
+        """
+        appender = self._appender or self._no_appender()
+        if self.view.queues_table.tail.entries >= self._tail_max:
+            self._wait_for_tail()
+        if hasattr(messages, "schema"):
+            result = appender.append_columns(messages)
+        else:
+            result = appender.append_many(messages, queue_id)
+        return self._flush.settle(result) if self._sync_flush and self._flush else result
+
+    def _no_appender(self) -> LogAppender:
+        if self._closed:
+            raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
+        raise AccessError(f"{self.layout.root}: open read-only; open it without read_only to put messages")
+
+    def _wait_for_tail(self) -> None:
+        deadline = time.monotonic() + TAIL_WAIT_S
+        while self.view.queues_table.tail.entries >= self._tail_max:
+            if time.monotonic() >= deadline:
+                raise TailFullError(
+                    f"{self.layout.root}: {self.view.queues_table.tail.entries} entries are not in durable indexes yet "
+                    f"(tail_max_entries {self._tail_max}). Call store.reput(), or keep `reput follow` running on it"
+                )
+            time.sleep(_TICK_S)
+
+    def flush(self) -> int:
+        """Make everything that was put durable; returns the log offset up to which it is."""
+        appender = self._appender or self._no_appender()
+        appender.commit()
+        return appender.flush().offset
+
+    # --- indexes -------------------------------------------------------------------------------
+
+    def catch_up_with(self, indexer: Indexer) -> CatchUp:
+        """Have an indexer bring the durable indexes up to what is confirmed now.
+
+        Raises:
+            DamagedLogError: the log in between is damaged.
+        """
+        self._appender or self._no_appender()
+        assert self._owned is not None
+        with self._reputting:
+            end = self.flush()
+            view = self.view
+            view.follower.follow_confirmed(end)
+            with view.follower.lock:
+                ends = {key: stored.end for key, stored in view.queues_table.stored.items()}
+            task = CatchUpTask(
+                self.layout, view.settings, self._owned, view.frontiers, end, ends, view.follower.settings.tag_items
+            )
+            done = indexer.catch_up(task)
+            view.advance(done.frontiers)
+            return done
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether messages can be put: it is open, and not read-only."""
+        return self._appender is not None and not self._closed
+
+    @property
+    def behind_bytes(self) -> int:
+        """Bytes of log that no durable index covers yet."""
+        return max(0, self.view.confirmed() - max(min(self.view.frontiers), self.view.log.min_offset))
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def get_message(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int = 32,
+        filter: str | TagFilter | None = None,  # noqa: A002 - the word that people know
+        max_bytes: int = MAX_PULL_BYTES,
+    ) -> GetResult:
+        """Messages of a queue from an offset on.
+
+        Args:
+            topic, queue_id: the queue.
+            offset: the first queue offset wanted.
+            max_messages: at most so many; at least one is given where there is one.
+            filter: tags as in a subscription, `paid || sent`; compared by hash, as RocketMQ does.
+            max_bytes: at most so many bytes of records, though always one record.
+
+        Raises:
+            ConfigError: no topic or queue can have this name or id.
+            ClosedError: the store is closed.
+        """
+        tags = filter if isinstance(filter, TagFilter) else TagFilter(filter) if filter else EVERYTHING
+        return self._open_view().get_message(topic, queue_id, offset, max_messages, tags, max_bytes)
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary | str = Boundary.LOWER
+    ) -> int:
+        """The queue offset for a time.
+
+        With `lower` that of the first message stored at or after it, with `upper` of the last one at or before it.
+        """
+        return self._open_view().offset_by_time(topic, queue_id, timestamp_ms, Boundary(boundary))
+
+    def query_message(
+        self,
+        topic: str,
+        key: str,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int | None = None,
+        *,
+        before: int | None = None,
+        by_tag: bool = False,
+        exact: bool = True,
+    ) -> QueryResult:
+        """The newest messages of a topic with a key or unique key, stored in [begin_ms, end_ms], in log order.
+
+        Args:
+            topic, key: what to look for.
+            max_messages: at most so many; `QueryResult.more` says whether there are older ones.
+            begin_ms, end_ms: store times; the IndexFile knows them to the second.
+            before: only messages in front of this log offset: to go on where an answer ended.
+            by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
+            exact: hold topic and key against the record; without, two keys of one hash are not told apart, and a
+                message may come twice, as RocketMQ answers.
+        """
+        return self._open_view().query_message(
+            topic, key, max_messages, begin_ms, end_ms, before=before, by_tag=by_tag, exact=exact
+        )
+
+    def message_at(self, physical_offset: int) -> StoredMessage | None:
+        """The message whose record starts at a log offset, None where none does."""
+        return self._open_view().message_at(physical_offset)
+
+    def queues(self, topic: str | None = None) -> list[QueueInfo]:
+        """All queues, or those of a topic, with their spans."""
+        return self._open_view().queues(topic)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The first queue offset whose message is there, 0 for no queue."""
+        return self._open_view().min_offset(topic, queue_id)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The next queue offset, 0 for no queue."""
+        return self._open_view().max_offset(topic, queue_id)
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store time (ms) of a queue's message, -1 where there is none."""
+        return self._open_view().store_time(topic, queue_id, offset)
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """Store time (ms) of a queue's first message, -1 where there is none."""
+        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def estimate(
+        self,
+        topic: str,
+        queue_id: int,
+        begin: int,
+        end: int,
+        filter: str | TagFilter | None = None,  # noqa: A002
+    ) -> int:
+        """How many messages with queue offsets [begin, end) match: an exact count by their tags' hashes."""
+        tags = filter if isinstance(filter, TagFilter) else TagFilter(filter) if filter else EVERYTHING
+        return self._open_view().estimate(topic, queue_id, begin, end, tags)
+
+    def _open_view(self) -> StoreView:
+        if self._closed:
+            raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
+        return self.view
+
+    # --- deletion ------------------------------------------------------------------------------
+
+    def delete_expired(self, manual: bool = False) -> list[str]:
+        """Delete log files that have expired (deleteWhen, fileReservedTime, disk ratios); returns their names.
+
+        Runs by itself every cleanResourceInterval. `manual`: now, whatever the hour. At most deleteFileBatchMax files a
+        run, never the last one, nor one that no durable index covers yet. Queue and index files follow the log's
+        minimum. A disk over its highest ratio stops puts (DISK_FULL) until there is room again.
+        """
+        appender = self._appender or self._no_appender()
+        below = min(self.view.frontiers)
+        decision = clean(self.layout.commit_log, appender.settings, manual=manual, below=below)
+        appender.set_running(RunningFlag.DISK_FULL if decision.disk_full else RunningFlag(0))
+        if decision.remove:
+            self.view.log.refresh()
+            with self._reputting:
+                delete_expired_indexes(self.layout, self.view.log.min_offset)
+                self.view.load(self.view.frontiers)
+        return [paths.offset_name(start) for start in decision.remove]
+
+    # --- progress ------------------------------------------------------------------------------
+
+    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember how far a group has read a queue; durable at the next persist (5 s, or at close)."""
+        self._appender or self._no_appender()
+        self.progress.commit(group, topic, queue_id, offset)
+
+    def query_offset(self, group: str, topic: str, queue_id: int) -> int:
+        """How far a group has read a queue, -1 when it is not known."""
+        return self.progress.query(group, topic, queue_id)
+
+    # --- background, closing -------------------------------------------------------------------
+
+    def _keep_house(self) -> None:
+        next_checkpoint = time.monotonic() + _CHECKPOINT_S
+        clean_s = self._appender.settings.clean_resource_interval / 1000 if self._appender else _CHECKPOINT_S
+        next_clean = time.monotonic() + clean_s
+        while not self._stop.wait(_TICK_S):
+            try:
+                self.view.catch_up()
+                self.progress.persist_if_due(time.time_ns() // 1_000_000)
+                if time.monotonic() >= next_checkpoint:
+                    next_checkpoint = time.monotonic() + _CHECKPOINT_S
+                    self._write_checkpoint()
+                if time.monotonic() >= next_clean:
+                    next_clean = time.monotonic() + clean_s
+                    self.delete_expired()
+            except ReputError as error:
+                # Kept for whoever asks; puts and reads meet the same trouble themselves where it concerns them.
+                self.background_error = error
+
+    def _on_flushed(self, flushed: Flushed) -> None:
+        self._flushed_to_ms = flushed.store_timestamp
+
+    def _write_checkpoint(self) -> None:
+        """Say in the checkpoint up to which store time the log is durable.
+
+        One millisecond less than the last flush tells: of two records of one time the later may not be durable.
+        """
+        time_ms = self._flushed_to_ms - 1
+        old = read_checkpoint(self.layout)
+        if time_ms > old.physic_msg_timestamp:
+            new = old._replace(physic_msg_timestamp=time_ms)
+            owner = fs.owner_of(self.layout.root)
+            fs.write_at(str(self.layout.checkpoint), CHECKPOINT_FILE_SIZE, owner, encode_checkpoint(new), 0)
+            fs.sync_path(self.layout.checkpoint)
+
+    def close(self) -> None:
+        """Make everything durable and let go of the store; a second call does nothing.
+
+        `abort` stays when durable indexes are behind the log: RocketMQ, or the next open, then recovers.
+
+        Raises:
+            FlushError: the disk refused it; all is let go of all the same.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._stop.set()
+        try:
+            if self._housekeeper is not None:
+                self._housekeeper.join()
+            if self._appender is not None and self._flush is not None:
+                self._flush.close()
+                behind = self.behind_bytes
+                self._appender.commit()
+                self._on_flushed(self._appender.flush())
+                self._appender.close()
+                self._write_checkpoint()
+                self.progress.persist()
+                if not behind:
+                    fs.remove_file(self.layout.abort)
+        finally:
+            if self._owned is not None:
+                self._owned.watermarks["writer"] = 0
+            self.view.close()
+            self._resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _make_folders(root: Path, config: StoreConfig) -> None:
+    commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
+    if commit_log.is_dir():
+        return
+    if fs.list_dir(root):
+        # What is there is no store: a new one is not put between other people's files.
+        return
+    for folder in (commit_log, root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
+        fs.make_dirs(folder)

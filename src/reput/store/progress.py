@@ -1,0 +1,341 @@
+"""Consumer progress: how far each group has read each queue; in memory, and in config/consumerOffset.json.
+
+The rules are the broker's (`ConsumerOffsetManager`): a commit may go backwards, an unknown queue answers -1, a reset
+answers in front of the committed offset until it is taken. What differs, so that nothing is lost:
+
+- The file is replaced at once, and consumerOffset.json.bak before it, so that each is whole at any instant. The broker
+  renames the file and then writes it in place.
+- A damaged file is kept under another name; the broker deletes it. Where there is no .bak either, the broker goes on
+  with nothing, and every group begins anew; here that is an error.
+- A reset that waits keeps commits of its queue out. The broker does so as well, but in front of its table.
+- Cleaning a group drops its waiting resets, too; the broker has one call that does and one that does not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from reput.errors import ConfigError, DamagedStoreError
+from reput.files import fs
+from reput.formats import consumer_offset, paths
+from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, key_of, split_key
+
+UNKNOWN = -1
+"""What a query answers where nothing is known, as the broker does."""
+PERSIST_INTERVAL_MS = 5000
+VERSION_STEP = 500
+"""Commits from one data version to the next (`consumerOffsetUpdateVersionStep`)."""
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class ConsumerProgress:
+    """The table of committed offsets of a store, empty at first; `load` gives the one that its file holds.
+
+    All methods may be called from several threads. Changes are in memory only until `persist`.
+
+    Args:
+        config_folder: the store's folder `config`; made when there is something to write.
+        clock_ms: gives the time, in milliseconds since 1970.
+        persist_interval_ms: how long a change may wait in memory, see `persist_if_due`.
+    """
+
+    def __init__(
+        self,
+        config_folder: Path,
+        *,
+        clock_ms: Callable[[], int] = wall_clock_ms,
+        persist_interval_ms: int = PERSIST_INTERVAL_MS,
+    ) -> None:
+        self.notes: list[str] = []
+        self._folder = config_folder
+        self._clock_ms = clock_ms
+        self._interval_ms = persist_interval_ms
+        self._lock = threading.Lock()
+        self._table: dict[str, dict[int, int]] = {}
+        self._resets: dict[str, dict[int, int]] = {}
+        self._version = DataVersion(0, 0, clock_ms())
+        self._commits = 0
+        self._dirty = False
+        # One writer of the file at a time; taken before the table's lock, never behind it.
+        self._writing = threading.Lock()
+        self._tried_ms = clock_ms()
+        self._written: bytes | None = None
+        self._damaged = False
+
+    @classmethod
+    def load(
+        cls,
+        config_folder: Path,
+        *,
+        clock_ms: Callable[[], int] = wall_clock_ms,
+        persist_interval_ms: int = PERSIST_INTERVAL_MS,
+    ) -> Self:
+        """The progress that consumerOffset.json holds, or its .bak where it is missing or damaged; changes no file.
+
+        `notes` says what was found wrong. With neither file, as in a new store, the table is empty.
+
+        Raises:
+            DamagedStoreError: the file is damaged, and its .bak is missing or damaged, too.
+            ReputError: the system refuses to let us read.
+        """
+        progress = cls(config_folder, clock_ms=clock_ms, persist_interval_ms=persist_interval_ms)
+        progress._load()
+        return progress
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is something that the file does not hold."""
+        return self._dirty
+
+    # --- commit and query ------------------------------------------------------------------------
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Note that a group goes on at `offset` of a queue; it may be lower than before.
+
+        Returns False where a reset of this queue waits to be taken: the commit is then dropped, since it tells of a
+        consumer that has not heard of the reset.
+
+        Raises:
+            ConfigError: a name that cannot be one, or a negative number (a broker takes both).
+        """
+        key = _key(group, topic)
+        _check_number("queue id", queue_id, consumer_offset.MAX_QUEUE_ID)
+        _check_number("queue offset", offset, consumer_offset.MAX_OFFSET)
+        with self._lock:
+            if queue_id in self._resets.get(key, ()):
+                return False
+            queues = self._table.setdefault(key, {})
+            if queues.get(queue_id) != offset:
+                queues[queue_id] = offset
+                self._dirty = True
+            self._commits += 1
+            if self._commits % VERSION_STEP == 0:
+                self._version = DataVersion(self._version.counter + 1, 0, self._clock_ms())
+                self._dirty = True
+        return True
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """Where a group goes on in a queue: a reset that waits, else what was committed, else -1."""
+        key = key_of(topic, group)
+        with self._lock:
+            for table in (self._resets, self._table):
+                offset = table.get(key, {}).get(queue_id)
+                if offset is not None:
+                    return offset
+        return UNKNOWN
+
+    def query_all(self, group: str, topic: str) -> dict[int, int]:
+        """The committed offset of each queue of a topic that the group has one of."""
+        with self._lock:
+            return dict(self._table.get(key_of(topic, group), {}))
+
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups with progress in a topic, sorted."""
+        return sorted({parts[1] for parts in self._names() if parts[0] == topic})
+
+    def topics_of(self, group: str) -> list[str]:
+        """The topics in which a group has progress, sorted."""
+        return sorted({parts[0] for parts in self._names() if parts[1] == group})
+
+    def snapshot(self) -> ConsumerOffsets:
+        """The whole table as its file would hold it, sorted; a copy."""
+        with self._lock:
+            return self._snapshot()
+
+    # --- resets ----------------------------------------------------------------------------------
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Send a group to `offset` of a queue: the committed offset from now on, and a reset that waits to be taken.
+
+        A reset that nobody took is not persisted, the offset is.
+
+        Raises:
+            ConfigError: a name that cannot be one, or a negative number.
+        """
+        key = _key(group, topic)
+        _check_number("queue id", queue_id, consumer_offset.MAX_QUEUE_ID)
+        _check_number("queue offset", offset, consumer_offset.MAX_OFFSET)
+        with self._lock:
+            self._resets.setdefault(key, {})[queue_id] = offset
+            self._table.setdefault(key, {})[queue_id] = offset
+            self._dirty = True
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether a reset of this queue waits to be taken."""
+        with self._lock:
+            return queue_id in self._resets.get(key_of(topic, group), ())
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The offset of the reset that waits, which is gone with that; None where there is none."""
+        key = key_of(topic, group)
+        with self._lock:
+            resets = self._resets.get(key, {})
+            offset = resets.pop(queue_id, None)
+            if not resets:
+                self._resets.pop(key, None)
+        return offset
+
+    # --- whole topics and groups -----------------------------------------------------------------
+
+    def clone(self, from_group: str, to_group: str, topic: str) -> int:
+        """Give a group the committed offsets of another in a topic, in the place of its own; how many queues.
+
+        Where the other has none, 0, and nothing changes.
+
+        Raises:
+            ConfigError: a name that cannot be one.
+        """
+        source, target = _key(from_group, topic), _key(to_group, topic)
+        with self._lock:
+            queues = self._table.get(source)
+            if queues is None:
+                return 0
+            self._table[target] = dict(queues)
+            self._dirty = True
+            return len(queues)
+
+    def clean_topic(self, topic: str) -> int:
+        """Forget all progress in a topic; the number of groups that had some."""
+        return self._forget(lambda parts: parts is not None and parts[0] == topic)
+
+    def clean_group(self, group: str) -> int:
+        """Forget all progress of a group; the number of topics in which it had some."""
+        return self._forget(lambda parts: parts is not None and parts[1] == group)
+
+    def remove(self, group: str, topic: str) -> bool:
+        """Forget the progress of one group in one topic; whether there was some."""
+        return self._forget(lambda parts: parts == (topic, group)) > 0
+
+    def _forget(self, unwanted: Callable[[tuple[str, str] | None], bool]) -> int:
+        with self._lock:
+            for key in [key for key in self._resets if unwanted(split_key(key))]:
+                del self._resets[key]
+            keys = [key for key in self._table if unwanted(split_key(key))]
+            for key in keys:
+                del self._table[key]
+            self._dirty = self._dirty or bool(keys)
+        return len(keys)
+
+    def _names(self) -> list[tuple[str, str]]:
+        with self._lock:
+            return [parts for key in self._table if (parts := split_key(key)) is not None]
+
+    # --- the file --------------------------------------------------------------------------------
+
+    def persist_if_due(self, now_ms: int) -> bool:
+        """`persist`, when the last attempt is as long ago as the interval; whether the file was written.
+
+        Raises:
+            ReputError: as `persist`; the next attempt comes after another interval.
+        """
+        # A clock that was set back must not put the next attempt off for as long.
+        if not self._dirty or 0 <= now_ms - self._tried_ms < self._interval_ms:
+            return False
+        self._tried_ms = now_ms
+        return self.persist()
+
+    def persist(self) -> bool:
+        """Make the table durable, when it has changed; whether the file was written.
+
+        The bytes that the file held become consumerOffset.json.bak. A crash at any instant leaves both whole, the file
+        with the old table or the new one.
+
+        Raises:
+            ReputError: the system refuses something, or the disk is full; the file holds the old table, and what is in
+                memory stays there to be persisted later.
+        """
+        with self._writing:
+            with self._lock:
+                if not self._dirty:
+                    return False
+                offsets = self._snapshot()
+                self._dirty = False
+            try:
+                self._write(consumer_offset.encode(offsets))
+            except BaseException:
+                with self._lock:
+                    self._dirty = True
+                raise
+        return True
+
+    def _snapshot(self) -> ConsumerOffsets:
+        table = {key: dict(sorted(queues.items())) for key, queues in sorted(self._table.items())}
+        return ConsumerOffsets(table, consumer_offset.group_topics(table), self._version)
+
+    def _write(self, data: bytes) -> None:
+        path = self._folder / consumer_offset.FILE_NAME
+        if not fs.exists(self._folder):
+            fs.make_dirs(self._folder, fs.owner_of(self._folder.parent))
+        owner = fs.owner_of(self._folder)
+        if self._damaged and fs.exists(path):
+            fs.rename(path, self._free_name())
+        self._damaged = False
+        if self._written is not None:
+            fs.write_whole(self._folder / consumer_offset.BACKUP_NAME, self._written, owner)
+        fs.write_whole(path, data, owner)
+        self._written = data
+
+    def _free_name(self) -> Path:
+        now_ms = self._clock_ms()
+        while fs.exists(path := self._folder / f"{consumer_offset.FILE_NAME}.damaged-{now_ms}"):
+            now_ms += 1
+        return path
+
+    def _load(self) -> None:
+        path, backup = self._folder / consumer_offset.FILE_NAME, self._folder / consumer_offset.BACKUP_NAME
+        data, wrong = self._take(path)
+        if not wrong:
+            self._written = data
+            return
+        older, wrong_too = self._take(backup)
+        if not wrong_too:
+            self._damaged = bool(data)
+            self._dirty = True
+            self.notes.append(
+                f"{wrong}. Consumer progress was read from {backup}, which is older: messages may be consumed again"
+            )
+        elif data or older:
+            raise DamagedStoreError(
+                f"{wrong}; {wrong_too}. Put a good copy in their place, or move them away: every group then begins anew"
+            )
+        elif data is not None:
+            # What a broker leaves that was killed, or lost power, in its first write.
+            self.notes.append(f"{wrong}; {wrong_too}: every group begins anew")
+
+    def _take(self, path: Path) -> tuple[bytes | None, str]:
+        """Take the table over from a file; its bytes, and what is wrong where that cannot be."""
+        data = fs.read_bytes(path, consumer_offset.SIZE_LIMIT + 1)
+        if not data:
+            return data, f"{path}: {'is missing' if data is None else 'is empty'}"
+        try:
+            offsets = consumer_offset.decode(data, str(path))
+        except DamagedStoreError as error:
+            return data, str(error)
+        self._table = {key: dict(queues) for key, queues in offsets.offset_table.items()}
+        self._version = offsets.data_version or self._version
+        return data, ""
+
+
+def _key(group: str, topic: str) -> str:
+    """The table's key, of names that can be names."""
+    for what, name in (("group", group), ("topic", topic)):
+        # JSON can hold half a character, which no name can.
+        data = name.encode("utf-8", "surrogatepass")
+        if consumer_offset.SEPARATOR in name or not paths.is_topic_folder_name(data):
+            raise ConfigError(
+                f"{what} {name[:80]!r}: give a name of 1 to {paths.MAX_TOPIC_BYTES} bytes without @, / and zero bytes"
+            )
+    return key_of(topic, group)
+
+
+def _check_number(what: str, number: int, most: int) -> None:
+    if not 0 <= number <= most:
+        raise ConfigError(f"{what} {number}: a whole number from 0 to {most} is needed")

@@ -1,0 +1,69 @@
+"""What a rebuild must not lose: good indexes whose log is gone, and files in their folders that are not RocketMQ's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from reput.errors import NotAStoreError
+from reput.files import fs
+from reput.formats import paths
+from reput.formats.index_file import is_index_name
+from reput.index.files import list_index_files
+from reput.queue.files import list_queues
+from reput.queue.reader import queue_span
+from reput.store.layout import StoreLayout
+from reput.store.report import RebuildReport
+
+_NAMED = 5
+
+
+def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str], report: RebuildReport) -> None:
+    """Link files that are not RocketMQ's into the staged folders that will replace theirs, and note them."""
+    kept = []
+    for part in swap_parts:
+        if part != paths.INDEX and part.partition("/")[0] != paths.CONSUME_QUEUE:
+            continue
+        for name in _strays(layout.root / part, part):
+            target = layout.staging(epoch) / name
+            fs.make_dirs(target.parent, fs.owner_of(layout.root))
+            fs.link(layout.root / name, target)
+            kept.append(name)
+    if kept:
+        more = f" and {len(kept) - _NAMED} more" if len(kept) > _NAMED else ""
+        report.notes.append(f"kept files that are not RocketMQ's: {', '.join(kept[:_NAMED])}{more}")
+
+
+def _strays(folder: Path, name: str) -> Iterator[str]:
+    """The files below an index folder whose names or places RocketMQ does not use, relative to the store."""
+    for entry in fs.list_dir(folder):
+        inside = f"{name}/{entry.name}"
+        if entry.is_dir:
+            yield from _strays(folder / entry.name, inside)
+        elif not _is_of_an_index(inside):
+            yield inside
+
+
+def _is_of_an_index(name: str) -> bool:
+    match name.split("/"):
+        case [paths.INDEX, file]:
+            return is_index_name(file)
+        case [paths.CONSUME_QUEUE, _, queue, file]:
+            return paths.parse_queue_name(queue) is not None and paths.parse_offset_name(file) is not None
+    return False
+
+
+def refuse_lost_log(layout: StoreLayout, why: str) -> None:
+    """Refuse to replace indexes by empty ones when the log has nothing (`why`): perhaps its disk is not mounted.
+
+    Raises:
+        NotAStoreError: queues or IndexFiles hold entries.
+    """
+    # Pre-blank entries alone hold a numbering, and that is kept without any record.
+    queues = any(queue_span(queue).last for queue in list_queues(layout.consume_queue))
+    items = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
+    if queues or items:
+        raise NotAStoreError(
+            f"{layout.commit_log}: {why}, though there are {'queues' if queues else 'IndexFiles'} with entries. "
+            "Is its disk mounted? --empty-log replaces the indexes by empty ones all the same"
+        )

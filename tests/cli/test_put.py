@@ -1,0 +1,256 @@
+"""`reput put` as people and programs call it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import reput
+from reput.cli import put_lines
+from reput.cli.main import cli
+from reput.cli.put_lines import lines_of
+from reput.errors import ConfigError, NotAStoreError
+from reput.formats import paths
+from support.checked import assert_sound
+
+SMALL = ("--set", "mappedFileSizeCommitLog=65536")
+
+
+def call(text: str | bytes, *arguments: object) -> Result:
+    """Call the command line in this process."""
+    return CliRunner().invoke(cli, ["put", *map(str, arguments)], input=text, standalone_mode=False)
+
+
+def objects(*values: object) -> str:
+    """Lines of JSON."""
+    return "".join(f"{json.dumps(value)}\n" for value in values)
+
+
+def stored(path: Path, topic: str = "t", queue_id: int = 0) -> list[Any]:
+    """The messages of a queue."""
+    with reput.MessageStore.open(path, read_only=True) as store:
+        return store.get_message(topic, queue_id, 0, 100_000).messages
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a store may be made."""
+    return tmp_path / "store"
+
+
+# --- lines of text --------------------------------------------------------------------------------
+
+
+def test_a_line_is_a_body(path: Path) -> None:
+    """Each line is stored in order with the options' queue, keys, tag and properties; empty ones and the last count."""
+    done = call(
+        b"a\n\n\xff\nlast", path, "-t", "t", "-q", 2, "--key", "k1", "--key", "k2", "--tag", "x", "--property", "n=a=b",
+        "--create", *SMALL,
+    )  # fmt: skip
+    assert done.return_value == 0
+    found = stored(path, "t", 2)
+    assert [message.body for message in found] == [b"a", b"", b"\xff", b"last"]
+    assert {(*message.keys, message.tags, message.properties["n"]) for message in found} == {("k1", "k2", "x", "a=b")}
+    assert "stored 4 messages" in done.stderr
+    places = [f"t/2\t{m.queue_offset}\t{m.physical_offset}\t{len(m.raw)}" for m in found]
+    assert done.stdout.splitlines() == places
+
+
+def test_indexes_are_caught_up_at_the_end(path: Path) -> None:
+    """When the command ends the durable indexes hold all, as a rebuild makes them; --no-reput leaves them behind."""
+    assert call("a\nb\n", path, "-t", "t", "--create", *SMALL).return_value == 0
+    assert_sound(path)
+    assert not (path / paths.ABORT).exists()
+    assert call("c\n", path, "-t", "t", "--no-reput").return_value == 0
+    assert (path / paths.ABORT).exists()
+    assert [message.body for message in stored(path)] == [b"a", b"b", b"c"]
+    assert call("", path, "-t", "t").return_value == 0
+    assert_sound(path)
+    assert not (path / paths.ABORT).exists()
+
+
+def test_a_store_is_made_only_when_told(path: Path) -> None:
+    """Without --create a folder that holds no store stays as it is; the error names the option."""
+    done = call("a\n", path, "-t", "t")
+    assert isinstance(done.exception, NotAStoreError)
+    assert "--create" in str(done.exception)
+    assert not path.exists()
+    path.mkdir()
+    (path / "other").write_text("someone's")
+    assert isinstance(call("a\n", path, "-t", "t", "--create").exception, NotAStoreError)
+
+
+def test_many_lines_over_many_files(path: Path) -> None:
+    """More lines than a batch holds, over several files of the log, come out in order; so does each one's place."""
+    count = 3000
+    done = call("".join(f"{n}\n" for n in range(count)), path, "-t", "t", "--create", "--json", *SMALL)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    found = stored(path)
+    assert [int(message.body) for message in found] == list(range(count))
+    assert [value["line"] for value in told] == list(range(1, count + 1))
+    assert [value["physical_offset"] for value in told] == [message.physical_offset for message in found]
+    assert len(list((path / paths.COMMIT_LOG).iterdir())) > 3
+    assert_sound(path)
+
+
+def test_room_in_the_tail_is_made_in_between(path: Path) -> None:
+    """More messages than the tail may hold go through: the indexes catch up on the way."""
+    lines = "".join(f"{n}\n" for n in range(5000))
+    assert call(lines, path, "-t", "t", "--create", "--set", "tailMaxEntries=2000", *SMALL).return_value == 0
+    assert len(stored(path)) == 5000
+    assert_sound(path)
+
+
+def test_sync_flush(path: Path) -> None:
+    """--sync puts with sync flush, and reports the same."""
+    done = call("a\nb\n", path, "-t", "t", "--create", "--sync", *SMALL)
+    assert (done.return_value, len(done.stdout.splitlines())) == (0, 2)
+
+
+def test_a_refused_line_ends_it_once(path: Path) -> None:
+    """What stands in front of a line that the store refuses is stored once, what stands behind is not."""
+    big = "x" * 70_000
+    lines = "".join(f"{n}\n" for n in range(1200)) + big + "\nbehind\n"
+    done = call(lines, path, "-t", "t", "--create", *SMALL)
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception).startswith("line 1201: MESSAGE_ILLEGAL: ")
+    assert [int(message.body) for message in stored(path)] == list(range(1200))
+    assert "stored 1,200 messages" in done.stderr
+    assert_sound(path)
+
+
+def test_a_report_that_nobody_reads_stops_no_put(path: Path) -> None:
+    """When who reads the report goes, all lines are stored all the same."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "reput", "put", str(path), "-t", "t", "--create", *SMALL]
+    done = subprocess.run(
+        command, input=b"line\n" * 5000, stdout=write, stderr=subprocess.PIPE, check=False, timeout=120
+    )
+    os.close(write)
+    assert done.returncode == 0, done.stderr
+    assert len(stored(path)) == 5000
+
+
+def test_interrupted(path: Path) -> None:
+    """A line of a pipe is stored and reported as it comes; Ctrl-C ends with 130, and what was stored is indexed."""
+    command = [sys.executable, "-m", "reput", "put", str(path), "-t", "t", "--create", *SMALL]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"first\nhalf a l")
+        process.stdin.flush()
+        assert process.stdout.readline().startswith(b"t/0\t0\t")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == b"stored 1 message\n"
+    assert [message.body for message in stored(path)] == [b"first"]
+    assert_sound(path)
+
+
+def test_misuse(path: Path) -> None:
+    """No topic at all, or a property without a value, is refused before anything is touched."""
+    assert "give -t TOPIC" in str(call("a\n", path, "--create").exception)
+    assert "NAME=VALUE" in str(call("a\n", path, "-t", "t", "--create", "--property", "n").exception)
+    assert not path.exists()
+
+
+# --- lines of JSON --------------------------------------------------------------------------------
+
+
+def test_json_lines_say_all_of_a_message(path: Path) -> None:
+    """Each object says where it goes and what it is; empty lines between them are none."""
+    whole = {
+        "topic": "other", "queue_id": 3, "body_base64": base64.b64encode(b"\xff\0").decode(), "tags": "paid",
+        "keys": ["a", "b"], "properties": {"region": "eu"}, "born_timestamp": 1234567890123, "flag": -7,
+        "unique_key": "U1",
+    }  # fmt: skip
+    done = call(objects(whole) + "\n \n" + objects({"body": "é"}), path, "-t", "t", "--json-lines", "--create", *SMALL)
+    assert done.return_value == 0
+    (message,) = stored(path, "other", 3)
+    assert (message.body, message.tags, message.keys, message.unique_key) == (b"\xff\0", "paid", ["a", "b"], "U1")
+    assert (message.properties["region"], message.born_timestamp, message.flag) == ("eu", 1234567890123, -7)
+    (message,) = stored(path)
+    assert message.body == "é".encode()
+
+
+def test_options_say_what_an_object_leaves_out(path: Path) -> None:
+    """Topic, queue, keys, tag and properties come from the options where the object has none."""
+    options = ("-t", "t", "-q", 1, "--key", "k", "--tag", "x", "--property", "p=1", "--json-lines", "--create", *SMALL)
+    assert call(objects({"body": "a"}, {"body": "b", "tags": "y", "keys": "z"}), path, *options).return_value == 0
+    first, second = stored(path, "t", 1)
+    assert (first.keys, first.tags, first.properties["p"]) == (["k"], "x", "1")
+    assert (second.keys, second.tags) == (["z"], "y")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "no JSON: "),
+        ("[1]", "a JSON object is needed"),
+        ('{"body": "a", "tag": "x"}', "no field 'tag'; tags is one"),
+        ('{"tags": "x"}', "give either body (text) or body_base64"),
+        ('{"body": "a", "body_base64": ""}', "give either body (text) or body_base64"),
+        ('{"body": 5}', "body must be text, not 5"),
+        ('{"body": "a", "queue_id": true}', "queue_id must be a whole number"),
+        ('{"body": "a", "queue_id": -1}', "MESSAGE_ILLEGAL"),
+        ('{"body": "a", "flag": 2147483648}', "flag must be a whole number"),
+        ('{"body": "a", "keys": [1]}', "keys must be a text or a list of texts"),
+        ('{"body": "a", "keys": ["a b"]}', "MESSAGE_ILLEGAL: key 'a b'"),
+        ('{"body": "a", "properties": {"n": 1}}', "properties must be an object of texts"),
+        ('{"body_base64": "%"}', "body_base64: "),
+        ('{"body": "\\ud800"}', "body: half a character"),
+        ('{"body": "a", "topic": "../x"}', "MESSAGE_ILLEGAL"),
+        ("[" * 100_000, "no JSON"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_is_named(path: Path, line: str, told: str) -> None:
+    """A line that is no message ends it with its number; the lines in front of it are stored, those behind not."""
+    text = objects({"body": "first"}) + line + "\n" + objects({"body": "behind"})
+    done = call(text, path, "-t", "t", "--json-lines", "--create", *SMALL)
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception).startswith("line 2: ")
+    assert told in str(done.exception)
+    assert [message.body for message in stored(path)] == [b"first"]
+
+
+def test_no_topic_in_a_line(path: Path) -> None:
+    """Without -t each object must name its topic."""
+    done = call(objects({"body": "a"}), path, "--json-lines", "--create", *SMALL)
+    assert "line 1: no topic" in str(done.exception)
+
+
+# --- reading lines --------------------------------------------------------------------------------
+
+
+def test_lines_come_as_soon_as_they_are_whole() -> None:
+    """What a pipe gives so far comes out without waiting for more; a line over several reads comes whole."""
+
+    class Pipe:
+        def __init__(self) -> None:
+            self.pieces = [b"a\nb", b"c", b"\n\nd", b""]
+
+        def read1(self, _: int) -> bytes:
+            return self.pieces.pop(0)
+
+        read = read1
+
+    pipe: Any = Pipe()
+    assert list(lines_of(pipe)) == [[(1, b"a")], [(2, b"bc"), (3, b"")], [(4, b"d")]]
+
+
+def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that has no line ends is refused before it fills the memory."""
+    monkeypatch.setattr(put_lines, "_LINE_MAX", 1000)
+    with Path("/dev/zero").open("rb") as zeros, pytest.raises(ConfigError, match="line 1: over 1000 bytes"):
+        list(lines_of(zeros))

@@ -1,0 +1,144 @@
+"""`reput query` as people and programs call it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import reput
+from reput.cli.main import cli
+from reput.config import StoreConfig
+from reput.errors import ConfigError
+from support import golden, stores
+
+SMALL = StoreConfig(mapped_file_size_commit_log=1 << 16, max_hash_slot_num=16, max_index_num=8)
+# Two keys of one Java hash.
+TWINS = ("Aa", "BB")
+
+
+def call(*arguments: object) -> Result:
+    """Call the command line in this process."""
+    return CliRunner().invoke(cli, ["query", *map(str, arguments)], standalone_mode=False)
+
+
+def lines(*arguments: object) -> list[dict[str, Any]]:
+    """The JSON lines that a call gives."""
+    done = call(*arguments, "--json")
+    assert done.exception is None, done.exception
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(params=["indexed", "behind"])
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A store with twelve messages in topic `t`, in durable indexes or not yet."""
+    store = reput.MessageStore.open(tmp_path / "store", SMALL)
+    for number in range(12):
+        message = reput.Message(
+            "t", f"b{number}".encode(), tags=f"tag{number % 3}", keys=TWINS[number % 2], unique_key=f"U{number}"
+        )
+        assert store.put_message(message, number % 4).status is reput.PutStatus.PUT_OK
+    store.put_message(reput.Message("other", b"its key is the other's unique key", keys="U3"))
+    store.put_message(reput.Message("t", b"its key is another's unique key", keys="U3"))
+    store.close(reput=request.param == "indexed")
+    return tmp_path / "store"
+
+
+def bodies(found: list[dict[str, Any]]) -> list[str]:
+    """The bodies of JSON lines."""
+    return [value["body"] for value in found]
+
+
+def test_by_key(path: Path) -> None:
+    """All messages with a key come in log order, those with a key of the same hash do not; nothing is changed."""
+    before = stores.digest(path)
+    assert bodies(lines(path, "-t", "t", "--key", "Aa")) == [f"b{n}" for n in range(0, 12, 2)]
+    assert bodies(lines(path, "-t", "t", "--key", "BB")) == [f"b{n}" for n in range(1, 12, 2)]
+    assert stores.digest(path) == before
+
+
+def test_the_newest_first_and_then_on(path: Path) -> None:
+    """-c gives the newest, says that there are older ones, and --before shows those."""
+    done = call(path, "-t", "t", "--key", "Aa", "-c", 2, "--json")
+    newest = [json.loads(line) for line in done.stdout.splitlines()]
+    assert bodies(newest) == ["b8", "b10"]
+    before = newest[0]["physical_offset"]
+    assert f"--before {before} shows older ones" in done.stderr
+    assert bodies(lines(path, "-t", "t", "--key", "Aa", "--before", before)) == ["b0", "b2", "b4", "b6"]
+
+
+def test_by_unique_key(path: Path) -> None:
+    """--unique-key looks at the unique key alone, --key at both."""
+    assert bodies(lines(path, "-t", "t", "--unique-key", "U3", "-c", 1)) == ["b3"]
+    assert bodies(lines(path, "-t", "t", "--key", "U3")) == ["b3", "its key is another's unique key"]
+
+
+def test_by_tag(path: Path) -> None:
+    """--tag finds messages by their tag."""
+    assert bodies(lines(path, "-t", "t", "--tag", "tag1")) == ["b1", "b4", "b7", "b10"]
+
+
+def test_by_time(path: Path) -> None:
+    """--begin and --end bound the store time, in milliseconds or as a date; what is outside is said."""
+    every = lines(path, "-t", "t", "--key", "Aa")
+    last = every[-1]["store_timestamp"]
+    assert lines(path, "-t", "t", "--key", "Aa", "--begin", every[0]["store_timestamp"], "--end", last) == every
+    assert lines(path, "-t", "t", "--key", "Aa", "--begin", "2001-02-03T04:05:06Z", "--end", "now") == every
+    none = call(path, "-t", "t", "--key", "Aa", "--begin", last + 5000)
+    assert (none.stdout, none.return_value) == ("", 0)
+    assert "no message of topic t with key Aa, stored at or after" in none.stderr
+    assert "give milliseconds, now, or a date" in str(
+        call(path, "-t", "t", "--key", "Aa", "--end", "tomorrow").exception
+    )
+
+
+def test_by_place(path: Path) -> None:
+    """--id and --physical give the one message, without a topic; text is as `dump log` shows it."""
+    (wanted,) = lines(path, "-t", "t", "--unique-key", "U5")
+    assert lines(path, "--id", wanted["message_id"]) == [wanted]
+    assert lines(path, "--id", wanted["message_id"].lower()) == [wanted]
+    assert lines(path, "--physical", wanted["physical_offset"]) == [wanted]
+    cells = call(path, "--physical", wanted["physical_offset"], "--body-bytes", 1).stdout.rstrip("\n").split("\t")
+    assert (cells[2], cells[5], cells[6], cells[7]) == ("t/1", "tag2", "U5 BB", "text:b... (2 bytes)")
+
+
+def test_no_message_at_a_place(path: Path) -> None:
+    """A place without a message, another broker's id, and what is no id are errors that say which."""
+    (wanted,) = lines(path, "-t", "t", "--unique-key", "U5")
+    good = wanted["message_id"]
+    assert "no message starts at log offset 1; the log holds 0 to" in str(call(path, "--physical", 1).exception)
+    assert "stored by 127.0.0.1:10911" in str(call(path, "--id", "0A000001" + good[8:]).exception)
+    assert "no message starts at" in str(call(path, "--id", good[:-1] + "F").exception)
+    assert "--unique-key finds it" in str(call(path, "--id", "U5").exception)
+    for id_ in ("U5", good[:-1] + "F"):
+        assert isinstance(call(path, "--id", id_).exception, ConfigError)
+
+
+def test_misuse(path: Path) -> None:
+    """One question at a time, a topic where it is needed, and a topic that is there."""
+    assert "give one of --key" in str(call(path).exception)
+    assert "not --key and --tag" in str(call(path, "-t", "t", "--key", "a", "--tag", "b").exception)
+    assert "--key needs -t TOPIC" in str(call(path, "--key", "a").exception)
+    assert "no topic others. Near it: other" in str(call(path, "-t", "others", "--key", "a").exception)
+
+
+def test_what_no_index_holds_is_never_not_found(path: Path) -> None:
+    """Where the configuration has no index, that is the answer."""
+    done = call(path, "-t", "t", "--key", "Aa", "--set", "messageIndexEnable=false")
+    assert isinstance(done.exception, ConfigError)
+    assert "messageIndexEnable=false" in str(done.exception)
+
+
+@pytest.mark.golden
+def test_a_store_of_rocketmq() -> None:
+    """Keys, unique keys and ids of RocketMQ's own store are found."""
+    store = golden.shared("basic")
+    found = lines(store, "-t", "payments", "--key", "k5", "-c", 1000)
+    assert len(found) > 3
+    assert all("k5" in value["keys"] for value in found)
+    unique = found[-1]["unique_key"]
+    assert [value["unique_key"] for value in lines(store, "-t", "payments", "--unique-key", unique)] == [unique]
+    assert lines(store, "--id", found[-1]["message_id"]) == [found[-1]]

@@ -1,0 +1,167 @@
+"""What the system refuses while the log is written: a status or a typed error, and a log that stays whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from reput.errors import AccessError, FlushError
+from reput.files import fs
+from reput.log import append_file
+from reput.log.message import Message, PutStatus
+from support.appends import open_log, read_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+OK, FULL = PutStatus.PUT_OK, PutStatus.DISK_FULL
+
+
+class Faults:
+    """Functions of the file seam that fail while `failing` holds their names."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.failing: dict[str, int] = {}
+        self.calls: list[str] = []
+        for name in ("reserve", "sync_data", "sync_path", "pwrite", "open_sized"):
+            patch.setattr(fs, name, self._spoiled(name, getattr(fs, name)))
+
+    def _spoiled(self, name: str, true: Callable[..., Any]) -> Callable[..., Any]:
+        def spoiled(*arguments: Any, **named: Any) -> Any:
+            self.calls.append(name)
+            number = self.failing.get(name)
+            if number is not None:
+                with fs.errors_named("somewhere", name):
+                    raise OSError(number, os.strerror(number))
+            return true(*arguments, **named)
+
+        return spoiled
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
+    """The seam, whose functions can be made to fail; blocks are reserved in small steps."""
+    monkeypatch.setattr(append_file, "RESERVE_STEP", 4096)
+    return Faults(monkeypatch)
+
+
+def one(size: int = 500) -> Message:
+    """A message with a body of this size."""
+    return Message("orders", bytes(size))
+
+
+@pytest.mark.parametrize("function", ["reserve", "open_sized"])
+@pytest.mark.parametrize("buffered", [False, True])
+@pytest.mark.parametrize("puts", range(12))
+def test_a_full_disk_is_a_status(function: str, puts: int, buffered: bool, tmp_path: Path, faults: Faults) -> None:
+    """Wherever the disk is full, a put and a batch say so and leave no trace; with room again the log goes on."""
+    with open_log(tmp_path, file_size=4096, transient_store_pool_enable=buffered) as log:
+        for _ in range(puts):
+            assert log.append(one()).status is OK
+        faults.failing[function] = errno.ENOSPC
+        before, refused = (log.wrote, log.next_offset("orders", 0)), 0
+        for _ in range(8):
+            result = log.append(one())
+            if result.status is OK:
+                before = log.wrote, log.next_offset("orders", 0)
+                continue
+            refused += 1
+            assert (result.status, "Make room" in result.reason) == (FULL, True)
+            assert log.append_many([one(), one()]).status is FULL
+            assert (log.wrote, log.next_offset("orders", 0)) == before
+        assert refused > 0
+        log.flush()
+        faults.failing.clear()
+        assert log.append(one()).status is OK
+        assert log.append_many([one(), one()]).status is OK
+        count = log.next_offset("orders", 0)
+    assert [record.queue_offset for record in read_log(tmp_path)] == list(range(count))
+
+
+def test_what_is_left_of_the_disk_is_used(tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a whole step ahead finds no room, the record's own blocks are still asked for."""
+    true = fs.reserve
+
+    def nearly_full(descriptor: int, offset: int, length: int) -> None:
+        if length > 1000:
+            raise OSError(errno.ENOSPC, "full")
+        true(descriptor, offset, length)
+
+    monkeypatch.setattr(fs, "reserve", nearly_full)
+    with open_log(tmp_path) as log:
+        assert [log.append(one()).status for _ in range(3)] == [OK] * 3
+        assert log.append(one(2000)).status is FULL
+        assert log.append(one()).status is OK
+
+
+def test_no_rights_is_an_error_and_no_status(tmp_path: Path, faults: Faults) -> None:
+    """What is no lack of room is raised, and the log can go on when it is mended."""
+    with open_log(tmp_path) as log:
+        faults.failing["open_sized"] = errno.EACCES
+        with pytest.raises(AccessError):
+            log.append(one())
+        faults.failing.clear()
+        assert log.append(one()).queue_offset == 0
+
+
+@pytest.mark.parametrize("function", ["sync_data", "sync_path"])
+def test_a_failed_flush_is_never_forgotten(function: str, tmp_path: Path, faults: Faults) -> None:
+    """After a sync that failed nothing more is taken: each call says so, also when syncs work again."""
+    log = open_log(tmp_path)
+    log.append(one())
+    faults.failing[function] = errno.EIO
+    with pytest.raises(FlushError, match="log offset 0 may be lost"):
+        log.flush()
+    faults.failing.clear()
+    for call in (lambda: log.append(one()), lambda: log.append_many([one()]), log.flush, log.commit, log.close):
+        with pytest.raises(FlushError, match="open the store again"):
+            call()
+    assert log.flushed == 0
+    log.close()
+
+
+def test_a_failed_commit_is_never_forgotten(tmp_path: Path, faults: Faults) -> None:
+    """A write buffer that cannot be written to its file ends the writing; readers never saw what was in it."""
+    log = open_log(tmp_path, transient_store_pool_enable=True)
+    log.append(one())
+    faults.failing["pwrite"] = errno.EIO
+    with pytest.raises(FlushError):
+        log.commit()
+    assert log.confirmed == 0
+    with pytest.raises(FlushError):
+        log.append(one())
+    with pytest.raises(FlushError):
+        log.close()
+
+
+def test_a_flush_syncs_full_files_new_names_and_no_more(tmp_path: Path, faults: Faults) -> None:
+    """Each file is synced, the folder when files are new, and nothing at all when nothing was put."""
+    with open_log(tmp_path, file_size=1000) as log:
+        for _ in range(3):
+            log.append(one())
+        faults.calls.clear()
+        log.flush()
+        assert faults.calls == ["sync_data"] * 3 + ["sync_path"]
+        log.flush()
+        assert len(faults.calls) == 4
+        log.append(one(1))
+        faults.calls.clear()
+        log.flush()
+        assert faults.calls == ["sync_data"]
+
+
+def test_views_outlive_their_file(tmp_path: Path) -> None:
+    """A map that a reader still looks at is let go of without an error, and the reader's bytes stay."""
+    with open_log(tmp_path, file_size=1000) as log:
+        log.append(one())
+        view = memoryview(log._files.current.memory)[:500]  # type: ignore[union-attr]
+        before = bytes(view)
+        log.append(one())
+        log.append(one())
+        log.flush()
+        assert bytes(view) == before
+    assert bytes(view) == before

@@ -1,0 +1,237 @@
+"""Flushing: who waits for what, one sync for many, and a failure that reaches everybody."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from reput.errors import ClosedError, FlushError
+from reput.files import fs
+from reput.log.append import Flushed, LogAppender
+from reput.log.flush import FlushService, is_due
+from reput.log.message import Message, PutStatus
+from reput.log.settings import FlushDiskType
+from support.appends import open_log, read_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = 4096
+FOREVER_MS = 3_600_000
+PATIENCE_S = 60
+
+
+def quiet_log(folder: Path, **named: Any) -> LogAppender:
+    """A log whose flushes come only when somebody asks."""
+    quiet = {"flush_interval_commit_log": FOREVER_MS, "flush_commit_log_thorough_interval": FOREVER_MS}
+    return open_log(folder, **{**quiet, **named})
+
+
+def sync_log(folder: Path, **named: Any) -> LogAppender:
+    """The same with sync flush."""
+    return quiet_log(folder, flush_disk_type=FlushDiskType.SYNC_FLUSH, **named)
+
+
+def one(**values: Any) -> Message:
+    """A message."""
+    return Message(**{"topic": "orders", "body": b"body", **values})
+
+
+class Gate:
+    """A sync that waits until the gate is opened, and counts."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.entered, self.opened = threading.Event(), threading.Event()
+        self.calls = 0
+        true = fs.sync_data
+
+        def sync(descriptor: int) -> None:
+            self.calls += 1
+            self.entered.set()
+            assert self.opened.wait(PATIENCE_S)
+            true(descriptor)
+
+        patch.setattr(fs, "sync_data", sync)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """The gate in front of every sync."""
+    return Gate(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("position", "done", "least_pages", "due"),
+    [
+        (0, 0, 0, False), (1, 0, 0, True), (4 * PAGE - 1, 0, 4, False), (4 * PAGE, 0, 4, True),
+        (4 * PAGE, PAGE - 1, 4, True), (5 * PAGE - 1, PAGE, 4, False), (100 * PAGE, 100 * PAGE - 1, 4, True),
+        (100 * PAGE, 100 * PAGE, 0, False),
+    ],
+)  # fmt: skip
+def test_is_due(position: int, done: int, least_pages: int, due: bool) -> None:
+    """Pages are counted from page to page; a file that became full is due at once; nothing new never is."""
+    assert is_due(position, done, least_pages, 100 * PAGE) is due
+
+
+def test_a_sync_put_is_durable_when_it_returns(tmp_path: Path) -> None:
+    """With sync flush an answered put is flushed and confirmed; so is a batch."""
+    with sync_log(tmp_path) as log, FlushService(log) as flush:
+        result = flush.settle(log.append(one()))
+        assert (result.status, log.flushed, log.confirmed) == (PutStatus.PUT_OK, result.end_offset, result.end_offset)
+        many = flush.settle(log.append_many([one(), one()]))
+        assert (many.status, log.flushed) == (PutStatus.PUT_OK, many.end_offset)
+
+
+def test_wait_false_does_not_wait(tmp_path: Path, gate: Gate) -> None:
+    """A message with WAIT=false is answered at once, before it is durable; the service flushes it later."""
+    with sync_log(tmp_path) as log, FlushService(log) as flush:
+        message = one(properties={"WAIT": "false"})
+        result = flush.settle(log.append(message), waits=message.waits_for_flush)
+        assert (result.status, log.flushed) == (PutStatus.PUT_OK, 0)
+        gate.opened.set()
+
+
+def test_a_disk_that_is_too_slow_is_a_status(tmp_path: Path, gate: Gate) -> None:
+    """After syncFlushTimeout the put is answered FLUSH_DISK_TIMEOUT; its message is stored, and durable later."""
+    with sync_log(tmp_path, sync_flush_timeout=1) as log, FlushService(log) as flush:
+        result = flush.settle(log.append(one()))
+        assert result.status is PutStatus.FLUSH_DISK_TIMEOUT
+        assert result.status.is_stored
+        assert (log.flushed, log.confirmed) == (0, 0)
+        gate.opened.set()
+        assert flush.wait_flushed(result.end_offset, PATIENCE_S * 1000)
+    assert len(read_log(tmp_path)) == 1
+
+
+def test_those_who_wait_share_a_sync(tmp_path: Path, gate: Gate) -> None:
+    """Puts that come while a sync is under way share the next one."""
+    with sync_log(tmp_path, sync_flush_timeout=PATIENCE_S * 1000) as log, FlushService(log) as flush:
+        statuses = []
+
+        def put() -> None:
+            statuses.append(flush.settle(log.append(one())).status)
+
+        first = threading.Thread(target=put)
+        first.start()
+        assert gate.entered.wait(PATIENCE_S)
+        # All of them have put, and wait, before the first sync is over.
+        others = [threading.Thread(target=put) for _ in range(20)]
+        for thread in others:
+            thread.start()
+        while log.next_offset("orders", 0) < 21:
+            gate.entered.wait(0.001)
+        gate.opened.set()
+        for thread in (first, *others):
+            thread.join()
+        assert statuses == [PutStatus.PUT_OK] * 21
+        assert gate.calls <= 3
+
+
+def test_async_flush_goes_by_pages_and_thoroughly(tmp_path: Path) -> None:
+    """A log that has grown by 4 pages is flushed at the next turn; the thorough interval takes what is left."""
+    seen: list[Flushed] = []
+    moved = threading.Event()
+
+    def note(flushed: Flushed) -> None:
+        seen.append(flushed)
+        moved.set()
+
+    with open_log(tmp_path, flush_interval_commit_log=1, flush_commit_log_thorough_interval=FOREVER_MS) as log:
+        with FlushService(log, note):
+            small = log.append(one())
+            big = log.append(one(body=bytes(4 * PAGE)))
+            assert moved.wait(PATIENCE_S)
+        assert seen[0] == Flushed(big.end_offset, big.store_timestamp)
+        assert small.end_offset < log.flushed
+    with (
+        open_log(tmp_path / "thorough", flush_interval_commit_log=1, flush_commit_log_thorough_interval=1) as log,
+        FlushService(log) as flush,
+    ):
+        end = log.append(one()).end_offset
+        while log.flushed < end:
+            assert flush.failure is None
+            moved.wait(0.001)
+
+
+def test_an_async_put_does_not_wait(tmp_path: Path) -> None:
+    """With async flush a put is answered at once."""
+    with quiet_log(tmp_path) as log, FlushService(log) as flush:
+        assert flush.settle(log.append(one())).status is PutStatus.PUT_OK
+        assert log.flushed == 0
+
+
+def test_a_write_buffer_is_committed_in_steps(tmp_path: Path) -> None:
+    """With a write buffer readers see a message once the second thread has written it to the file."""
+    log = quiet_log(tmp_path, transient_store_pool_enable=True, commit_interval_commit_log=1)
+    with log, FlushService(log):
+        for size in (1, 5 * PAGE, 3):
+            end = log.append(one(body=bytes(size))).end_offset
+            while log.confirmed < end:
+                threading.Event().wait(0.001)
+            assert (log.committed, log.flushed) == (end, 0)
+    assert [len(record.body) for record in read_log(tmp_path)] == [1, 5 * PAGE, 3]
+
+
+def test_a_failed_sync_reaches_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits, and who puts next, hears of a sync that failed, also when the disk seems well again."""
+    log = sync_log(tmp_path)
+    with FlushService(log) as flush:
+        with monkeypatch.context() as patch:
+
+            def refuse(_: int) -> None:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+            patch.setattr(fs, "sync_data", refuse)
+            with pytest.raises(FlushError, match="may be lost"):
+                flush.settle(log.append(one()))
+        assert isinstance(flush.failure, FlushError)
+        with pytest.raises(FlushError):
+            log.append(one())
+        with pytest.raises(FlushError):
+            flush.wait_flushed(1, PATIENCE_S * 1000)
+    with pytest.raises(FlushError):
+        log.close()
+
+
+def test_a_write_buffer_can_be_waited_for(tmp_path: Path) -> None:
+    """Who waits for a message in the write buffer has it committed and flushed; what is not put yet takes too long."""
+    log = quiet_log(tmp_path, transient_store_pool_enable=True, commit_interval_commit_log=FOREVER_MS)
+    with log, FlushService(log) as flush:
+        end = log.append(one()).end_offset
+        assert flush.wait_flushed(end, PATIENCE_S * 1000)
+        assert not flush.wait_flushed(end + 1, 1)
+
+
+def test_waiting_ends_with_the_service(tmp_path: Path) -> None:
+    """Nobody waits for a flush that will never come."""
+    with sync_log(tmp_path) as log:
+        flush = FlushService(log)
+        flush.close()
+        flush.close()
+        end = log.append(one()).end_offset
+        with pytest.raises(ClosedError, match="durable"):
+            flush.wait_flushed(end, PATIENCE_S * 1000)
+        log.flush()
+        assert flush.wait_flushed(end, 0)
+
+
+def test_a_listener_that_raises_is_no_secret(tmp_path: Path) -> None:
+    """An error that nobody expected ends the service with a failure, not with silence."""
+
+    def burst(_: Flushed) -> None:
+        raise ZeroDivisionError
+
+    seen: list[object] = []
+    hook, threading.excepthook = threading.excepthook, lambda arguments: seen.append(arguments.exc_type)
+    try:
+        with sync_log(tmp_path) as log, FlushService(log, burst) as flush:
+            flush.settle(log.append(one()))
+            flush._threads[0].join(PATIENCE_S)
+            assert isinstance(flush.failure, FlushError)
+    finally:
+        threading.excepthook = hook
+    assert seen == [ZeroDivisionError]

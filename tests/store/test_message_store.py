@@ -1,0 +1,441 @@
+"""The message store: what is put is there at once, survives a kill, and nothing is believed that cannot be."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.config import StoreConfig
+from reput.errors import (
+    AccessError,
+    ClosedError,
+    ConfigError,
+    DamagedLogError,
+    NotAStoreError,
+    StoreLockedError,
+    TailFullError,
+)
+from reput.formats import paths
+from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
+from reput.formats.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
+from reput.store import message_store as room
+from support import stores
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
+)
+OK = reput.PutStatus.PUT_OK
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[reput.MessageStore]:
+    """A new store of small files; sound when the test is over."""
+    path = tmp_path / "store"
+    opened = reput.MessageStore.open(path, CONFIG)
+    yield opened
+    opened.close()
+    assert_sound(path, CONFIG)
+
+
+def put(store: reput.MessageStore, count: int, topic: str = "t", queue_id: int = 0, **values: object) -> list[int]:
+    """Put messages whose bodies are their numbers; returns their places in the log."""
+    placed = []
+    for number in range(count):
+        result = store.put_message(reput.Message(topic, str(number).encode(), **values), queue_id)  # type: ignore[arg-type]
+        assert result.status is OK, result.reason
+        placed.append(result.physical_offset)
+    return placed
+
+
+def bodies(store: reput.MessageStore, topic: str = "t", queue_id: int = 0) -> list[bytes]:
+    """All bodies of a queue, pulled as a consumer does."""
+    found, offset = [], store.min_offset(topic, queue_id)
+    while True:
+        result = store.get_message(topic, queue_id, offset)
+        found += [message.body for message in result]
+        if result.next_offset == offset:
+            return found
+        offset = result.next_offset
+
+
+def test_put_is_readable_at_once(store: reput.MessageStore) -> None:
+    """A message can be pulled, found by key and by its place as soon as its put returned."""
+    for number in range(50):
+        result = store.put_message(reput.Message("t", b"%d" % number, tags="a", keys=f"k{number}"), number % 3)
+        assert store.get_message("t", number % 3, result.queue_offset)[0].body == b"%d" % number
+        assert [found.body for found in store.query_message("t", f"k{number}")] == [b"%d" % number]
+        found = store.message_at(result.physical_offset)
+        assert found is not None
+        assert (found.body, found.tags, found.keys) == (b"%d" % number, "a", [f"k{number}"])
+        assert store.max_offset("t", number % 3) == number // 3 + 1
+
+
+@pytest.mark.parametrize("when", ["tail", "indexed", "both", "reopened"])
+def test_tail_and_index_answer_the_same(when: str, tmp_path: Path) -> None:
+    """Nothing is seen twice or not at all, whether the tail, the files or both hold a queue."""
+    path = tmp_path / "store"
+    store = reput.MessageStore.open(path, CONFIG)
+    put(store, 35, keys="k", tags="a")
+    if when != "tail":
+        store.reput(spark=False)
+    if when == "both":
+        put(store, 17, keys="k", tags="b")
+    if when == "reopened":
+        store.close()
+        store = reput.MessageStore.open(path, CONFIG)
+        put(store, 17, keys="k", tags="b")
+    wanted = [str(number).encode() for number in range(35)]
+    if when in ("both", "reopened"):
+        wanted += [str(number).encode() for number in range(17)]
+        assert store.estimate("t", 0, 0, 100, "b") == 17
+        assert [found.body for found in store.get_message("t", 0, 0, 100, "b")] == wanted[35:35]
+        assert [found.body for found in store.get_message("t", 0, 35, 100, "b")] == wanted[35:40]
+    assert bodies(store) == wanted
+    assert len(store.query_message("t", "k", 100)) == len(wanted)
+    assert store.estimate("t", 0, 0, 100) == len(wanted)
+    store.close()
+    assert_sound(path, CONFIG)
+
+
+def test_query_goes_on_behind_its_limit(store: reput.MessageStore) -> None:
+    """An answer that is cut says so, and goes on with what is older; nothing is left out or given twice."""
+    placed = put(store, 30, keys=["k", "other"])
+    store.reput(spark=False)
+    placed += put(store, 30, keys="k")
+    found: list[int] = []
+    before = None
+    while True:
+        answer = store.query_message("t", "k", 7, before=before)
+        found = answer.physical_offsets + found
+        if not answer.more:
+            break
+        before = answer.physical_offsets[0]
+    assert found == placed
+
+
+def test_other_keys_of_one_hash_are_told_apart(store: reput.MessageStore) -> None:
+    """`Aa` and `BB` have one Java hash: only the record tells which it is."""
+    put(store, 1, keys="Aa")
+    put(store, 1, keys="BB")
+    assert len(store.query_message("t", "Aa")) == 1
+    assert len(store.query_message("t", "Aa", exact=False)) == 2
+
+
+def test_kinds_of_messages(store: reput.MessageStore) -> None:
+    """Long topics, IPv6 hosts, transactions and properties come back as they were put."""
+    topic = "t" * 200
+    host = Host(bytes(range(16)), 99)
+    message = reput.Message(topic, b"x", properties={"region": "eu"}, born_host=host, flag=7, unique_key="u1")
+    result = store.put_message(message)
+    found = store.get_message(topic, 0, 0)[0]
+    assert (found.topic, found.flag, found.unique_key, found.properties["region"]) == (topic, 7, "u1", "eu")
+    assert found.record.born_host == host
+    assert found.sys_flag & FLAG_BORN_HOST_V6
+    assert store.query_message(topic, "u1").physical_offsets == [result.physical_offset]
+    prepared = store.put_message(reput.Message("t", b"half", sys_flag=TRANSACTION_PREPARED, keys="tx"))
+    assert store.max_offset("t", 0) == 0
+    assert store.query_message("t", "tx").physical_offsets == [prepared.physical_offset]
+
+
+def test_statuses(store: reput.MessageStore) -> None:
+    """Offsets outside a queue, and queues that are not there, are told by RocketMQ's statuses."""
+    put(store, 5)
+    status = reput.GetStatus
+    cases = {
+        ("t", 0, 5): (status.OFFSET_OVERFLOW_ONE, 5),
+        ("t", 0, 6): (status.OFFSET_OVERFLOW_BADLY, 5),
+        ("t", 0, 1 << 62): (status.OFFSET_OVERFLOW_BADLY, 5),
+        ("t", 0, -1): (status.OFFSET_TOO_SMALL, 0),
+        ("t", 1, 0): (status.NO_MATCHED_LOGIC_QUEUE, 0),
+        ("unknown", 0, 0): (status.NO_MATCHED_LOGIC_QUEUE, 0),
+        ("t", 0, 0): (status.FOUND, 5),
+    }
+    for (topic, queue_id, offset), wanted in cases.items():
+        result = store.get_message(topic, queue_id, offset)
+        assert (result.status, result.next_offset) == wanted
+    nothing = store.get_message("t", 0, 0, filter="unheard")
+    assert (nothing.status, nothing.next_offset) == (status.NO_MATCHED_MESSAGE, 5)
+
+
+@pytest.mark.parametrize("topic", ["", "../x", "a/b", "a\0b", ".", "..", "x" * 256])
+def test_topics_that_cannot_be(topic: str, store: reput.MessageStore) -> None:
+    """A topic that cannot be a folder's name is refused for puts by status, for reads by an error that names it."""
+    result = store.put_message(reput.Message(topic, b""))
+    assert result.status is reput.PutStatus.MESSAGE_ILLEGAL
+    assert result.physical_offset == -1
+    with pytest.raises(ConfigError, match="topic"):
+        store.get_message(topic, 0, 0)
+
+
+def test_limits(store: reput.MessageStore) -> None:
+    """Bodies, properties and keys over their limits are refused with a reason, and use up no queue offset."""
+    status = reput.PutStatus
+    assert store.put_message(reput.Message("t", bytes((4 << 20) + 1))).status is status.MESSAGE_ILLEGAL
+    long = {"p": "x" * 32767}
+    assert store.put_message(reput.Message("t", b"", properties=long)).status is status.PROPERTIES_SIZE_EXCEEDED
+    assert store.put_message(reput.Message("t", b"", keys="a b")).status is status.MESSAGE_ILLEGAL
+    assert store.put_message(reput.Message("t", b"", keys=["ok", ""])).status is status.MESSAGE_ILLEGAL
+    assert store.put_message(reput.Message("t", b""), -1).status is status.MESSAGE_ILLEGAL
+    assert put(store, 1) == [0]
+    assert store.max_offset("t", 0) == 1
+
+
+def test_a_batch_is_whole_or_not_there(store: reput.MessageStore) -> None:
+    """One bad message and nothing of its batch is stored; a good batch lies in one file, its numbers running on."""
+    good = [reput.Message("t", bytes(1000)) for _ in range(40)]
+    assert not store.put_messages([*good, reput.Message("", b"")]).status.is_stored
+    assert store.queues() == []
+    first = store.put_messages(good)
+    second = store.put_messages(good)
+    size = CONFIG.mapped_file_size_commit_log
+    assert size is not None
+    for result, begin in ((first, 0), (second, 40)):
+        assert result.status is OK
+        assert result.queue_offsets.tolist() == list(range(begin, begin + 40))
+        assert len(set((result.physical_offsets // size).tolist())) == 1
+    assert len(bodies(store)) == 80
+
+
+def test_two_writers(store: reput.MessageStore) -> None:
+    """A second writer is refused by name; a reader beside is let in and sees what is put meanwhile."""
+    with pytest.raises(StoreLockedError):
+        reput.MessageStore.open(store.layout.root, CONFIG)
+    put(store, 3)
+    with reput.MessageStore.open(store.layout.root, CONFIG, read_only=True) as reader:
+        assert bodies(reader) == [b"0", b"1", b"2"]
+        put(store, 2)
+        assert len(bodies(reader)) == 5
+        store.reput(spark=False)
+        put(store, 40)
+        assert len(bodies(reader)) == 45
+        store.reput(spark=False)
+        assert len(bodies(reader)) == 45
+        assert reader.view.queues_table.tail.entries == 0
+        with pytest.raises(AccessError):
+            reader.put_message(reput.Message("t", b""))
+
+
+def test_closed(tmp_path: Path) -> None:
+    """A closed store answers nothing, and closing twice is no error; results that were taken stay valid."""
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG)
+    put(store, 3)
+    result = store.get_message("t", 0, 0)
+    store.close()
+    store.close()
+    assert [message.body for message in result] == [b"0", b"1", b"2"]
+    for call in (lambda: store.put_message(reput.Message("t", b"")), lambda: store.get_message("t", 0, 0)):
+        with pytest.raises(ClosedError):
+            call()
+
+
+def test_no_store(tmp_path: Path) -> None:
+    """A folder that holds other things is no store, and is not made one."""
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(NotAStoreError):
+        reput.MessageStore.open(tmp_path, CONFIG)
+    with pytest.raises(NotAStoreError):
+        reput.MessageStore.open(tmp_path / "none", CONFIG, create=False)
+    with pytest.raises(NotAStoreError):
+        reput.MessageStore.open(tmp_path / "none", CONFIG, read_only=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_full_tail_waits_then_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When too much waits for its indexes a put fails with both ways out, and goes on when there is room."""
+    monkeypatch.setattr(room, "TAIL_WAIT_S", 0.05)
+    config = StoreConfig(tail_max_entries=10, mapped_file_size_commit_log=1 << 16)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        put(store, 10)
+        store.get_message("t", 0, 0)
+        with pytest.raises(TailFullError, match=r"store.reput\(\).*reput follow"):
+            put(store, 1)
+        store.reput(spark=False)
+        put(store, 1)
+
+
+def test_threads(store: reput.MessageStore) -> None:
+    """Many writers and readers at once: every queue holds each message once, in one order."""
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for count in range(100):
+                result = store.put_message(reput.Message("t", b"%d-%d" % (number, count)), number % 2)
+                assert store.get_message("t", number % 2, result.queue_offset)[0].body == b"%d-%d" % (number, count)
+                if number == 0 and count % 25 == 0:
+                    store.reput(spark=False)
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    for queue_id in range(2):
+        found = bodies(store, "t", queue_id)
+        assert sorted(found) == sorted(b"%d-%d" % (n, c) for n in range(queue_id, 6, 2) for c in range(100))
+
+
+def _write_until_killed(path: str, ready: int) -> None:
+    store = reput.MessageStore.open(path, CONFIG)
+    number = 0
+    while True:
+        store.put_message(reput.Message("t", str(number).encode(), keys="k"))
+        number += 1
+        if number == 300:
+            store.reput(spark=False)
+        if number == 500:
+            os.write(ready, b"x")
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_killed_writer_loses_nothing(twice: bool, tmp_path: Path) -> None:
+    """Whatever a killed writer had put is there when the store is opened again, in order and once."""
+    reading, writing = os.pipe()
+    path = tmp_path / "s"
+    process = multiprocessing.get_context("fork").Process(target=_write_until_killed, args=(str(path), writing))
+    process.start()
+    os.read(reading, 1)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert (path / paths.ABORT).exists()
+    for _ in range(2 if twice else 1):
+        store = reput.MessageStore.open(path, CONFIG)
+        found = bodies(store)
+        assert len(found) >= 500
+        assert found == [str(number).encode() for number in range(len(found))]
+        assert store.put_message(reput.Message("t", str(len(found)).encode())).queue_offset == len(found)
+        store.close(reput=not twice)
+    store = reput.MessageStore.open(path, CONFIG)
+    store.close()
+    assert not (path / paths.ABORT).exists()
+    assert_sound(path, CONFIG)
+
+
+def test_torn_tail_is_cut(tmp_path: Path) -> None:
+    """A half-written last record is cut, loudly and zeroed; the store goes on behind the last good one."""
+    path = tmp_path / "s"
+    store = reput.MessageStore.open(path, CONFIG)
+    placed = put(store, 20, keys="k")
+    store.close(reput=False)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    data[placed[-1] + 60 : placed[-1] + 200] = bytes(140)
+    log.write_bytes(data)
+    store = reput.MessageStore.open(path, CONFIG)
+    assert any(f"cut the log at {placed[-1]}" in note for note in store.notes)
+    assert not any(log.read_bytes()[placed[-1] :])
+    assert len(bodies(store)) == 19
+    assert put(store, 1) == [placed[-1]]
+    store.close()
+    assert_sound(path, CONFIG)
+
+
+def test_damage_to_what_was_durable_is_never_cut(tmp_path: Path) -> None:
+    """A bad record that the checkpoint calls durable keeps the store from being written, and nothing changes."""
+    path = tmp_path / "s"
+    store = reput.MessageStore.open(path, CONFIG)
+    placed = put(store, 20)
+    store.close(reput=False)
+    data = encode_checkpoint(Checkpoint(physic_msg_timestamp=1 << 50)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
+    (path / paths.CHECKPOINT).write_bytes(data)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    damaged = bytearray(log.read_bytes())
+    damaged[placed[10] + 4] ^= 1
+    log.write_bytes(damaged)
+    before = stores.digest(path, inodes=True)
+    with pytest.raises(DamagedLogError, match=f"log offset {placed[10]}.*nothing is cut"):
+        reput.MessageStore.open(path, CONFIG)
+    assert stores.digest(path, inodes=True) == before
+
+
+def test_sync_flush(tmp_path: Path) -> None:
+    """With sync flush a put is durable when it returns, and visible only then."""
+    config = StoreConfig(flush_disk_type="SYNC_FLUSH", mapped_file_size_commit_log=1 << 16)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        for number in range(5):
+            result = store.put_message(reput.Message("t", b""))
+            assert result.status is OK
+            assert store._appender is not None
+            assert store._appender.flushed >= result.end_offset
+            assert store.max_offset("t", 0) == number + 1
+
+
+def test_progress_is_kept(tmp_path: Path) -> None:
+    """Committed offsets are there when the store is opened again."""
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+        store.commit_offset("g", "t", 0, 7)
+        assert store.query_offset("g", "t", 0) == 7
+        assert store.query_offset("g", "t", 1) == -1
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, read_only=True) as store:
+        assert store.query_offset("g", "t", 0) == 7
+
+
+def test_offset_by_time(store: reput.MessageStore) -> None:
+    """Lower is the first message at or after a time, upper the last at or before; 0 for no queue."""
+    put(store, 30)
+    times = [store.store_time("t", 0, offset) for offset in range(30)]
+    for moment in {*times, times[0] - 1, times[-1] + 1, 0}:
+        at_or_after = [offset for offset, time in enumerate(times) if time >= moment]
+        at_or_before = [offset for offset, time in enumerate(times) if time <= moment]
+        assert store.offset_by_time("t", 0, moment) == (at_or_after[0] if at_or_after else 30)
+        assert store.offset_by_time("t", 0, moment, "upper") == (at_or_before[-1] if at_or_before else 0)
+    assert store.offset_by_time("none", 0, times[0]) == 0
+
+
+def test_columns(store: reput.MessageStore) -> None:
+    """Messages given as Arrow columns are stored as those given one by one, with their keys and numbers."""
+    import pyarrow as pa
+
+    put(store, 2)
+    table = pa.table(
+        {
+            "topic": ["t", "t", "u"],
+            "queue_id": pa.array([0, 1, 0], pa.int32()),
+            "body": [b"x", b"y", b"z"],
+            "tags": ["a", None, "b"],
+            "keys": [["k1", "k2"], [], ["k1"]],
+        }
+    )
+    result = store.put_messages(table)
+    assert result.status is OK
+    assert result.queue_offsets.tolist() == [2, 0, 0]
+    assert [message.body for message in store.query_message("t", "k2")] == [b"x"]
+    assert store.get_message("u", 0, 0)[0].tags == "b"
+
+
+def test_deletion_keeps_what_is_not_indexed(tmp_path: Path) -> None:
+    """Expired files go from the oldest, never the last, never one that no index covers; numbers and keys follow."""
+    config = replace(CONFIG, file_reserved_time=0, mapped_file_size_commit_log=1 << 12)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        put(store, 100, keys="k")
+        assert store.delete_expired(manual=True) == []
+        store.reput(spark=False)
+        files = len(store.view.log.starts)
+        gone = store.delete_expired(manual=True)
+        assert 0 < len(gone) <= min(10, files - 1)
+        first = store.min_offset("t", 0)
+        assert 0 < first < 100
+        assert bodies(store) == [str(number).encode() for number in range(first, 100)]
+        assert len(store.query_message("t", "k", 1000)) == 100 - first
+        assert store.get_message("t", 0, 0).status is reput.GetStatus.OFFSET_TOO_SMALL
+        while store.delete_expired(manual=True):
+            pass
+        assert len(store.view.log.starts) == 1
+        assert store.put_message(reput.Message("t", b"")).queue_offset == 100
+    assert_sound(tmp_path / "s", config)

@@ -1,0 +1,37 @@
+"""A log that a test appends to, and what stands in it afterwards.
+
+with open_log(tmp_path) as log: log.append(...)
+read_log(tmp_path)                  the records, as the log's readers find them; fails where the log breaks
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reput.formats.record import CHECK_BODY, Record, Verdict
+from reput.log.append import LogAppender
+from reput.log.files import list_log_files
+from reput.log.reader import LogWalk
+from reput.log.settings import LogSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE_SIZE = 1 << 16
+
+
+def open_log(folder: Path, *, end_offset: int = 0, file_size: int = FILE_SIZE, **named: Any) -> LogAppender:
+    """An appender with small files; `named` are its own arguments and fields of the settings."""
+    own = ("queues", "watermarks", "last_store_timestamp", "owner")
+    arguments = {name: named.pop(name) for name in own if name in named}
+    settings = LogSettings(mapped_file_size_commit_log=file_size, **named)
+    return LogAppender(folder, settings, end_offset=end_offset, **arguments)
+
+
+def read_log(folder: Path, begin: int = 0, crc_check: int = CHECK_BODY) -> list[Record]:
+    """The records from log offset `begin` on; the log must end in zeros, not in damage."""
+    walk = LogWalk(list_log_files(folder), begin, crc_check)
+    records = [found.decode() for found in walk]
+    assert walk.verdict is Verdict.ZERO
+    assert walk.end().written == 0
+    return records

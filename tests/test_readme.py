@@ -1,0 +1,29 @@
+"""The README's examples do what they say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reput.cli.main import cli
+from support.checked import assert_sound
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_embedded_store_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quickstart of the embedded store runs, its assertions hold, and the store is sound afterwards."""
+    section = README.read_text("utf-8").split("## Embedded store\n")[1].split("\n## ")[0]
+    code = "".join(re.findall(r"```python\n(.*?)```", section, re.DOTALL))
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, str(README), "exec"), {})
+    assert_sound(tmp_path / "store")
+
+
+def test_the_verbs_that_it_names_are_there() -> None:
+    """Each line that calls `reput` names a verb of the command line, and the verbs for messages are among them."""
+    named = set(re.findall(r"^    reput (\w+)", README.read_text("utf-8"), re.MULTILINE))
+    assert named <= set(cli.list_commands(cli.make_context("reput", [], resilient_parsing=True)))
+    assert {"get", "query", "offset", "progress", "put"} <= named
