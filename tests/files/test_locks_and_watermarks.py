@@ -114,3 +114,13 @@ def test_watermarks_are_shared(tmp_path: Path) -> None:
     other = Watermarks(tmp_path / "other")
     assert other.store_id != identity
     other.close()
+
+
+def test_asking_for_the_owner_makes_nothing(tmp_path: Path) -> None:
+    """Whether somebody owns a store can be asked beside him, and without making a lock file."""
+    path = tmp_path / "lock"
+    assert not locks.owner_is_live(path)
+    assert not path.exists()
+    with locks.owner_lock(path):
+        assert locks.owner_is_live(path)
+    assert not locks.owner_is_live(path)

@@ -326,3 +326,32 @@ def test_keys_of_one_hash_in_two_index_files(tmp_path: Path) -> None:
     store = stores.with_log(tmp_path, log)
     stores.rebuild(store)
     assert [header.index_count for header in stores.headers(store)] == [8, 4]
+
+
+@pytest.mark.parametrize("hurt", ["a body", "a stretch", "a file"])
+def test_after_a_salvage_only_the_log_is_damaged(tmp_path: Path, hurt: str) -> None:
+    """Indexes that a salvage built agree with what is left around the gaps; the log stays damaged, and is named."""
+    log = LogBuilder(2048)
+    placed = [log.message(queue_id=n % 2, keys=f"k{n}", tags="t", body=b"body %d" % n) for n in range(60)]
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    start = 2048
+    path = store / "commitlog" / f"{start:020d}"
+    inside = [one for one in placed if start <= one.offset < 2 * start]
+    if hurt == "a file":
+        path.unlink()
+    elif hurt == "a body":
+        change(path, inside[3].offset - start + 90)
+    else:
+        data = bytearray(path.read_bytes())
+        data[inside[2].offset - start : inside[5].offset - start] = b"\xee" * (inside[5].offset - inside[2].offset)
+        path.write_bytes(data)
+
+    with pytest.raises(reput.DamagedStoreError, match="--salvage"):
+        reput.rebuild(store, spark=False, config=stores.SMALL)
+    stores.rebuild(store, salvage=True)
+    report = reput.check(store, spark=False, config=stores.SMALL)
+    assert report.exit_code == 1
+    assert {one.rule for one in report.findings if one.severity == "damage"} == {
+        "log-file" if hurt == "a file" else "log-record"
+    }

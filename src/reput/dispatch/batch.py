@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
-from reput.kernels import kernels
 from reput.kernels.columns import Columns
+from reput.kernels.pack import pack_entries
 
 
 @dataclass(slots=True)
@@ -56,24 +56,4 @@ class QueueBatch:
 
 def group_by_queue(columns: Columns) -> QueueBatch:
     """Group and pack the ConsumeQueue entries of decoded columns."""
-    records, queues = columns.records, columns.queues
-    entries = np.empty(records * ENTRY_SIZE, dtype=np.uint8)
-    start = np.zeros(queues + 1, dtype=np.int64)
-    first, last = np.empty(queues, dtype=np.int64), np.empty(queues, dtype=np.int64)
-    steady = np.empty(queues, dtype=np.uint8)
-    kernels().pack_entries(
-        records,
-        queues,
-        columns.position,
-        columns.size,
-        columns.queue,
-        columns.queue_offset,
-        columns.tags_code,
-        columns.flags,
-        entries,
-        start,
-        first,
-        last,
-        steady,
-    )
-    return QueueBatch(columns, entries, start, first, last, steady)
+    return QueueBatch(columns, *pack_entries(columns))

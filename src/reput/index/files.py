@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,35 +54,68 @@ def read_slots(path: Path, slots: int) -> np.ndarray:
 def told_slots_and_items(file: IndexFileOnDisk) -> tuple[int, int] | None:
     """The slots and items (maxHashSlotNum, maxIndexNum) that a file was made with, None where its bytes do not say.
 
-    Its length alone leaves many pairs; the right one puts item 1 where the header says that the file begins, and the
-    newest item of the first items' slots behind them.
+    Its length alone leaves many pairs; the right one puts item 1 where the header says that the file begins, has the
+    slot of the last item name it, and the first items linked as their order gives.
     """
     if file.header is None or file.size < HEADER_SIZE + SLOT_SIZE + 2 * ITEM_SIZE:
         return None
     if file.size == index_file.file_size(index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS):
         return index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS
     count = file.header.index_count - 1
-    if count < 1 or file.size > 1 << 30:
+    if count < 1 or file.size > _MOST_BYTES:
         return None
-    data = np.frombuffer(fs.read_bytes(file.path, file.size) or b"", dtype=np.uint8)
-    words = data[: len(data) // 4 * 4].view(">i4")
     body = (file.size - HEADER_SIZE) // SLOT_SIZE
-    high, low = file.header.begin_physical_offset >> 32, file.header.begin_physical_offset & 0xFFFFFFFF
-    low = low - (1 << 32) if low >= 1 << 31 else low
-    # Item 1 stands behind slots words of slots and five words of item 0; its physical offset is its words 1 and 2.
-    slots = np.arange(1, max(1, body - ITEM_SIZE // 4 * 2 + 1))
-    at = HEADER_SIZE // 4 + slots + 5
-    fits = (words[at + 1] == high) & (words[at + 2] == low) & (words[at + 4] == 0) & ((body - slots) % 5 == 0)
-    for candidate in slots[fits].tolist():
-        if _slots_agree(words, candidate, min(count, (body - candidate) // 5 - 1, 1000)):
-            return candidate, (body - candidate) // 5
+    asked = 0
+    # Mapped, so that no more of the file is in memory than the system likes to keep there.
+    with fs.mapped(file.path, 0, (HEADER_SIZE // 4 + body) * 4) as data:
+        words = data.view(">i4")
+        for slots in _likely_slots(words, body, count, file.header.begin_physical_offset):
+            if _slots_agree(words, slots, min(count, 1000)):
+                return slots, (body - slots) // _ITEM_WORDS
+            asked += 1
+            if asked == _MOST_ASKED:
+                break
     return None
 
 
+_MOST_BYTES = 1 << 30
+_MOST_ASKED = 1000
+_WRONG_AT_MOST = 8
+"""One item in so many may be wrong."""
+_WINDOW = 1 << 18
+_HEADER_WORDS, _ITEM_WORDS = HEADER_SIZE // 4, ITEM_SIZE // 4
+
+
+def _likely_slots(words: np.ndarray, body: int, count: int, begin_physical_offset: int) -> Iterator[int]:
+    """The numbers of slots, ascending, with which items 1 and `count` look right; `words` are the file's int32."""
+    high, low = begin_physical_offset >> 32, begin_physical_offset & 0xFFFFFFFF
+    low = low - (1 << 32) if low >= 1 << 31 else low
+    # The rest behind the slots is whole items, of which there are one more than the file counts.
+    first = body % _ITEM_WORDS or _ITEM_WORDS
+    last = body - _ITEM_WORDS * (count + 1)
+    for begin in range(first, last + 1, _WINDOW * _ITEM_WORDS):
+        slots = np.arange(begin, min(begin + _WINDOW * _ITEM_WORDS, last + 1), _ITEM_WORDS)
+        # Item 1 stands behind the slots and item 0; its physical offset is its words 1 and 2, its link word 4.
+        at = _HEADER_WORDS + slots + _ITEM_WORDS
+        slots = slots[(words[at + 1] == high) & (words[at + 2] == low) & (words[at + 4] == 0)]
+        newest = words[_HEADER_WORDS + slots + _ITEM_WORDS * count].astype(np.int64)
+        slots = slots[newest >= 0]
+        newest = newest[newest >= 0]
+        yield from slots[words[_HEADER_WORDS + newest % slots] >= count].tolist()
+
+
 def _slots_agree(words: np.ndarray, slots: int, items: int) -> bool:
-    at = HEADER_SIZE // 4 + slots + 5 * np.arange(1, items + 1)
-    hashes = words[at].astype(np.int64)
-    if (hashes < 0).any():
-        return False
-    newest = words[HEADER_SIZE // 4 + hashes % slots]
-    return bool((newest >= np.arange(1, items + 1)).all())
+    """Whether the first items stand in chains as their order gives, and their slots name them or later ones.
+
+    A few that do not are damage, which others will name: it leaves the number of slots plain to see.
+    """
+    at = _HEADER_WORDS + slots + _ITEM_WORDS * np.arange(1, items + 1)
+    hashes, links = words[at].astype(np.int64), words[at + 4].tolist()
+    newest: dict[int, int] = {}
+    wrong = int((hashes < 0).sum())
+    for number, (slot, link) in enumerate(zip((hashes % slots).tolist(), links, strict=True), 1):
+        wrong += link != newest.get(slot, 0)
+        newest[slot] = number
+    named = words[_HEADER_WORDS + np.array(list(newest))]
+    wrong += int((named < np.array(list(newest.values()))).sum())
+    return wrong * _WRONG_AT_MOST <= items

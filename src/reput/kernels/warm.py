@@ -8,6 +8,7 @@ from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_BODY, Record, encode_record
 from reput.kernels import decode_arguments, kernels
 from reput.kernels.columns import Columns
+from reput.kernels.pack import pack_entries
 
 
 def warm_kernels() -> None:
@@ -20,22 +21,7 @@ def warm_kernels() -> None:
     run.find_boundary(buffer, 0, 0, len(data), len(data), CHECK_BODY)
     delays_ms = np.array([-1, 1000], dtype=np.int64)
     run.decode_range(buffer, 0, 0, len(data), len(data), CHECK_BODY, True, delays_ms, *decode_arguments(columns))
-    start, first, last = (np.zeros(2, dtype=np.int64) for _ in range(3))
-    run.pack_entries(
-        1,
-        1,
-        columns.position,
-        columns.size,
-        columns.queue,
-        columns.queue_offset,
-        columns.tags_code,
-        columns.flags,
-        np.empty(20, dtype=np.uint8),
-        start,
-        first,
-        last,
-        np.zeros(1, dtype=np.uint8),
-    )
+    pack_entries(columns)
     run.chain_items(
         0,
         0,

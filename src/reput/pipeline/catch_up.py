@@ -36,7 +36,7 @@ from reput.pipeline.listener import ProgressListener
 from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
-from reput.pipeline.redo_job import extract_queues
+from reput.pipeline.redo_job import Extracts, QueueGroup, extract_queues
 from reput.pipeline.stitch import stitch
 from reput.pipeline.tasks import columns_for, decode_and_sink, split_result
 from reput.store.checkpoint import read_checkpoint
@@ -161,10 +161,12 @@ class _Run:
     def _redo(self, crooked: list[QueueKey], splits: Sequence[Split]) -> list[str]:
         self.job = replace(self.job, epoch=self.task.owned.next_stage())
         extracts = extract_queues(self.engine, self.job, splits, crooked, self.listener)
-        work = [(key, self.task.queue_ends.get(key, 0), found) for key, found in extracts.items()]
-        outcomes = self.engine.run(partial(_append_task, self.job), work, self.listener.advance)
+        work = [(group, tuple(self.task.queue_ends.get(key, 0) for key in group.keys)) for group in extracts.groups]
+        task = partial(_append_task, self.job, extracts._replace(groups=()))
+        done = self.engine.run(task, work, self.listener.advance)
         return [
             f"{outcome.key}: {outcome.repeats} repeated, {outcome.blanks} missing, {outcome.restarts} restarts"
+            for outcomes in done
             for outcome in outcomes
         ]
 
@@ -209,8 +211,10 @@ def _walk(job: Job, split: Split) -> SplitResult:
     return split_result(decode_split(split, job.decode, columns_for(split)), 0)
 
 
-def _append_task(job: Job, work: tuple[QueueKey, int, Sequence[tuple[redo.Extract, int]]]) -> redo.QueueOutcome:
-    return redo.append_queue(job, *work)
+def _append_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int, ...]]) -> list[redo.QueueOutcome]:
+    group, ends = work
+    found = extracts.of_group(job, group)
+    return [redo.append_queue(job, key, end, parts) for key, end, parts in zip(group.keys, ends, found, strict=True)]
 
 
 def _damage(log: LogFiles, offset: int) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import tempfile
 import time
+from bisect import bisect_right
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 from reput.config import StoreConfig
@@ -25,15 +27,16 @@ from reput.pipeline.check_findings import (
     log_findings,
     mismatch_findings,
     outside_finding,
+    uncovered_findings,
 )
 from reput.pipeline.check_index import (
     IndexFileChecked,
     IndexFileToCheck,
-    IndexPart,
     Uncovered,
     check_index_file,
     find_uncovered,
 )
+from reput.pipeline.check_items import IndexPart
 from reput.pipeline.check_queues import (
     Mismatch,
     OutsideFinding,
@@ -140,23 +143,11 @@ def _run(check: Check, split_mb: float) -> None:
     if check.job.build_queues:
         _check_queues(check, stitched, mismatches)
     elif report.messages:
-        report.damage(
-            "queue-folder-missing",
-            str(check.layout.consume_queue),
-            None,
-            1,
-            "no ConsumeQueues at all; run `reput rebuild`",
-        )
+        report.damage("queue-folder-missing", str(check.layout.consume_queue), None, 1, "no ConsumeQueues at all")
     if check.job.build_index:
         _check_index(check, results)
     elif check.settings.index_enabled and any(result.items for result in results):
-        report.damage(
-            "index-folder-missing",
-            str(check.layout.index),
-            None,
-            1,
-            "no IndexFiles at all; run `reput rebuild`",
-        )
+        report.damage("index-folder-missing", str(check.layout.index), None, 1, "no IndexFiles at all")
     check_checkpoint(check)
 
 
@@ -267,19 +258,22 @@ def _check_index(check: Check, results: list[SplitResult]) -> None:
         for result in results
         if result.records
     ]
-    files = []
+    files: list[IndexFileToCheck] = []
+    before = None
     for file in list_index_files(check.layout.index):
         if file.header is None or file.size != _index_size(job):
             detail = f"{file.size} bytes instead of {_index_size(job)}"
             report.damage("index-file-size", str(file.path), None, 1, detail)
+            before = None
         else:
             log_max = index_parts[-1].end if index_parts else check.log.min_offset
-            files.append(IndexFileToCheck(str(file.path), file.header, check.log.min_offset, log_max))
+            files.append(IndexFileToCheck(str(file.path), file.header, before, check.log.min_offset, log_max))
+            before = file.header
     with check.stage("index"):
         task = partial(_index_task, job, index_parts)
         checked = check.engine.run(task, files, check.listener.advance)
         index_findings(check, files, checked)
-        _uncovered_findings(check, index_parts, files, checked)
+        _find_uncovered(check, index_parts, files, checked)
     report.index_files = len(files)
     report.index_items = sum(one.items for one in checked)
 
@@ -294,33 +288,32 @@ def _index_task(job: Job, index_parts: list[IndexPart], file: IndexFileToCheck) 
     return check_index_file(job, index_parts, file)
 
 
-def _uncovered_findings(
+def _find_uncovered(
     check: Check,
     index_parts: list[IndexPart],
     files: list[IndexFileToCheck],
     checked: list[IndexFileChecked],
 ) -> None:
-    covered: dict[int, list[tuple[int, int]]] = {part.split: [] for part in index_parts}
-    for one in checked:
-        for split, begin, end in one.covered:
-            covered[split].append((begin, end))
-    work = [(part, covered[part.split]) for part in index_parts if not _is_whole(covered[part.split], part.items)]
+    covered = _by_part(index_parts, [one for file in checked for one in file.covered])
+    work = [
+        (part, ranges) for part, ranges in zip(index_parts, covered, strict=True) if not _is_whole(ranges, part.items)
+    ]
     found = check.engine.run(partial(_uncovered_task, check.job), work, check.listener.advance)
-    keys, tags = sum(one.keys for one in found), sum(one.tags for one in found)
-    if tags:
-        detail = "tags without an item, as RocketMQ before 5.4.0 left them"
-        check.report.remark(NOTE, "index-without-tags", str(check.layout.index), tags, detail)
-    if not keys:
-        return
-    first = min(one.first_key for one in found if one.keys)
-    end = max((file.header.end_physical_offset for file in files), default=-1)
-    folder = str(check.layout.index)
-    if first >= end:
-        detail = f"the index ends at log offset {end}, {keys} keys of later messages are not in it"
-        check.report.after_crash("index-behind", folder, None, keys, detail)
-    else:
-        detail = f"keys of messages without an item, first of the message at log offset {first}"
-        check.report.damage("index-item-missing", folder, None, keys, detail)
+    index_end = max((file.header.end_physical_offset for file in files), default=-1)
+    skipped_tags = sum(one.skipped_tags for one in checked)
+    uncovered_findings(check, index_end, skipped_tags, found)
+
+
+def _by_part(index_parts: list[IndexPart], ranges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Ranges of the log's items, numbered through, as ranges of each split's own."""
+    firsts = list(accumulate((part.items for part in index_parts), initial=0))
+    found: list[list[tuple[int, int]]] = [[] for _ in index_parts]
+    for begin, end in ranges:
+        row = bisect_right(firsts, begin) - 1
+        while row < len(index_parts) and firsts[row] < end:
+            found[row].append((max(begin, firsts[row]) - firsts[row], min(end, firsts[row + 1]) - firsts[row]))
+            row += 1
+    return found
 
 
 def _uncovered_task(job: Job, work: tuple[IndexPart, list[tuple[int, int]]]) -> Uncovered:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles
 from reput.log.reader import file_of, written_bytes
-from reput.pipeline.check_index import IndexFileChecked, IndexFileToCheck
+from reput.pipeline.check_index import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check_queues import Mismatch, OutsideFinding
 from reput.pipeline.check_state import Check
 from reput.pipeline.merge import QueueTable
@@ -126,6 +128,27 @@ def index_findings(check: Check, files: list[IndexFileToCheck], checked: list[In
         if one.repeated:
             detail = "items that say again what another says: RocketMQ indexes a message twice after a crash"
             report.remark(NOTE, "index-repeated", file.path, one.repeated, detail)
+
+
+def uncovered_findings(check: Check, index_end: int, skipped_tags: int, found: Sequence[Uncovered]) -> None:
+    """Add the items that no IndexFile has.
+
+    `index_end` is the log offset where the last IndexFile ends (-1: none), `skipped_tags` what the files passed over.
+    """
+    report, folder = check.report, str(check.layout.index)
+    items, tags = sum(one.items for one in found), skipped_tags + sum(one.tags for one in found)
+    if tags:
+        detail = "tags without an item, as RocketMQ before 5.4.0 left them"
+        report.remark(NOTE, "index-without-tags", folder, tags, detail)
+    if not items:
+        return
+    first = min(one.first for one in found if one.items)
+    if first >= index_end:
+        detail = f"the index ends at log offset {index_end}, {items} items of later messages are not in it"
+        report.after_crash("index-behind", folder, None, items, detail)
+    else:
+        detail = f"items of messages that no IndexFile has, first of the message at log offset {first}"
+        report.damage("index-item-missing", folder, None, items, detail)
 
 
 def check_checkpoint(check: Check) -> None:

@@ -79,6 +79,9 @@ class SparkEngine:
         return [_opened(outcome) for outcome in outcomes]
 
     def _run_classic(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[Any]:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
         context = self.context
         assert context is not None
         rdd = context.parallelize(arguments, len(arguments)).mapPartitions(_partition_task(function))
@@ -87,7 +90,7 @@ class SparkEngine:
         watcher.start()
         try:
             return rdd.collect()
-        except Exception as error:
+        except (Py4JError, PySparkException, OSError, EOFError) as error:
             raise EngineError(f"a Spark job failed: {_first_line(error)}") from error
         finally:
             done.set()
@@ -113,6 +116,7 @@ class SparkEngine:
         frame = session.createDataFrame(rows, "number long, argument binary").repartition(len(rows), "number")
         try:
             found = frame.mapInArrow(over, "number long, outcome binary").collect()
+        # gRPC raises errors of its own, of a library that is there with Spark Connect alone.
         except Exception as error:
             raise EngineError(f"a Spark job failed: {_first_line(error)}") from error
         return [pickle.loads(row["outcome"]) for row in sorted(found, key=lambda row: row["number"])]  # noqa: S301
@@ -121,12 +125,13 @@ class SparkEngine:
 def _context_of(spark: SparkSession | SparkContext) -> SparkContext | None:
     """The context of a classic session; None for Spark Connect, which has none."""
     from pyspark import SparkContext
+    from pyspark.errors import PySparkException
 
     if isinstance(spark, SparkContext):
         return spark
     try:
         return spark.sparkContext
-    except Exception:  # noqa: BLE001 - Spark Connect answers with an error of its own kind
+    except (PySparkException, AttributeError):
         return None
 
 

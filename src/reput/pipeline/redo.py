@@ -74,21 +74,29 @@ def extract_path(job: Job, number: int) -> str:
     return f"{job.parts_folder}/{number}.extract"
 
 
-def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> list[tuple[QueueKey, Extract]]:
-    """Take the entries of these queues out of a split, in log order within each queue."""
+def table_path(job: Job, number: int) -> str:
+    """The file that lists a split's extracts: int64, how many entries they have in all, then three values each.
+
+    Those are the queue's number among the crooked ones, ascending, and the extract's start and entries.
+    """
+    return f"{job.parts_folder}/{number}.extracts"
+
+
+def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> int:
+    """Take the entries of these queues out of a split, in log order within each queue; returns how many have some."""
     decoded = decode_split(split, job.decode, columns_for(split))
     columns = decoded.columns
     batch = group_by_queue(columns)
-    wanted = set(keys)
-    rows = [(row, key) for row, key in batch.queues() if key in wanted]
+    numbers = {key: number for number, key in enumerate(keys)}
+    rows = sorted((numbers[key], row) for row, key in batch.queues() if key in numbers)
     in_queue = np.flatnonzero(columns.flags[: columns.records] & IN_QUEUE)
     by_queue = in_queue[np.argsort(columns.queue[in_queue], kind="stable")]
     offsets = columns.queue_offset[by_queue]
-    found, pieces, at = [], [], 0
-    for row, key in rows:
+    pieces, table, at = [], [], 0
+    for number, row in rows:
         begin, end = int(batch.start[row]), int(batch.start[row + 1])
         pieces.append((offsets[begin:end], batch.entries[begin * ENTRY_SIZE : end * ENTRY_SIZE]))
-        found.append((key, Extract(split.number, at, end - begin)))
+        table += [number, at, end - begin]
         at += end - begin
     if pieces:
         with job.writing():
@@ -97,6 +105,22 @@ def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> list[tuple[Queu
                 np.concatenate([piece[0] for piece in pieces]),
                 np.concatenate([piece[1] for piece in pieces]),
             )
+            fs.save_array(table_path(job, split.number), np.array([at, *table], dtype=np.int64))
+    return len(rows)
+
+
+def extracts_of(job: Job, splits: Sequence[tuple[int, int]], first: int, count: int) -> list[list[tuple[Extract, int]]]:
+    """The extracts of the crooked queues [first, first + count), each with the number of all entries in its file.
+
+    `splits`: number of each split that has extracts, in log order, and how many queues it has.
+    """
+    found: list[list[tuple[Extract, int]]] = [[] for _ in range(count)]
+    for split, rows in splits:
+        values = fs.load_array(table_path(job, split), "i8", 1 + 3 * rows)
+        table = values[1:].reshape(rows, 3)
+        begin, end = np.searchsorted(table[:, 0], [first, first + count])
+        for number, start, entries in table[begin:end].tolist():
+            found[number - first].append((Extract(split, start, entries), int(values[0])))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from reput.files import fs
 from reput.formats.consume_queue import QueueKey
@@ -14,6 +15,29 @@ from reput.pipeline.listener import ProgressListener
 from reput.pipeline.plan import Split
 from reput.pipeline.stitch import Stitched
 
+_GROUPS_MOST = 256
+
+
+class QueueGroup(NamedTuple):
+    """Queues that one task does again: the number of the first of them among the crooked ones, and their keys."""
+
+    first: int
+    keys: tuple[QueueKey, ...]
+
+
+class Extracts(NamedTuple):
+    """Where the entries of crooked queues lie: split numbers with how many queues each has, and the tasks' groups.
+
+    Which queue has entries in which split stands in the splits' own files: the driver never holds that list.
+    """
+
+    splits: tuple[tuple[int, int], ...]
+    groups: tuple[QueueGroup, ...]
+
+    def of_group(self, job: Job, group: QueueGroup) -> list[list[tuple[redo.Extract, int]]]:
+        """The extracts of a group's queues, in log order."""
+        return redo.extracts_of(job, self.splits, group.first, len(group.keys))
+
 
 def redo_queues(
     engine: Engine, job: Job, stitched: Stitched, crooked: list[QueueKey], listener: ProgressListener
@@ -21,22 +45,22 @@ def redo_queues(
     """Build these queues again in log order, in the job's staging folder."""
     splits = [split for split, result in zip(stitched.splits, stitched.results, strict=True) if result.records]
     extracts = extract_queues(engine, job, splits, crooked, listener)
-    outcomes = engine.run(partial(_redo_task, job), list(extracts.items()), listener.advance)
+    done = engine.run(partial(_redo_task, job, extracts._replace(groups=())), extracts.groups, listener.advance)
+    outcomes = [outcome for group in done for outcome in group]
     _remove_empty_topics(job, outcomes)
     return outcomes
 
 
 def extract_queues(
     engine: Engine, job: Job, splits: Sequence[Split], crooked: list[QueueKey], listener: ProgressListener
-) -> dict[QueueKey, list[tuple[redo.Extract, int]]]:
-    """Take these queues out of the splits; per queue its extracts in log order, with all entries of each one's file."""
-    found = engine.run(partial(_extract_task, job, crooked), splits, listener.advance)
-    extracts: dict[QueueKey, list[tuple[redo.Extract, int]]] = {key: [] for key in crooked}
-    for listed in found:
-        in_file = sum(part.entries for _, part in listed)
-        for key, part in listed:
-            extracts[key].append((part, in_file))
-    return extracts
+) -> Extracts:
+    """Take these queues out of the splits."""
+    counts = engine.run(partial(_extract_task, job, crooked), splits, listener.advance)
+    each = -(-len(crooked) // _GROUPS_MOST)
+    return Extracts(
+        tuple((split.number, count) for split, count in zip(splits, counts, strict=True) if count),
+        tuple(QueueGroup(at, tuple(crooked[at : at + each])) for at in range(0, len(crooked), max(1, each))),
+    )
 
 
 def _remove_empty_topics(job: Job, outcomes: Sequence[redo.QueueOutcome]) -> None:
@@ -47,9 +71,10 @@ def _remove_empty_topics(job: Job, outcomes: Sequence[redo.QueueOutcome]) -> Non
             fs.remove_tree(folder)
 
 
-def _extract_task(job: Job, keys: Sequence[QueueKey], split: Split) -> list[tuple[QueueKey, redo.Extract]]:
+def _extract_task(job: Job, keys: Sequence[QueueKey], split: Split) -> int:
     return redo.extract(job, split, keys)
 
 
-def _redo_task(job: Job, work: tuple[QueueKey, Sequence[tuple[redo.Extract, int]]]) -> redo.QueueOutcome:
-    return redo.redo_queue(job, *work)
+def _redo_task(job: Job, extracts: Extracts, group: QueueGroup) -> list[redo.QueueOutcome]:
+    found = extracts.of_group(job, group)
+    return [redo.redo_queue(job, key, parts) for key, parts in zip(group.keys, found, strict=True)]

@@ -6,15 +6,20 @@ is full. `ConsumeQueueStore.loadConsumeQueues`: folders that are no number are s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from reput.files import fs
 from reput.formats import consume_queue, paths
-from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE
+
+_BLOCK_ENTRIES = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,11 @@ class QueueFolder:
     queue_id: int
     path: Path
     files: tuple[QueueFile, ...]
+
+    @property
+    def room(self) -> int:
+        """The queue offset behind the last entry that its files have room for."""
+        return max(((file.start + file.size) // ENTRY_SIZE for file in self.files), default=0)
 
 
 def list_queues(folder: Path) -> Iterator[QueueFolder]:
@@ -72,6 +82,18 @@ def valid_entries(data: bytes) -> int:
     return int(invalid[0]) if len(invalid) else len(array)
 
 
+def _valid_entries_of(file: QueueFile) -> int:
+    """The same for a file, a block at a time: what a file is said to hold may be more than memory does."""
+    count = 0
+    while count < file.size // ENTRY_SIZE:
+        data = fs.read_bytes(file.path, _BLOCK_ENTRIES * ENTRY_SIZE, count * ENTRY_SIZE) or b""
+        found = valid_entries(data)
+        count += found
+        if found < _BLOCK_ENTRIES:
+            break
+    return count
+
+
 def max_offset(queue: QueueFolder, bound: int) -> int | None:
     """The queue offset behind the last valid entry of a queue; None without a usable file, or past `bound`.
 
@@ -81,8 +103,44 @@ def max_offset(queue: QueueFolder, bound: int) -> int | None:
     for file in reversed(files):
         if file.start // ENTRY_SIZE > bound:
             return None
-        count = valid_entries(fs.read_bytes(file.path, file.size) or b"")
+        count = _valid_entries_of(file)
         if count or file is files[0]:
             end = file.start // ENTRY_SIZE + count
             return end if end <= bound else None
     return None
+
+
+class ToldSize(NamedTuple):
+    """The size of queue files in bytes, as a store's own tell it, and from what; `odd` says what speaks against it."""
+
+    size: int
+    source: str
+    odd: str | None = None
+
+
+def told_file_size(queues: Iterable[QueueFolder]) -> ToldSize:
+    """The file size that these queues were made with.
+
+    The distance of names tells it best: a cut-off file keeps its name. Where each queue has one file, their lengths
+    tell, as far as they agree; RocketMQ's default where they do not, or where there are none.
+    """
+    lengths: Counter[int] = Counter()
+    distances: Counter[int] = Counter()
+    starts: Counter[int] = Counter()
+    for queue in queues:
+        lengths.update(file.size for file in queue.files if file.size)
+        starts.update(file.start for file in queue.files)
+        distances.update(after.start - before.start for before, after in pairwise(queue.files))
+    votes = Counter({size: count for size, count in (lengths + distances).items() if size % ENTRY_SIZE == 0})
+    # A file starts at a multiple of the size; the distance over a missing file is one, too, but not the size.
+    fitting = {size: sum(count for start, count in starts.items() if start % size == 0) for size in votes}
+    likely = sorted(votes, key=lambda size: (fitting[size], votes[size], distances[size], size), reverse=True)
+    if likely and distances[likely[0]]:
+        size, source = likely[0], "as the names of the present queue files tell"
+    elif len(likely) == 1 or (likely and votes[likely[0]] > votes[likely[1]]):
+        size, source = likely[0], "as the present queue files have"
+    else:
+        size, source = DEFAULT_FILE_SIZE, "RocketMQ's default"
+    others = sum(count for length, count in lengths.items() if length != size)
+    odd = f"{others} of {lengths.total()} queue files have another length than {size} bytes" if others else None
+    return ToldSize(size, source, odd)

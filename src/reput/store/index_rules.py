@@ -6,38 +6,77 @@ count of slots in use. The items themselves must be those of records, complete a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.index_file import ITEM_SIZE, Header
+from reput.formats.index_file import HEADER, ITEM_SIZE, Header
 from reput.kernels import kernels
 
 _MAX_DIFF_S = 0x7FFFFFFF
 
 
-def header_faults(header: Header, slots: int, items: int) -> list[str]:
-    """What is impossible in a header, as phrases."""
+class HeaderFault(NamedTuple):
+    """Something in a header that cannot be: the byte where the field stands, and what is wrong with it."""
+
+    offset: int
+    detail: str
+
+
+def header_faults(header: Header, slots: int, items: int) -> list[HeaderFault]:
+    """What is impossible in a header, whatever the file holds."""
     faults = []
-    if not 1 <= header.index_count <= items:
-        faults.append(f"index_count {header.index_count} is not between 1 and {items}")
-    if not 0 <= header.hash_slot_count <= min(slots, max(header.index_count, 0)):
-        faults.append(f"hash_slot_count {header.hash_slot_count} is more than its items or slots")
-    if header.index_count == 1 and header.hash_slot_count != 0:
-        faults.append(f"hash_slot_count {header.hash_slot_count} in a file without items")
-    if min(header.begin_physical_offset, header.end_physical_offset) < 0:
-        faults.append(f"a negative physical offset ({header.begin_physical_offset}, {header.end_physical_offset})")
+    # 0 stands in a file that was made and never flushed; RocketMQ reads it as 1.
+    if not 0 <= header.index_count <= items:
+        faults.append(HeaderFault(_INDEX_COUNT_AT, f"index_count {header.index_count} is not between 1 and {items}"))
+    if not 0 <= header.hash_slot_count <= min(slots, max(header.index_count - 1, 0)):
+        detail = f"hash_slot_count {header.hash_slot_count} is more than its items or slots"
+        faults.append(HeaderFault(_HASH_SLOT_COUNT_AT, detail))
     if min(header.begin_timestamp, header.end_timestamp) < 0:
-        faults.append(f"a negative time ({header.begin_timestamp}, {header.end_timestamp})")
-    # Until its first item is in, a file holds its predecessor's end, in both fields.
-    if header.index_count == 1 and (
-        header.begin_physical_offset != header.end_physical_offset or header.begin_timestamp != header.end_timestamp
-    ):
-        faults.append("a begin and an end that differ, in a file without items")
-    if header.begin_physical_offset > header.end_physical_offset:
-        faults.append(f"begins at {header.begin_physical_offset}, behind its end at {header.end_physical_offset}")
+        said = f"{header.begin_timestamp} to {header.end_timestamp}"
+        faults.append(HeaderFault(header_field_at("begin_timestamp"), f"times below 0: {said}"))
+    if min(header.begin_physical_offset, header.end_physical_offset) < 0:
+        said = f"{header.begin_physical_offset} to {header.end_physical_offset}"
+        faults.append(HeaderFault(_BEGIN_PHYSICAL_OFFSET_AT, f"physical offsets below 0: {said}"))
+    elif header.begin_physical_offset > header.end_physical_offset:
+        said = f"begins at {header.begin_physical_offset}, behind its end at {header.end_physical_offset}"
+        faults.append(HeaderFault(_BEGIN_PHYSICAL_OFFSET_AT, said))
     return faults
+
+
+def empty_header_faults(header: Header, before: Header | None) -> list[HeaderFault]:
+    """What is wrong in the header of a file without items: it begins and ends where the file `before` it ended.
+
+    The first file of a store begins at 0; one whose forerunners are gone (`before` is None) still says where they were.
+    """
+    faults = []
+    if before is not None:
+        due = before.end_timestamp, before.end_timestamp, before.end_physical_offset, before.end_physical_offset
+        why = "the file before ended at"
+    else:
+        due = header.begin_timestamp, header.begin_timestamp, header.begin_physical_offset, header.begin_physical_offset
+        why = "without items it is the begin's"
+    for name, expected in zip(Header._fields, due, strict=False):
+        if (said := getattr(header, name)) != expected:
+            faults.append(
+                HeaderFault(header_field_at(name), f"{name} {said} in a file without items, {why} {expected}")
+            )
+    if not faults and header.begin_timestamp <= 0 < header.begin_physical_offset:
+        detail = f"begin_timestamp {header.begin_timestamp}, where it begins at {header.begin_physical_offset}"
+        faults.append(HeaderFault(header_field_at("begin_timestamp"), detail))
+    return faults
+
+
+def header_field_at(name: str) -> int:
+    """The byte of a header where a field stands."""
+    return HEADER.offsets[name]
+
+
+_INDEX_COUNT_AT = header_field_at("index_count")
+_HASH_SLOT_COUNT_AT = header_field_at("hash_slot_count")
+_BEGIN_PHYSICAL_OFFSET_AT = header_field_at("begin_physical_offset")
 
 
 @dataclass(slots=True)
@@ -55,12 +94,14 @@ class ChainRule:
         """The rule for a file with so many slots."""
         return cls(np.zeros(slots, dtype=np.int32))
 
-    def follow(self, items: NDArray[np.void]) -> None:
-        """Take the next items (`index_file.ITEM.dtype`) of the file."""
+    def follow(self, items: NDArray[np.void], key_hash: NDArray[np.int32], is_wrong: NDArray[np.bool_]) -> None:
+        """Take the next items (`index_file.ITEM.dtype`) of the file.
+
+        `key_hash` is what their hashes ought to be; where an item `is_wrong` as a whole, its link is not asked for.
+        """
         count = len(items)
-        hashes = items["key_hash"].astype(np.int32)
         # A hash is never negative; take what it would be, so that a damaged one cannot leave the slots.
-        hashes &= np.int32(0x7FFFFFFF)
+        hashes = key_hash & np.int32(0x7FFFFFFF)
         out = np.empty(count * ITEM_SIZE, dtype=np.uint8)
         zeros = np.zeros(count, dtype=np.int64)
         each_its_own = np.arange(count + 1, dtype=np.int32)
@@ -68,7 +109,7 @@ class ChainRule:
             0, 0, count, each_its_own, zeros, zeros, hashes, self.slots, self.number, 0, out
         )
         links = out.view(items.dtype)["previous_item"]
-        broken = np.flatnonzero((links != items["previous_item"]) | (items["key_hash"] < 0))
+        broken = np.flatnonzero(((links != items["previous_item"]) | (key_hash < 0)) & ~is_wrong)
         if len(broken) and not self.broken:
             self.first_broken = self.number + int(broken[0])
         self.broken += len(broken)
@@ -100,41 +141,51 @@ class ExpectedItems:
     is_tag: NDArray[np.bool_]
 
 
-@dataclass(slots=True)
-class Matched:
-    """How the items of a file fit those expected: `covered` marks expected items, the rest counts what does not fit.
-
-    `first_wrong`, `first_bad_time` are numbers of items in the part looked at (-1: none).
-    """
-
-    covered: NDArray[np.bool_]
-    wrong: int = 0
-    first_wrong: int = -1
-    repeated: int = 0
-    bad_times: int = 0
-    first_bad_time: int = -1
-    notes: list[str] = field(default_factory=list)
+WRONG, REPEATED, EXPIRED, PAST_END = -1, -2, -3, -4
+"""In the place of an item's number in the log: no record gives it; it says again what another says; its record has
+expired; it points behind the log's end."""
 
 
-def match_items(items: NDArray[np.void], expected: ExpectedItems, begin_timestamp: int, first_number: int) -> Matched:
-    """Match items of a file, all of one stretch of log, to the expected ones.
-
-    `first_number` is the number of the first of them in its file: item 1's time counts from another file's end.
-    """
-    matched = Matched(np.zeros(len(expected.key_hash), dtype=np.bool_))
+def match_items(items: NDArray[np.void], expected: ExpectedItems) -> NDArray[np.int64]:
+    """The place of each item of a file, all of one stretch of log, among those expected: WRONG or REPEATED for none."""
     if not len(items):
-        return matched
+        return np.empty(0, dtype=np.int64)
     physical = items["physical_offset"].astype(np.int64)
     places = _aligned(items, physical, expected)
-    if places is None:
-        places = _searched(items, physical, expected, matched)
-    fits = places >= 0
-    matched.covered[places[fits]] = True
-    wrong = np.flatnonzero(places == -1)
-    matched.wrong = len(wrong)
-    matched.first_wrong = int(wrong[0]) if len(wrong) else -1
-    _compare_times(items, places, expected, begin_timestamp, first_number, matched)
-    return matched
+    return _searched(items, physical, expected) if places is None else places
+
+
+def runs_of(values: NDArray[Any]) -> list[tuple[int, int]]:
+    """The runs [begin, end) of equal values."""
+    if not len(values):
+        return []
+    edges = np.flatnonzero(np.diff(values.astype(np.int64))) + 1
+    return list(zip([0, *edges.tolist()], [*edges.tolist(), len(values)], strict=True))
+
+
+def covered_ranges(places: NDArray[np.int64], is_tag: NDArray[np.bool_]) -> tuple[list[tuple[int, int]], int]:
+    """The ranges of expected items that a file has, and how many tags inside of them it has not.
+
+    `places`: ascending, each once. Tags alone between two items of a file do not end a range: brokers before 5.4.0
+    wrote no items for tags.
+    """
+    steps = np.diff(places)
+    tags_before = np.concatenate(([0], np.cumsum(is_tag)))
+    tags_between = tags_before[places[1:]] - tags_before[places[:-1] + 1]
+    goes_on = tags_between == steps - 1
+    ends = np.flatnonzero(~goes_on)
+    begins = places[np.concatenate(([0], ends + 1))]
+    behind = places[np.concatenate((ends, [len(places) - 1]))] + 1
+    return list(zip(begins.tolist(), behind.tolist(), strict=True)), int(tags_between[goes_on].sum())
+
+
+def wrong_times(
+    time_diff_s: NDArray[Any], store_timestamp: NDArray[np.int64], begin_timestamp: int
+) -> NDArray[np.int64]:
+    """The numbers of the items whose time is not what their records' store times (ms) give."""
+    if begin_timestamp <= 0:
+        return np.flatnonzero(time_diff_s != 0)
+    return np.flatnonzero(np.clip((store_timestamp - begin_timestamp) // 1000, 0, _MAX_DIFF_S) != time_diff_s)
 
 
 def _aligned(items: NDArray[np.void], physical: NDArray[np.int64], expected: ExpectedItems) -> NDArray[np.int64] | None:
@@ -152,10 +203,8 @@ def _aligned(items: NDArray[np.void], physical: NDArray[np.int64], expected: Exp
     return None
 
 
-def _searched(
-    items: NDArray[np.void], physical: NDArray[np.int64], expected: ExpectedItems, matched: Matched
-) -> NDArray[np.int64]:
-    """The place of each item by itself: -1 where no record gives it, -2 where it repeats one."""
+def _searched(items: NDArray[np.void], physical: NDArray[np.int64], expected: ExpectedItems) -> NDArray[np.int64]:
+    """The place of each item by itself."""
     places = np.empty(len(items), dtype=np.int64)
     taken: set[int] = set()
     begins = np.searchsorted(expected.physical_offset, physical, side="left").tolist()
@@ -170,24 +219,5 @@ def _searched(
             places[number] = free[0]
         else:
             # RocketMQ indexes the last message again when it opens a store that was not closed.
-            matched.repeated += bool(same)
-            places[number] = -2 if same else -1
+            places[number] = REPEATED if same else WRONG
     return places
-
-
-def _compare_times(
-    items: NDArray[np.void],
-    places: NDArray[np.int64],
-    expected: ExpectedItems,
-    begin_timestamp: int,
-    first_number: int,
-    matched: Matched,
-) -> None:
-    fits = np.flatnonzero(places >= 0)
-    if first_number == 1:
-        fits = fits[fits != 0]
-    passed = expected.store_timestamp[places[fits]] - begin_timestamp
-    diff = np.clip(passed // 1000, 0, _MAX_DIFF_S) if begin_timestamp > 0 else np.zeros(len(fits), dtype=np.int64)
-    bad = fits[diff != items["time_diff_s"][fits]]
-    matched.bad_times = len(bad)
-    matched.first_bad_time = int(bad[0]) if len(bad) else -1

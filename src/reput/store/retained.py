@@ -59,7 +59,8 @@ def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: in
     found = []
     for queue in list_queues(layout.consume_queue):
         key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
-        if key not in present:
+        # Where not even full files would bring it there, no file is read for it.
+        if key not in present and queue.room > bound:
             end = max_offset(queue, _MAX_QUEUE_OFFSET)
             if end is not None and end > bound:
                 found.append(Retained(key, end, str(queue.path)))
