@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -138,6 +139,23 @@ def test_a_report_that_nobody_reads_stops_no_put(path: Path) -> None:
     os.close(write)
     assert done.returncode == 0, done.stderr
     assert len(stored(path)) == 5000
+
+
+def test_interrupted(path: Path) -> None:
+    """A line of a pipe is stored and reported as it comes; Ctrl-C ends with 130, and what was stored is indexed."""
+    command = [sys.executable, "-m", "reput", "put", str(path), "-t", "t", "--create", *SMALL]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"first\nhalf a l")
+        process.stdin.flush()
+        assert process.stdout.readline().startswith(b"t/0\t0\t")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == b"stored 1 message\n"
+    assert [message.body for message in stored(path)] == [b"first"]
+    assert_sound(path)
 
 
 def test_misuse(path: Path) -> None:

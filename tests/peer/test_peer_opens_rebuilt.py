@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
+from reput.formats.consume_queue import Entry, encode_entry
+from reput.formats.paths import offset_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +105,29 @@ def test_it_writes_on(rebuilt: Path, abort: bool, config: Path, peer: ModuleType
     for queue in appended["queues"]:
         assert ends[queue["topic"], queue["queue"]] == queue["first"]
     assert reput.check(rebuilt, spark=False, config=config).exit_code == 0
+
+
+def test_it_goes_on_in_queues_that_kept_their_numbering(
+    abort: bool, config: Path, peer: ModuleType, unpack: Callable[[str], Path]
+) -> None:
+    """A queue of blanks alone takes RocketMQ's new messages, all of them, at the numbers that were kept.
+
+    With a pre-blank of the usual size at its end it takes none before the log has passed 2 GiB.
+    """
+    store = unpack("basic")
+    folder = store / "consumequeue" / "kept" / "0"
+    folder.mkdir(parents=True)
+    (folder / offset_name(0)).write_bytes((encode_entry(Entry(100, 200, 0)) * 5).ljust(6000, b"\0"))
+    report = reput.rebuild(store, spark=False, config=config)
+    assert [text.split(" (")[0] for text in report.retained_queues] == ["kept/0 goes on at 5"]
+    (store / "abort").unlink(missing_ok=True)
+    if abort:
+        (store / "abort").touch()
+
+    appended = peer.run("append", store, 500, *peer.GOLDEN_SETTINGS)
+
+    assert [appended[count] for count in ("appended", "read_back", "found_by_key")] == [500, 500, 500]
+    assert [queue["first"] for queue in appended["queues"] if queue["topic"] == "kept"] == [5]
 
 
 def end_physical_offset(store: Path) -> int:

@@ -190,6 +190,33 @@ def test_only_queue(store: Path) -> None:
     assert decode_checkpoint((store / paths.CHECKPOINT).read_bytes()) == old
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("unkeyed", [0, 3])
+def test_only_queue_tells_of_an_index_that_ends_earlier(known: bool, unkeyed: int, tmp_path: Path) -> None:
+    """Where the log has grown since the IndexFiles were built, --only queue warns; where they cover it, it does not."""
+    log = LogBuilder(4096)
+    log.message(keys="k")
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    end = log.end if known else log.placed[0].offset + 1
+    if not known:
+        (store / paths.REPUT / own.FRONTIER_NAME).unlink()
+    assert stores.rebuild(store, only="queue").warnings == []
+    for _ in range(unkeyed):
+        log.message()
+    stores.with_log(tmp_path, log)
+    assert stores.rebuild(store, only="queue").warnings == []
+    log.roll()
+    log.message(keys="k")
+    stores.with_log(tmp_path, log)
+    if not known:
+        (store / paths.REPUT / own.FRONTIER_NAME).unlink()
+    (text,) = stores.rebuild(store, only="queue").warnings
+    assert f"end at log offset {end} and the queues at {log.end}" in text
+    stores.rebuild(store, only="index")
+    assert stores.rebuild(store, only="queue").warnings == []
+
+
 def test_only_index(store: Path) -> None:
     """--only index keeps the queues, good or not."""
     stale = store / "consumequeue" / "a" / "0" / paths.offset_name(0)

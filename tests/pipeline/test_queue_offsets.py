@@ -146,6 +146,16 @@ def test_borders_of_queue_files(count: int, tmp_path: Path) -> None:
     assert [len(data) for *_, data in stores.queue_files(store)] == [200] * -(-count // 10)
 
 
+@pytest.mark.parametrize("repeats", [99, 100])
+def test_many_repeats_are_a_warning(repeats: int, tmp_path: Path) -> None:
+    """A hundred repeats in a queue look like another life of its topic: a warning names it, a few do not."""
+    log = LogBuilder(1 << 16)
+    for offset in [*upto(150), *range(20, 20 + repeats)]:
+        log.message(queue_offset=offset)
+    warnings = stores.rebuild(stores.with_log(tmp_path, log)).warnings
+    assert [text.split(" have")[0] for text in warnings] == (["topic/0: 100 messages"] if repeats == 100 else [])
+
+
 def test_many_queues_some_crooked(tmp_path: Path) -> None:
     """Only the queues that do not run straight are redone; the others come out the same."""
     log = LogBuilder(1 << 14)

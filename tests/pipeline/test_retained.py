@@ -10,12 +10,14 @@ import pytest
 
 import reput
 from reput.formats import paths
-from reput.formats.consume_queue import Entry, encode_entry
+from reput.formats.consume_queue import LAST_BLANK_SIZE, Entry, encode_entry
 from support import stores
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from reput.store.report import RebuildReport
 
 FILE = 2048
 
@@ -54,9 +56,10 @@ OFFSETS = '{"offsetTable":{"old@g1":{1:3,2:9},"old@g2":{1:4},"live@g1":{0:6},"go
 
 
 def pre_blanks(store: Path, topic: str, queue_id: int) -> int:
-    """How many entries a queue has that holds nothing but pre-blanks; it starts with its first file."""
+    """How many entries a queue has that holds nothing but blanks, the last as RocketMQ needs it to go on."""
     first, found = stores.entries(store, topic, queue_id)
     assert all(entry.is_pre_blank for entry in found)
+    assert [entry.size for entry in found[-1:]] in ([], [LAST_BLANK_SIZE])
     return first + len(found)
 
 
@@ -187,3 +190,88 @@ def test_an_unbelievable_old_queue_is_warned_about(tmp_path: Path) -> None:
     report = reput.rebuild(store, spark=False)
     assert not (store / "consumequeue" / "gone").exists()
     assert any("gone/0" in warning and "50000001" in warning for warning in report.warnings)
+
+
+# --- messages that are lost in gaps --------------------------------------------------------------
+
+
+def damaged(tmp_path: Path, entries: int = 12) -> tuple[Path, LogBuilder]:
+    """A rebuilt store whose queue `topic/0` has its last four messages in the second log file, which is garbage now."""
+    log = LogBuilder(FILE)
+    for _ in range(entries - 4):
+        log.message()
+        log.message("other")
+    log.roll()
+    for _ in range(4):
+        log.message()
+    log.roll()
+    log.message("other")
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    (store / paths.COMMIT_LOG / paths.offset_name(log._files[-2].start)).write_bytes(b"no record" * 227 + b"12345")
+    return store, log
+
+
+def warnings_of(report: RebuildReport, queue: str) -> list[str]:
+    """The warnings that speak of a queue."""
+    return [text for text in report.warnings if text.startswith(f"{queue}:")]
+
+
+@pytest.mark.parametrize("split_mb", [128, 0.0005])
+def test_lost_messages_keep_their_numbers(split_mb: float, tmp_path: Path) -> None:
+    """Where the old queue's last entries point into a gap its numbering goes on behind them, also at the next run."""
+    store, log = damaged(tmp_path)
+    for _ in range(2):
+        report = stores.rebuild(store, salvage=True, split_mb=split_mb)
+        assert stores.positions(store) == [p.offset for p in log.placed if p.record.topic == b"topic"][:8] + [None] * 4
+        assert stores.entries(store)[1][-1].size == LAST_BLANK_SIZE
+        assert any("topic/0 goes on at 12 (messages 8 to 11 are lost)" in text for text in report.retained_queues)
+        assert len(warnings_of(report, "topic/0")) == 1
+        assert warnings_of(report, "other/0") == []
+        (topic,) = [topic for topic in report.topics if topic.topic == "topic"]
+        assert (topic.entries, topic.max_offset) == (8, 12)
+
+
+def test_a_check_takes_kept_numbers_for_sound(tmp_path: Path) -> None:
+    """After salvage the log is what is damaged; the blanks that keep a numbering are no damage of the queue."""
+    store, _ = damaged(tmp_path)
+    stores.rebuild(store, salvage=True)
+    found = reput.check(store, spark=False, config=stores.SMALL).findings
+    assert [one.rule for one in found if one.severity == "damage" and not one.rule.startswith("log-")] == []
+
+
+def test_lost_messages_at_the_logs_end(tmp_path: Path) -> None:
+    """The same where garbage is the end of the log: with salvage the numbering goes on, without it is a torn end."""
+    store, log = damaged(tmp_path)
+    (store / paths.COMMIT_LOG / paths.offset_name(log._files[-1].start)).unlink()
+    plain = shutil.copytree(store, tmp_path / "plain")
+    stores.rebuild(store, salvage=True)
+    assert stores.positions(store)[8:] == [None] * 4
+    stores.rebuild(plain)
+    assert len(stores.positions(plain)) == 8
+
+
+def test_the_committed_offset_is_told(tmp_path: Path) -> None:
+    """A consumer behind the end that a queue now has is named with its queue, old end, new end and offset."""
+    store, _ = damaged(tmp_path)
+    write_config(store, "topics.json", json.dumps({"topicConfigTable": {"topic": {}, "other": {}}}))
+    write_config(store, "consumerOffset.json", '{"offsetTable":{"topic@g":{0:12},"other@g":{0:30}}}')
+    report = stores.rebuild(store, salvage=True)
+    assert "committed" not in warnings_of(report, "topic/0")[0]
+    (text,) = warnings_of(report, "other/0")
+    assert "ends at 9 now; the highest committed offset is 30" in text
+    shutil.rmtree(store / paths.CONSUME_QUEUE)
+    (text,) = warnings_of(stores.rebuild(store, salvage=True), "topic/0")
+    assert "ends at 8 now; the highest committed offset is 12" in text
+
+
+def test_another_generation_is_not_kept(tmp_path: Path) -> None:
+    """Old entries that point to good places of the log are of another queue: nothing is kept, and that is told."""
+    store, _ = damaged(tmp_path)
+    path = store / paths.CONSUME_QUEUE / "topic" / "0" / paths.offset_name(200)
+    data = path.read_bytes()
+    path.write_bytes(data[:20] + encode_entry(Entry(0, 111, 0)) + data[40:])
+    report = stores.rebuild(store, salvage=True)
+    assert len(stores.positions(store)) == 8
+    (text,) = warnings_of(report, "topic/0")
+    assert "ended at queue offset 12, ends at 8 now" in text

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CONFIG = StoreConfig(
-    mapped_file_size_commit_log=1 << 14, mapped_file_size_consume_queue=400, max_hash_slot_num=32, max_index_num=40
+    mapped_file_size_commit_log=1 << 14,
+    mapped_file_size_consume_queue=400,
+    max_hash_slot_num=32,
+    max_index_num=40,
+    file_reserved_time=0,
+    delete_when="",
+    # However full the machine's disk is, only the model deletes.
+    disk_max_used_space_ratio=95,
+    disk_space_clean_forcibly_ratio=85,
+    clean_file_forcibly_enable=False,
+    clean_resource_interval=1 << 30,
 )
 TOPICS = ("a", "b", "订单")
 KEYS = ("k1", "k2", "Aa", "BB")
@@ -31,11 +41,15 @@ TAGS = (None, "paid", "sent")
 
 
 class Model:
-    """What the store must hold: bodies and tags by queue, bodies by key, committed offsets."""
+    """What the store must hold: bodies, tags and places by queue and by key, committed offsets.
+
+    `first` is each queue's first offset that is still there.
+    """
 
     def __init__(self) -> None:
-        self.queues: dict[tuple[str, int], list[tuple[bytes, str | None]]] = defaultdict(list)
-        self.keys: dict[tuple[str, str], list[bytes]] = defaultdict(list)
+        self.queues: dict[tuple[str, int], list[tuple[bytes, str | None, int]]] = defaultdict(list)
+        self.keys: dict[tuple[str, str], list[tuple[bytes, int]]] = defaultdict(list)
+        self.first: dict[tuple[str, int], int] = defaultdict(int)
         self.progress: dict[tuple[str, str, int], int] = {}
         self.number = 0
 
@@ -47,11 +61,18 @@ class Model:
         message = reput.Message(rng.choice(TOPICS), body, tags=rng.choice(TAGS), keys=keys or None)
         return message, rng.randrange(2)
 
-    def take(self, message: reput.Message, queue_id: int) -> None:
-        """The message was stored."""
-        self.queues[message.topic, queue_id].append((message.body, message.tags))
+    def take(self, message: reput.Message, queue_id: int, place: int) -> None:
+        """The message was stored at this log offset."""
+        self.queues[message.topic, queue_id].append((message.body, message.tags, place))
         for key in message.keys or ():
-            self.keys[message.topic, key].append(message.body)
+            self.keys[message.topic, key].append((message.body, place))
+
+    def forget(self, log_min_offset: int) -> None:
+        """The log begins there now."""
+        for queue, held in self.queues.items():
+            self.first[queue] = sum(place < log_min_offset for _, _, place in held)
+        for key, found in self.keys.items():
+            self.keys[key] = [(body, place) for body, place in found if place >= log_min_offset]
 
 
 class Run:
@@ -69,27 +90,28 @@ class Run:
         result = self.store.put_message(message, queue_id)
         assert result.status is reput.PutStatus.PUT_OK, result
         assert result.queue_offset == len(self.model.queues[message.topic, queue_id])
-        self.model.take(message, queue_id)
+        self.model.take(message, queue_id, result.physical_offset)
 
     def put_many(self) -> None:
         """A batch."""
         batch = [self.model.message(self.rng) for _ in range(self.rng.randrange(1, 12))]
         result = self.store.put_messages([message for message, _ in batch], [queue for _, queue in batch])
         assert result.status is reput.PutStatus.PUT_OK, result
-        for message, queue_id in batch:
-            self.model.take(message, queue_id)
+        for (message, queue_id), place in zip(batch, result.physical_offsets.tolist(), strict=True):
+            self.model.take(message, queue_id, place)
 
     def get(self) -> None:
         """A pull from anywhere in a queue."""
         if not self.model.queues:
             return
         (topic, queue_id), held = self.rng.choice(list(self.model.queues.items()))
-        offset, most = self.rng.randrange(len(held) + 2), self.rng.choice((1, 3, 32, 100))
+        first = self.model.first[topic, queue_id]
+        offset, most = self.rng.randrange(first, len(held) + 2), self.rng.choice((1, 3, 32, 100))
         tag = self.rng.choice((None, "paid", "paid || sent"))
         result = self.store.get_message(topic, queue_id, offset, most, tag)
         wanted = [
             body
-            for body, tags in held[offset : max(result.next_offset, offset)]
+            for body, tags, _ in held[offset : max(result.next_offset, offset)]
             if tag is None or tags in tag.split(" || ")
         ]
         assert [message.body for message in result] == wanted
@@ -101,7 +123,7 @@ class Run:
         """All messages of a key."""
         topic, key = self.rng.choice(TOPICS), self.rng.choice(KEYS)
         found = self.store.query_message(topic, key, 10_000)
-        assert [message.body for message in found] == self.model.keys[topic, key]
+        assert [message.body for message in found] == [body for body, _ in self.model.keys[topic, key]]
 
     def commit(self) -> None:
         """A group's offset."""
@@ -112,6 +134,11 @@ class Run:
     def reput(self) -> None:
         """Catch the durable indexes up."""
         self.store.reput(spark=False)
+
+    def delete(self) -> None:
+        """Delete log files that are indexed; what they held is gone, the queues' numbers go on."""
+        if self.store.delete_expired(manual=True):
+            self.model.forget(self.store.view.log.min_offset)
 
     def reopen(self) -> None:
         """Close, with or without a catch-up, and open again."""
@@ -133,18 +160,22 @@ class Run:
         process.start()
         process.join()
         assert process.exitcode == 9
-        for message, queue_id in batch:
-            self.model.take(message, queue_id)
         self.open()
+        for message, queue_id in batch:
+            number = len(self.model.queues[message.topic, queue_id])
+            found = self.store.get_message(message.topic, queue_id, number, 1)
+            assert [one.body for one in found] == [message.body]
+            self.model.take(message, queue_id, int(found.physical_offsets[0]))
 
     def verify(self) -> None:
         """Every queue and key, whole."""
         for (topic, queue_id), held in self.model.queues.items():
-            found, offset = [], 0
+            first = self.model.first[topic, queue_id]
+            found, offset = [], first
             while (result := self.store.get_message(topic, queue_id, offset)).next_offset > offset:
                 found += [message.body for message in result]
                 offset = result.next_offset
-            assert found == [body for body, _ in held]
+            assert found == [body for body, _, _ in held[first:]]
         assert {(topic, queue_id): end for topic, queue_id, _, end in self.store.queues()} == {
             queue: len(held) for queue, held in self.model.queues.items() if held
         }
@@ -159,7 +190,17 @@ def _put_and_die(path: Path, batch: list[tuple[reput.Message, int]], reput_at: i
     os._exit(9)
 
 
-WEIGHTS = {"put": 40, "put_many": 8, "get": 30, "query": 8, "commit": 4, "reput": 3, "reopen": 1, "kill": 1}
+WEIGHTS = {
+    "put": 40,
+    "put_many": 8,
+    "get": 30,
+    "query": 8,
+    "commit": 4,
+    "reput": 3,
+    "delete": 1,
+    "reopen": 1,
+    "kill": 1,
+}
 
 
 @pytest.mark.parametrize(("kind", "steps"), [("compiled", 1500), ("reference", 300)])

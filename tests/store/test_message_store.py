@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -395,3 +396,46 @@ def test_offset_by_time(store: reput.MessageStore) -> None:
         assert store.offset_by_time("t", 0, moment) == (at_or_after[0] if at_or_after else 30)
         assert store.offset_by_time("t", 0, moment, "upper") == (at_or_before[-1] if at_or_before else 0)
     assert store.offset_by_time("none", 0, times[0]) == 0
+
+
+def test_columns(store: reput.MessageStore) -> None:
+    """Messages given as Arrow columns are stored as those given one by one, with their keys and numbers."""
+    import pyarrow as pa
+
+    put(store, 2)
+    table = pa.table(
+        {
+            "topic": ["t", "t", "u"],
+            "queue_id": pa.array([0, 1, 0], pa.int32()),
+            "body": [b"x", b"y", b"z"],
+            "tags": ["a", None, "b"],
+            "keys": [["k1", "k2"], [], ["k1"]],
+        }
+    )
+    result = store.put_messages(table)
+    assert result.status is OK
+    assert result.queue_offsets.tolist() == [2, 0, 0]
+    assert [message.body for message in store.query_message("t", "k2")] == [b"x"]
+    assert store.get_message("u", 0, 0)[0].tags == "b"
+
+
+def test_deletion_keeps_what_is_not_indexed(tmp_path: Path) -> None:
+    """Expired files go from the oldest, never the last, never one that no index covers; numbers and keys follow."""
+    config = replace(CONFIG, file_reserved_time=0, mapped_file_size_commit_log=1 << 12)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        put(store, 100, keys="k")
+        assert store.delete_expired(manual=True) == []
+        store.reput(spark=False)
+        files = len(store.view.log.starts)
+        gone = store.delete_expired(manual=True)
+        assert 0 < len(gone) <= min(10, files - 1)
+        first = store.min_offset("t", 0)
+        assert 0 < first < 100
+        assert bodies(store) == [str(number).encode() for number in range(first, 100)]
+        assert len(store.query_message("t", "k", 1000)) == 100 - first
+        assert store.get_message("t", 0, 0).status is reput.GetStatus.OFFSET_TOO_SMALL
+        while store.delete_expired(manual=True):
+            pass
+        assert len(store.view.log.starts) == 1
+        assert store.put_message(reput.Message("t", b"")).queue_offset == 100
+    assert_sound(tmp_path / "s", config)

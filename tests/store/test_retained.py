@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reput.formats import paths
-from reput.formats.consume_queue import PRE_BLANK, Entry, encode_entry
+from reput.formats.consume_queue import PRE_BLANK, Entry, blank_end, decode_entry, encode_entry
 from reput.queue.files import list_queues, max_offset, valid_entries
+from reput.store.queue_rules import entries_behind
 from reput.store.retained import parse_fastjson
 
 if TYPE_CHECKING:
@@ -79,6 +80,25 @@ def test_queue_ends(tmp_path: Path) -> None:
     assert queue_with(tmp_path / "kept", (200, bytes(100))) == 10
     assert queue_with(tmp_path / "far", ((1 << 50) * 20, half)) is None
     assert queue_with(tmp_path / "crooked name", (7, half)) is None
+
+
+def test_blanks_that_keep_a_numbering_may_stand_behind() -> None:
+    """Behind the last record a run of blanks that RocketMQ can go on from is sound; any other entry is not."""
+    assert list(entries_behind(blank_end(3) + bytes(40)).places) == []
+    assert list(entries_behind(PRE_BLANK * 3).places) == []
+    assert list(entries_behind(blank_end(2) + blank_end(2) + bytes(20)).places) == []
+    assert list(entries_behind(PRE_BLANK * 2 + bytes(40)).places) == [0, 1]
+    assert list(entries_behind(blank_end(2) + GOOD).places) == [2]
+    assert list(entries_behind(bytes(20) + blank_end(2)).places) == [1, 2]
+    assert list(entries_behind(b"").places) == []
+
+
+def test_a_queue_of_blanks_ends_with_one_of_size_1() -> None:
+    """RocketMQ takes the last entry's end for what is built already: it must lie in front of any new message's."""
+    entries = [decode_entry(blank_end(3), at) for at in (0, 20, 40)]
+    assert all(entry.is_pre_blank and entry.is_valid for entry in entries)
+    assert [entry.physical_offset + entry.size for entry in entries] == [0x7FFFFFFF] * 2 + [1]
+    assert blank_end(0) == b""
 
 
 def test_folders_that_are_no_queue(tmp_path: Path) -> None:

@@ -58,10 +58,10 @@ def get(
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    r"""Show messages of a queue of STORE.
+    """Show messages of a queue of STORE.
 
     Nothing is changed, and another process may write the store. Text is a line a body: as it is where it is UTF-8, with
-    newlines as \n, else base64 behind `base64:`. JSON has all of a message, and body_encoding says which of the two. A
+    newlines as \\n, else base64 behind `base64:`. JSON has all of a message, and body_encoding says which of the two. A
     compressed body comes as it is stored.
 
     What there is no message for is told on stderr with the queue's span.
@@ -70,7 +70,7 @@ def get(
     reput get /data/store -t orders -q 2 -c 10
     reput get /data/store -t orders -q 2 -o latest -f --filter "paid || sent"
     reput get /data/store -t orders -q 2 -o -5 --json
-    """
+    """  # noqa: D301 - click wants the control character
     config = options.config_of(config_path, assignments, store)
     is_cut = count is None and not follow
     limit = _COUNT if is_cut else count

@@ -1,4 +1,4 @@
-"""Read-only maps of many files, kept open for the next reader; those not used for long go first.
+"""Read-only maps of many files, kept open for the next reader; those that were opened first go first.
 
 A map stays valid for whoever holds its array, even after the file was deleted or the map was dropped here.
 """
@@ -6,7 +6,6 @@ A map stays valid for whoever holds its array, even after the file was deleted o
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 
 import numpy as np
@@ -20,17 +19,10 @@ class MapCache:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._maps: OrderedDict[Hashable, NDArray[np.uint8]] = OrderedDict()
+        self._maps: dict[Hashable, NDArray[np.uint8]] = {}
         self._lock = threading.Lock()
-
-    def get(self, key: Hashable) -> NDArray[np.uint8] | None:
-        """The map under `key`, if it is there."""
-        found = self._maps.get(key)
-        if found is not None:
-            with self._lock:
-                if key in self._maps:
-                    self._maps.move_to_end(key)
-        return found
+        # One look-up and no call: pulls come by here. To note each use, for a better choice of what goes, cost 0.4 us.
+        self.get = self._maps.get
 
     def open(self, key: Hashable, path: str, size: int) -> NDArray[np.uint8]:
         """Map the first `size` bytes of a file and keep it under `key`.
@@ -42,7 +34,7 @@ class MapCache:
         with self._lock:
             self._maps[key] = array
             while len(self._maps) > self.most:
-                self._maps.popitem(last=False)
+                del self._maps[next(iter(self._maps))]
         return array
 
     def clear(self) -> None:

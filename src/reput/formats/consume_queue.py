@@ -31,6 +31,11 @@ PRE_BLANK_SIZE = 0x7FFFFFFF
 PRE_BLANK = ENTRY.struct.pack(0, PRE_BLANK_SIZE, 0)
 """The entry that fills a queue's first file up to its first message, and the place of a gap."""
 
+LAST_BLANK_SIZE = 1
+LAST_BLANK = ENTRY.struct.pack(0, LAST_BLANK_SIZE, 0)
+"""The last blank of a queue that ends with blanks. RocketMQ takes the last entry's physical offset + size for the place
+up to which the queue is built: after a pre-blank it would pass over all messages in the log's first 2 GiB."""
+
 
 class QueueKey(NamedTuple):
     """A queue: its topic as stored (UTF-8) and its id."""
@@ -57,7 +62,12 @@ class Entry(NamedTuple):
     @property
     def is_pre_blank(self) -> bool:
         """Whether this only fills the place in front of the first message, or a gap."""
-        return self.physical_offset == 0 and self.size == PRE_BLANK_SIZE
+        return self.physical_offset == 0 and self.size in (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
+
+
+def blank_end(count: int) -> bytes:
+    """The entries that `count` numbers without a message have at the end of a queue."""
+    return PRE_BLANK * (count - 1) + LAST_BLANK if count else b""
 
 
 def encode_entry(entry: Entry) -> bytes:

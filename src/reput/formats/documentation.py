@@ -190,6 +190,11 @@ def _consume_queue() -> Iterator[str]:
         fills the first file of a queue up to its first message, where that one is not the file's first
         entry. It counts as valid. reput puts it in the place of a gap in queue offsets too, since a hole of
         zeros would end the queue.
+
+        A queue that ends with numbers without messages (they have expired, or lie in a gap of the log) has
+        size {consume_queue.LAST_BLANK_SIZE} in the last of its pre-blanks: RocketMQ takes the last entry's
+        physical offset + size for the place up to which the queue is built, and after a pre-blank of the
+        usual size it would give no entry to any message in the log's first 2 GiB.
     """)
 
 

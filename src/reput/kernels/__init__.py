@@ -25,7 +25,7 @@ class Kernels(NamedTuple):
     decode_range: Callable[..., int]
     pack_entries: Callable[..., int]
     chain_items: Callable[..., tuple[int, int]]
-    select_entries: Callable[..., tuple[int, int, int]]
+    select_entries: Callable[..., tuple[int, int, int, int, int]]
 
 
 @cache

@@ -5,31 +5,32 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, PRE_BLANK_SIZE
+from reput.formats.consume_queue import ENTRY, LAST_BLANK_SIZE, PRE_BLANK_SIZE
 from reput.kernels.columns import Pull
 
 
 def select_entries(
     entries: NDArray[np.uint8], log_begin: int, log_end: int, log_file_size: int, codes: NDArray[np.int64],
     max_messages: int, max_bytes: int, stop_bytes: int, physical_offset: NDArray[np.int64], size: NDArray[np.int32],
-) -> tuple[int, int, int]:  # fmt: skip
+) -> tuple[int, int, int, int, int]:  # fmt: skip
     """The entries of a pull: their places in the log go to `physical_offset` (int64) and `size` (int32).
 
     `entries` (uint8, 20 bytes each) are all that may be looked at. Those whose record does not lie in [log_begin,
     log_end) are passed over, and so are those whose tags code, cut to 32 bits, is not in `codes` (int64; empty: all
     match). It ends in front of an entry with which there would be more than `max_messages` or `max_bytes`, though never
     with nothing taken, and once `stop_bytes` are reached. Returns how many were taken, how many entries were passed
-    or taken, and a `Pull`.
+    or taken, a `Pull`, and where the first and the last one taken stand.
     """
     wanted = set(codes.tolist())
     taken, total, skip_below, status = 0, 0, -1, Pull.NOTHING
+    first = last = -1
     number = -1
     for number, (begin, length, code) in enumerate(ENTRY.struct.iter_unpack(entries.tobytes())):
         if taken and (taken + 1 > max_messages or total + length > max_bytes):
-            return taken, number, status
+            return taken, number, status, first, last
         if total >= stop_bytes:
-            return taken, number, status
-        if begin < skip_below or (begin == 0 and length == PRE_BLANK_SIZE):
+            return taken, number, status, first, last
+        if begin < skip_below or (begin == 0 and length in (PRE_BLANK_SIZE, LAST_BLANK_SIZE)):
             continue
         if wanted and _int32(code) not in wanted:
             status = status if taken else Pull.NOTHING
@@ -38,11 +39,12 @@ def select_entries(
             status = status if taken else Pull.REMOVED
             skip_below = (begin // log_file_size + 1) * log_file_size
             continue
+        first, last = (begin if taken == 0 else first), begin
         physical_offset[taken], size[taken] = begin, length
         taken += 1
         total += length
         status, skip_below = Pull.FOUND, -1
-    return taken, number + 1, status
+    return taken, number + 1, status, first, last
 
 
 def _int32(value: int) -> int:

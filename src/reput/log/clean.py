@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,17 +88,21 @@ def _bounded(value: int, least: int, most: int) -> int:
     return min(max(value, least), most)
 
 
-def clean(folder: Path, settings: LogSettings, *, manual: bool = False) -> Decision:
+def clean(folder: Path, settings: LogSettings, *, manual: bool = False, below: int | None = None) -> Decision:
     """Remove the files of a log that have to go now; `remove` of the answer names those that went.
+
+    Files that reach past log offset `below` stay, whatever their age: no index covers them yet.
 
     Raises:
         AccessError: no right to remove them.
     """
     now = time.time()
     percent = fs.disk_use(folder).percent
-    decision = decide(
-        aged_files(folder), int(now * 1000), time.localtime(now).tm_hour, percent, settings, manual=manual
-    )
+    files = aged_files(folder)
+    if below is not None:
+        # A file ends where the next one starts.
+        files = [file for file, behind in pairwise(files) if behind.start <= below] + files[-1:]
+    decision = decide(files, int(now * 1000), time.localtime(now).tm_hour, percent, settings, manual=manual)
     for start in decision.remove:
         fs.remove_file(folder / paths.offset_name(start))
     if decision.remove:

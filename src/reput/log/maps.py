@@ -105,10 +105,17 @@ class LogMaps:
 
     def store_time(self, offset: int) -> int:
         """Store time (ms) of the record at a log offset; -1 where none can be read there."""
-        start = self.file_at(offset) if offset >= 0 else None
-        if start is None or offset + MIN_RECORD_SIZE > start + self.file_size:
+        start: int | None = offset // self.file_size * self.file_size
+        array = self._maps.get(start)
+        if array is None:
+            start = self.file_at(offset) if offset >= 0 else None
+            if start is None:
+                return -1
+            array = self.array(start)
+        position = offset - (start or 0)
+        if position + MIN_RECORD_SIZE > self.file_size:
             return -1
-        data, position = self.array(start).data, offset - start
+        data = array.data
         (sys_flag,) = _SYS_FLAG.unpack_from(data, position + SYS_FLAG_AT)
         at = _STORE_TIME_AT_V6 if sys_flag & FLAG_BORN_HOST_V6 else STORE_TIMESTAMP_AT_V4
         return int(_STORE_TIME.unpack_from(data, position + at)[0])

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey, blank_end
 from reput.formats.paths import offset_name
 from reput.pipeline.job import Job
-from reput.pipeline.sink import finish_file, finish_folders, queue_path
+from reput.pipeline.sink import finish_file, finish_folders, queue_path, write_entries
 
 _QUEUES_A_TASK = 256
+_BLANKS_AT_ONCE = 50_000
 
 
 class FrontBlank(NamedTuple):
@@ -52,6 +53,28 @@ def blank_fronts(job: Job, work: Sequence[FrontBlank]) -> int:
     return written
 
 
+class EndBlank(NamedTuple):
+    """A queue whose last messages are lost: entries [begin, end) become blank, so that it keeps its number `end`."""
+
+    key: QueueKey
+    begin: int
+    end: int
+
+
+def blank_end_of_queue(job: Job, blank: EndBlank) -> int:
+    """Fill the end of this queue; returns how many entries were written."""
+    with job.writing():
+        position = blank.begin
+        while position < blank.end:
+            until = min(blank.end, position + _BLANKS_AT_ONCE)
+            count = until - position
+            entries = blank_end(count) if until == blank.end else PRE_BLANK * count
+            write_entries(job, blank.key, position, memoryview(entries))
+            position = until
+        finish_folders(job, [queue_path(job.queue_folder, blank.key)])
+    return blank.end - blank.begin
+
+
 def _blank_front(job: Job, blank: FrontBlank) -> int:
     in_file = job.queue_file_size // ENTRY_SIZE
     start = blank.first // in_file * in_file
@@ -59,7 +82,8 @@ def _blank_front(job: Job, blank: FrontBlank) -> int:
     descriptor = fs.open_sized(path, job.queue_file_size, job.owner)
     try:
         with fs.errors_named(path, "write pre-blank entries"):
-            fs.pwrite(descriptor, PRE_BLANK * (blank.first - start), 0)
+            count = blank.first - start
+            fs.pwrite(descriptor, PRE_BLANK * count if blank.has_entries else blank_end(count), 0)
             finish_file(job, descriptor)
     finally:
         fs.close(descriptor)

@@ -24,7 +24,15 @@ from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
-from reput.pipeline.rebuild_report import fill_report, judge, refuse_unknown_topics, warn_of_shorter_queues
+from reput.pipeline.rebuild_report import (
+    fill_report,
+    judge,
+    lost_ranges,
+    refuse_unknown_topics,
+    report_shortened,
+    warn_of_index_behind,
+    warn_of_many_repeats,
+)
 from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, RebuildOptions, Run
 from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.stitch import Stitched, stitch
@@ -36,7 +44,7 @@ from reput.store.index_tags import tag_items_in_use
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
 from reput.store.report import QueueOddity, RebuildReport
-from reput.store.retained import Retained, retained_queues, unbelievable_queues
+from reput.store.retained import Retained, retained_queues, shortened_queues, unbelievable_queues
 from reput.store.settings import StoreSettings, resolve_settings
 from reput.store.strays import carry_over_strays, refuse_lost_log
 
@@ -112,9 +120,7 @@ def _prepare(
     )
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
     # One that cannot be read is refused before any work, not when the new indexes are ready.
-    frontier = read_frontier(layout)
-    if options.only == QUEUE and frontier is not None and settings.index_enabled:
-        report.notes.append("the IndexFiles were left alone; what they lack is built by --only index")
+    read_frontier(layout)
     return Run(layout, log, settings, options, owned, engine, job, listener, report)
 
 
@@ -151,8 +157,8 @@ def _rebuild(run: Run) -> None:
     retained = _finish_queues(run, stitched, table) if job.build_queues else []
     index_files = _build_index(run, results) if job.build_index else None
     fill_report(run, stitched, table, retained, index_files)
-    if job.build_queues:
-        warn_of_shorter_queues(run, table)
+    if not job.build_index and run.settings.index_enabled:
+        warn_of_index_behind(run, stitched)
     whole = job.build_queues and job.topics is None and not job.skip_topics
     _publish(run, stitched, last, index_files, whole)
 
@@ -224,6 +230,7 @@ def _finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Reta
                 f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can "
                 f"hold; its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
             )
+    warn_of_many_repeats(run.report)
     for kept in retained:
         run.report.retained_queues.append(f"{kept.key} goes on at {kept.next} (from {kept.source})")
         if kept.source.endswith(".json"):
@@ -236,7 +243,23 @@ def _finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Reta
     if work:
         with run.stage("pre-blank"):
             run.engine.run(partial(finish.blank_fronts, run.job), finish.in_tasks(work), run.listener.advance)
+    _keep_ends(run, stitched, table, present)
     return retained
+
+
+def _keep_ends(run: Run, stitched: Stitched, table: QueueTable, present: set[QueueKey]) -> None:
+    """Queues whose last messages are lost keep their numbering; those that end too early otherwise are told."""
+    ends = {key: int(table.next[table.rows[key]]) for key in present}
+    short = shortened_queues(run.layout, ends, lost_ranges(run, stitched), stitched.end)
+    work = []
+    for queue in short:
+        report_shortened(run.report, queue, queue.lost)
+        if queue.lost:
+            work.append(finish.EndBlank(queue.key, queue.next, queue.old_end))
+            table.next[table.rows[queue.key]] = queue.old_end
+    if work:
+        with run.stage("keep-ends"):
+            run.engine.run(partial(finish.blank_end_of_queue, run.job), work, run.listener.advance)
 
 
 def _build_index(run: Run, results: Sequence[SplitResult]) -> list[IndexFileResult]:

@@ -7,8 +7,8 @@ from itertools import islice
 
 from reput.errors import ConfigError, DamagedLogError
 from reput.files import fs
-from reput.formats.consume_queue import QueueKey
 from reput.formats.record import Verdict
+from reput.index.files import list_index_files
 from reput.log.files import LogFiles
 from reput.log.reader import file_name, place, written_bytes
 from reput.pipeline.decode import Gap
@@ -18,12 +18,12 @@ from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.rebuild_state import Run
 from reput.pipeline.stitch import Stitched
-from reput.queue.files import list_queues
-from reput.queue.reader import queue_span
+from reput.store.frontier import read_frontier
 from reput.store.report import LogGap, RebuildReport, TopicSummary
-from reput.store.retained import Retained, configured_topics
+from reput.store.retained import Retained, Shortened, configured_topics
 
 _NAMED = 5
+_MANY_REPEATS = 100
 
 
 def judge(run: Run, stitched: Stitched) -> None:
@@ -170,16 +170,56 @@ def refuse_unknown_topics(run: Run, table: QueueTable) -> None:
             )
 
 
-def warn_of_shorter_queues(run: Run, table: QueueTable) -> None:
-    """Around damage a queue may lose its last messages: consumers may stand behind its new end."""
-    if not run.report.gaps:
+def lost_ranges(run: Run, stitched: Stitched) -> list[tuple[int, int]]:
+    """The ranges of the log that salvage went around, and in which messages may have been."""
+    if not run.options.salvage:
+        return []
+    tail = [(stitched.end, run.log.end_offset)] if run.report.torn_tail_offset is not None else []
+    return [(gap.begin, gap.end) for gap in run.report.gaps] + tail
+
+
+def report_shortened(report: RebuildReport, short: Shortened, kept: bool) -> None:
+    """Say what became of a queue that ends before its old end or a committed offset; `kept`: it keeps its numbering."""
+    end = short.old_end if kept else short.next
+    ended = f"ended at queue offset {short.old_end}, " if short.old_end else ""
+    committed = f"; the highest committed offset is {short.committed}" if short.committed > end else ""
+    if kept:
+        report.retained_queues.append(f"{short.key} goes on at {end} (messages {short.next} to {end - 1} are lost)")
+        report.warnings.append(
+            f"{short.key}: messages {short.next} to {end - 1} lie in a gap of the log and are lost; the numbering goes "
+            f"on at {end} all the same{committed}"
+        )
         return
-    for queue in list_queues(run.layout.consume_queue):
-        row = table.rows.get(QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id))
-        end = queue_span(queue).max_offset if row is not None else 0
-        if row is not None and table.count[row] and end > int(table.next[row]):
-            run.report.warnings.append(
-                f"{queue.topic}/{queue.queue_id}: ended at queue offset {end}, ends at {int(table.next[row])} now: its "
-                "last messages lie in a gap of the log, and new ones will be given their numbers. Reset the offsets of "
-                "consumers that stand behind it"
+    report.warnings.append(
+        f"{short.key}: {ended}ends at {short.next} now{committed}. New messages will be given numbers that consumers "
+        "may have behind them: reset the offsets of consumers that stand past its end"
+    )
+
+
+def warn_of_index_behind(run: Run, stitched: Stitched) -> None:
+    """After queues alone were built: say where the IndexFiles, which were left alone, end before the queues do."""
+    with_items = [result for result in stitched.results if result.items]
+    if not with_items:
+        return
+    last = with_items[-1]
+    # Where messages without items follow, the last one with items is not known but to lie in this split.
+    needed = last.first_record if last.records_after_last_item else last.last_record
+    frontier = read_frontier(run.layout)
+    ends = [file.header.end_physical_offset + 1 for file in list_index_files(run.layout.index) if file.header]
+    covered = max([frontier.index_offset if frontier else 0, *ends])
+    if covered <= needed:
+        run.report.warnings.append(
+            f"the IndexFiles, which were left alone, end at log offset {covered} and the queues at {stitched.end}: "
+            "messages in between are not found by key. Build them with --only index"
+        )
+
+
+def warn_of_many_repeats(report: RebuildReport) -> None:
+    """A few repeats are a producer's retry or a broker's crash; many look like another life of the queue."""
+    for queue in report.crooked_queues:
+        if queue.repeats >= _MANY_REPEATS:
+            report.warnings.append(
+                f"{queue.topic}/{queue.queue_id}: {queue.repeats} messages have queue offsets that earlier ones had; "
+                "the first of each is in the queue, as in RocketMQ. If the topic was deleted and made again, the "
+                f"later ones are its messages: look at them with `reput dump log STORE -t {queue.topic}`"
             )

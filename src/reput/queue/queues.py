@@ -135,6 +135,18 @@ class Queues:
         rest = bytes(tail.entries[: (end - tail.first) * ENTRY_SIZE])
         return np.concatenate([from_files, np.frombuffer(rest, dtype=np.uint8)])
 
+    def file_entries(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
+        """The entries of the file in which a queue offset lies, as far as they are in front of the frontier.
+
+        With the queue offset of the first of them; None where no file has the offset.
+        """
+        stored, tail = self.stored.get(key), self.tail.queues.get(key)
+        if stored is None or offset >= stored.end or (tail is not None and tail.restarted):
+            return None
+        begin = offset // self.entries_per_file * self.entries_per_file
+        entries = self._from_files(key, stored, begin, min(begin + self.entries_per_file, stored.end))
+        return (begin, entries) if len(entries) else None
+
     def _from_files(self, key: QueueKey, stored: StoredQueue, begin: int, end: int) -> NDArray[np.uint8]:
         number = begin // self.entries_per_file
         array = self._maps.get((key, number))

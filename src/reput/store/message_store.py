@@ -367,11 +367,12 @@ class MessageStore:
         """Delete log files that have expired (deleteWhen, fileReservedTime, disk ratios); returns their names.
 
         Runs by itself every cleanResourceInterval. `manual`: now, whatever the hour. At most deleteFileBatchMax files a
-        run, never the last one. Queue and index files follow the log's minimum. A disk over its highest ratio stops
-        puts (DISK_FULL) until there is room again.
+        run, never the last one, nor one that no durable index covers yet. Queue and index files follow the log's
+        minimum. A disk over its highest ratio stops puts (DISK_FULL) until there is room again.
         """
         appender = self._appender or self._no_appender()
-        decision = clean(self.layout.commit_log, appender.settings, manual=manual)
+        below = min(self.view.frontiers)
+        decision = clean(self.layout.commit_log, appender.settings, manual=manual, below=below)
         appender.set_running(RunningFlag.DISK_FULL if decision.disk_full else RunningFlag(0))
         if decision.remove:
             self.view.log.refresh()
@@ -408,7 +409,7 @@ class MessageStore:
                     next_clean = time.monotonic() + clean_s
                     self.delete_expired()
             except ReputError as error:
-                # Told at close; puts and reads meet the same trouble themselves where it concerns them.
+                # Kept for whoever asks; puts and reads meet the same trouble themselves where it concerns them.
                 self.background_error = error
 
     def _on_flushed(self, flushed: Flushed) -> None:

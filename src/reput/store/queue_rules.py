@@ -1,7 +1,8 @@
 """What a sound ConsumeQueue is: pure rules over the bytes of entries.
 
 An entry on disk must be the one that its record gives. In front of a queue's first record there may be pre-blank
-entries and entries of records that have expired; behind its last record there is nothing but zeros.
+entries and entries of records that have expired; behind its last record there is nothing but zeros, or blank entries
+that keep the numbering of messages that were lost.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK_SIZE
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
 
 
 class Differences(NamedTuple):
@@ -48,18 +49,28 @@ def entries_in_front(data: bytes, log_min_offset: int) -> Outside:
     """Entries in front of the first record that are neither pre-blank nor those of expired records."""
     entries = _entries(data)
     physical, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
-    pre_blank = (physical == 0) & (size == PRE_BLANK_SIZE)
+    pre_blank = _blanks(entries)
     expired = (physical >= 0) & (size > 0) & (physical < log_min_offset)
     places = np.flatnonzero(~(pre_blank | expired))
     return Outside(places, physical[places])
 
 
 def entries_behind(data: bytes) -> Outside:
-    """Entries behind the last record that are not zero."""
+    """Entries behind the last record that are not zero, but for the blanks that keep a queue's numbering."""
     entries = _entries(data)
+    blank = _blanks(entries)
+    kept = len(blank) if blank.all() else int(np.argmin(blank))
+    if kept and kept < len(blank) and entries["size"][kept - 1] != LAST_BLANK_SIZE:
+        kept = 0
     rows = np.frombuffer(data, dtype=np.uint8, count=len(entries) * ENTRY_SIZE).reshape(-1, ENTRY_SIZE)
-    places = np.flatnonzero(rows.any(axis=1))
+    places = kept + np.flatnonzero(rows[kept:].any(axis=1))
     return Outside(places, entries["physical_offset"].astype(np.int64)[places])
+
+
+def _blanks(entries: NDArray[np.void]) -> NDArray[np.bool_]:
+    blank: NDArray[np.bool_] = np.isin(entries["size"], (PRE_BLANK_SIZE, LAST_BLANK_SIZE))
+    blank &= entries["physical_offset"] == 0
+    return blank
 
 
 def _entries(data: bytes) -> NDArray[np.void]:

@@ -1,4 +1,4 @@
-"""Queues whose records have all expired: their numbering goes on where it was, never restarts under a committed offset.
+"""Queues whose last records have expired or are lost keep their numbering: it never restarts under a committed offset.
 
 What the old ConsumeQueue tells comes first; where it is gone, the highest committed offset in consumerOffset.json
 stands in, with a warning, for topics that the broker still has.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.record import queue_offset_bound
-from reput.queue.files import list_queues, max_offset
+from reput.queue.files import QueueFolder, list_queues, max_offset
+from reput.queue.reader import read_entries
 from reput.store.layout import StoreLayout
 
 _CONFIG_LIMIT = 256 << 20
@@ -61,6 +64,51 @@ def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: in
             if end is not None and end > bound:
                 found.append(Retained(key, end, str(queue.path)))
     return found
+
+
+class Shortened(NamedTuple):
+    """A queue whose records end at `next`, before its old end `old_end` (0: unknown) or a `committed` offset (0: none).
+
+    `lost` says whether the log may have held all messages in between, in ranges that are no record now.
+    """
+
+    key: QueueKey
+    next: int
+    old_end: int
+    committed: int
+    lost: bool
+
+
+def shortened_queues(
+    layout: StoreLayout, ends: Mapping[QueueKey, int], lost_ranges: Sequence[tuple[int, int]], log_end: int
+) -> list[Shortened]:
+    """The queues that end, at the offsets `ends`, before their old end or before a committed offset.
+
+    `lost_ranges` are [begin, end) of the log that hold no record and may have held some. Without any, the old end alone
+    is no reason: entries past the log's end are what a crash leaves.
+    """
+    found: dict[QueueKey, Shortened] = {}
+    for queue in list_queues(layout.consume_queue) if lost_ranges else ():
+        key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
+        old_end = (max_offset(queue, queue_offset_bound(log_end)) or 0) if key in ends else 0
+        if key in ends and old_end > ends[key]:
+            found[key] = Shortened(key, ends[key], old_end, 0, _all_in(queue, ends[key], old_end, lost_ranges))
+    for key, committed in _committed_offsets(layout).items():
+        if key in ends and committed > ends[key]:
+            short = found.get(key) or Shortened(key, ends[key], 0, 0, False)
+            found[key] = short._replace(committed=committed)
+    return [found[key] for key in sorted(found)]
+
+
+def _all_in(queue: QueueFolder, begin: int, end: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Whether the entries [begin, end) of a queue all point into these ranges of the log, or are blank."""
+    try:
+        return all(
+            entry.is_pre_blank or any(first <= entry.physical_offset < behind for first, behind in ranges)
+            for _, entry in read_entries(queue, begin, end)
+        )
+    except DamagedStoreError:
+        return False
 
 
 def configured_topics(layout: StoreLayout) -> frozenset[bytes] | None:

@@ -7,13 +7,14 @@ Source: `DefaultMessageStore.getMessage`, `getOffsetInQueueByTime`, `queryMessag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reput.errors import ConfigError
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import TAG_KEY_PREFIX, capacity
 from reput.formats.paths import is_topic_folder_name
@@ -40,6 +41,10 @@ _FILTER_ENTRIES = 800
 _END_OF_TIME = (1 << 63) - 1
 _MAX_QUEUE_ID = (1 << 31) - 1
 _ENTRIES_AT_ONCE = 1 << 16
+_FEW_ENTRIES = 64
+_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
+_MOST_WINDOWS = 1 << 16
+_FOUND = int(Pull.FOUND)
 
 
 class QueueInfo(NamedTuple):
@@ -60,6 +65,17 @@ class PullLimits(NamedTuple):
 
     messages: int | None = None
     total_bytes: int | None = None
+
+
+class _Window(NamedTuple):
+    """The entries [begin, end) of one queue file, all in front of the frontier: they do not change any more."""
+
+    key: QueueKey
+    begin: int
+    end: int
+    entries: NDArray[np.uint8]
+    min_offset: int
+    max_offset: int
 
 
 class StoreView:
@@ -94,6 +110,7 @@ class StoreView:
         self.frontiers = frontiers
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
+        self._windows: dict[tuple[str, int], _Window] = {}
         self._select = kernels().select_entries
         self.load(frontiers)
 
@@ -104,6 +121,7 @@ class StoreView:
             self.queues_table.tail.trim(min(frontiers))
             self.index.load()
             self.frontiers = frontiers
+            self._windows = {}
 
     def advance(self, frontiers: Frontiers) -> None:
         """The indexes are complete up to here now: what the tail held of it goes."""
@@ -112,6 +130,7 @@ class StoreView:
             self.queues_table.advance(min(frontiers))
             self.index.load()
             self.frontiers = frontiers
+            self._windows = {}
         self.follower.trim_items(frontiers.index_offset)
 
     def catch_up(self) -> None:
@@ -154,26 +173,64 @@ class StoreView:
         max_bytes: int = MAX_PULL_BYTES,
     ) -> GetResult:
         """Messages of a queue from an offset on; every status as RocketMQ has it."""
-        key = self.key_of(topic, queue_id)
-        self.catch_up()
-        table, limits = self.queues_table, self.limits
-        with self.follower.lock:
-            first, end = table.min_offset(key), table.max_offset(key)
-            if not first <= offset < end:
-                return _outside(table.knows(key), offset, first, end)
-            entries = table.entries(key, offset, offset + max(_FILTER_ENTRIES, max_messages))
-        if not len(entries):
-            behind = (offset // table.entries_per_file + 1) * table.entries_per_file
-            return GetResult(GetStatus.OFFSET_FOUND_NULL, behind, first, end)
+        if self.refresh is not None or self.follower.offset < self.confirmed():
+            self.catch_up()
+        # Without a filter no more is looked at than is given, but for a few gaps.
+        count = max(_FILTER_ENTRIES if len(tags.codes) else _FEW_ENTRIES, max_messages)
+        window = self._windows.get((topic, queue_id))
+        tail = self.queues_table.tail.queues.get(window.key) if window is not None else None
+        if window is not None and window.begin <= offset < window.end and not (tail is not None and tail.restarted):
+            at = (offset - window.begin) * ENTRY_SIZE
+            entries = window.entries[at : at + count * ENTRY_SIZE]
+            first, end = window.min_offset, window.max_offset if tail is None else tail.next
+        else:
+            key = self.key_of(topic, queue_id)
+            with self.follower.lock:
+                table = self.queues_table
+                first, end = table.min_offset(key), table.max_offset(key)
+                if not first <= offset < end:
+                    return _outside(table.knows(key), offset, first, end)
+                entries = table.entries(key, offset, offset + count)
+                self._open_window(topic, key, offset)
+            if not len(entries):
+                behind = (offset // table.entries_per_file + 1) * table.entries_per_file
+                return GetResult(GetStatus.OFFSET_FOUND_NULL, behind, first, end)
+        return self._pull(entries, offset, first, end, max_messages, tags, max_bytes)
+
+    def _open_window(self, topic: str, key: QueueKey, offset: int) -> None:
+        """Let the next pulls from this queue file find its entries without a search."""
+        found = self.queues_table.file_entries(key, offset)
+        if found is not None:
+            begin, entries = found
+            end, table = begin + len(entries) // ENTRY_SIZE, self.queues_table
+            first = max(begin, table.min_offset(key))
+            if len(self._windows) >= _MOST_WINDOWS:
+                self._windows.clear()
+            self._windows[topic, key.queue_id] = _Window(
+                key, first, end, entries[(first - begin) * ENTRY_SIZE :], table.min_offset(key), table.max_offset(key)
+            )
+
+    def _pull(
+        self,
+        entries: NDArray[np.uint8],
+        offset: int,
+        first: int,
+        end: int,
+        max_messages: int,
+        tags: TagFilter,
+        max_bytes: int,
+    ) -> GetResult:
+        """Choose among the entries from `offset` on, of a queue that spans [first, end)."""
+        limits, log = self.limits, self.log
         stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
         most = max_messages if limits.messages is None else min(max_messages, limits.messages)
         room = max(1, min(most, len(entries) // ENTRY_SIZE))
         physical_offsets, sizes = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
-        taken, passed, pull = self._select(
+        taken, passed, pull, begin, last = self._select(
             entries,
-            self.log.min_offset,
+            log.min_offset,
             self.follower.offset,
-            self.log.file_size,
+            log.file_size,
             tags.codes,
             room,
             stop_bytes if limits.total_bytes is None else min(stop_bytes, limits.total_bytes),
@@ -181,20 +238,21 @@ class StoreView:
             physical_offsets,
             sizes,
         )
-        if pull != Pull.FOUND:
+        if pull != _FOUND:
             status = GetStatus.NO_MATCHED_MESSAGE if pull == Pull.NOTHING else GetStatus.MESSAGE_WAS_REMOVING
             return GetResult(status, offset + passed, first, end)
-        physical_offsets, sizes = physical_offsets[:taken], sizes[:taken]
-        maps = self._maps_of(int(physical_offsets[0]), int(physical_offsets[-1]))
-        return GetResult(GetStatus.FOUND, offset + passed, first, end, physical_offsets, sizes, maps)
+        if taken < room:
+            physical_offsets, sizes = physical_offsets[:taken], sizes[:taken]
+        return GetResult(
+            GetStatus.FOUND, offset + passed, first, end, physical_offsets, sizes, self._maps_of(begin, last)
+        )
 
-    def _maps_of(self, first: int, last: int) -> list[tuple[int, np.ndarray]]:
+    def _maps_of(self, first: int, last: int) -> Sequence[tuple[int, NDArray[np.uint8]]]:
         size = self.log.file_size
-        starts = self.log.starts
         begin = first // size * size
         if last < begin + size:
-            return [(begin, self.log.array(begin))]
-        return [(start, self.log.array(start)) for start in starts if begin <= start <= last]
+            return ((begin, self.log.array(begin)),)
+        return [(start, self.log.array(start)) for start in self.log.starts if begin <= start <= last]
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER) -> int:
         """The queue offset for a time; see `reput.queue.by_time`. 0 for a queue that is not there."""
@@ -202,7 +260,27 @@ class StoreView:
         self.catch_up()
         with self.follower.lock:
             first, end = self.queues_table.min_offset(key), self.queues_table.max_offset(key)
-        return offset_by_time(lambda offset: self._store_time(key, offset), first, end, timestamp_ms, boundary)
+        return offset_by_time(self._times_of(key, topic), first, end, timestamp_ms, boundary)
+
+    def _times_of(self, key: QueueKey, topic: str) -> Callable[[int], int]:
+        """What tells the store time of a queue's offsets; one file's entries are kept for the next question."""
+        log_time, place = self.log.store_time, ENTRY.struct.unpack_from
+        begin = end = 0
+        data: bytes | memoryview = b""
+
+        def store_time(offset: int) -> int:
+            nonlocal begin, end, data
+            if not begin <= offset < end:
+                with self.follower.lock:
+                    self._open_window(topic, key, offset)
+                window = self._windows.get((topic, key.queue_id))
+                if window is None or not window.begin <= offset < window.end:
+                    return self._store_time(key, offset)
+                begin, end, data = window.begin, window.end, window.entries.data
+            physical_offset, size, _ = place(data, (offset - begin) * ENTRY_SIZE)
+            return -1 if physical_offset == 0 and size in _BLANK_SIZES else log_time(physical_offset)
+
+        return store_time
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time (ms) of a queue's message; -1 where there is none."""
@@ -235,7 +313,7 @@ class StoreView:
                 continue
             rows = np.frombuffer(entries, dtype=ENTRY.dtype)
             real = rows["physical_offset"] >= self.log.min_offset
-            real &= (rows["physical_offset"] != 0) | (rows["size"] != (1 << 31) - 1)
+            real &= (rows["physical_offset"] != 0) | ~np.isin(rows["size"], _BLANK_SIZES)
             if len(tags.codes):
                 real &= np.isin(rows["tags_code"].astype(np.int64).astype(np.int32), tags.codes)
             count += int(np.count_nonzero(real))

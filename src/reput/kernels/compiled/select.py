@@ -10,6 +10,7 @@ from reput.kernels.compiled.memory import address_of, load_be32, load_be64
 _ENTRY_SIZE = fmt.ENTRY_SIZE
 _SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_code"]
 _PRE_BLANK_SIZE = fmt.PRE_BLANK_SIZE
+_LAST_BLANK_SIZE = fmt.LAST_BLANK_SIZE
 _NOTHING, _FOUND, _REMOVED = int(Pull.NOTHING), int(Pull.FOUND), int(Pull.REMOVED)
 
 
@@ -23,21 +24,21 @@ def select_entries(
     log_end) are passed over, and so are those whose tags code, cut to 32 bits, is not in `codes` (int64; empty: all
     match). It ends in front of an entry with which there would be more than `max_messages` or `max_bytes`, though never
     with nothing taken, and once `stop_bytes` are reached. Returns how many were taken, how many entries were passed
-    or taken, and a `Pull`.
+    or taken, a `Pull`, and where the first and the last one taken stand.
     """
     at = address_of(entries)
     count = len(entries) // _ENTRY_SIZE
-    taken, total, skip_below = 0, 0, -1
+    taken, total, skip_below, first, last = 0, 0, -1, -1, -1
     status = _NOTHING
     for number in range(count):
         begin, length = load_be64(at), load_be32(at + _SIZE_AT)
         if taken > 0 and (taken + 1 > max_messages or total + length > max_bytes):
-            return taken, number, status
+            return taken, number, status, first, last
         if total >= stop_bytes:
-            return taken, number, status
+            return taken, number, status, first, last
         code = load_be64(at + _TAGS_CODE_AT)
         at += _ENTRY_SIZE
-        if begin < skip_below or (begin == 0 and length == _PRE_BLANK_SIZE):
+        if begin < skip_below or (begin == 0 and length in (_PRE_BLANK_SIZE, _LAST_BLANK_SIZE)):
             continue
         if len(codes) > 0:
             low = ((code + 0x80000000) & 0xFFFFFFFF) - 0x80000000
@@ -53,10 +54,13 @@ def select_entries(
                 status = _REMOVED
             skip_below = (begin // log_file_size + 1) * log_file_size
             continue
+        if taken == 0:
+            first = begin
+        last = begin
         physical_offset[taken] = begin
         size[taken] = length
         taken += 1
         total += length
         status = _FOUND
         skip_below = -1
-    return taken, count, status
+    return taken, count, status, first, last

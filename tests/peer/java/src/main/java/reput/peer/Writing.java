@@ -2,6 +2,7 @@ package reput.peer;
 
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -98,7 +99,16 @@ final class Writing {
 
     /** RocketMQ would deliver what is put into the schedule topic elsewhere, so we leave it alone. */
     private static boolean takesMessages(ConsumeQueueInterface queue) {
-        return queue.getCQType() != CQType.BatchCQ && !queue.getTopic().equals(TopicValidator.RMQ_SYS_SCHEDULE_TOPIC);
+        return queue.getCQType() != CQType.BatchCQ && !queue.getTopic().equals(TopicValidator.RMQ_SYS_SCHEDULE_TOPIC)
+            && !isMiscounted(queue.getTopic());
+    }
+
+    /**
+     * A topic of more than 127 bytes in at most 127 characters: RocketMQ 5.5.1 counts characters, writes a record whose one byte
+     * of length is negative, and stops dispatching at it.
+     */
+    private static boolean isMiscounted(String topic) {
+        return topic.length() <= Byte.MAX_VALUE && topic.getBytes(StandardCharsets.UTF_8).length > Byte.MAX_VALUE;
     }
 
     private Put put(String topic, int queueId, int number, int bodyBytes) {
