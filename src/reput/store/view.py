@@ -68,7 +68,10 @@ class PullLimits(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """The entries [begin, end) of one queue file, all in front of the frontier: they do not change any more."""
+    """The entries [begin, end) of one queue file, all in front of the frontier: they do not change any more.
+
+    `is_whole`: the file ends there, too.
+    """
 
     key: QueueKey
     begin: int
@@ -76,6 +79,7 @@ class _Window(NamedTuple):
     entries: NDArray[np.uint8]
     min_offset: int
     max_offset: int
+    is_whole: bool
 
 
 class StoreView:
@@ -179,7 +183,13 @@ class StoreView:
         count = max(_FILTER_ENTRIES if len(tags.codes) else _FEW_ENTRIES, max_messages)
         window = self._windows.get((topic, queue_id))
         tail = self.queues_table.tail.queues.get(window.key) if window is not None else None
-        if window is not None and window.begin <= offset < window.end and not (tail is not None and tail.restarted):
+        if (
+            window is not None
+            and window.begin <= offset < window.end
+            # Where the file goes on in the tail, a pull must not end at the frontier.
+            and (offset + count <= window.end or window.is_whole)
+            and not (tail is not None and tail.restarted)
+        ):
             at = (offset - window.begin) * ENTRY_SIZE
             entries = window.entries[at : at + count * ENTRY_SIZE]
             first, end = window.min_offset, window.max_offset if tail is None else tail.next
@@ -207,7 +217,13 @@ class StoreView:
             if len(self._windows) >= _MOST_WINDOWS:
                 self._windows.clear()
             self._windows[topic, key.queue_id] = _Window(
-                key, first, end, entries[(first - begin) * ENTRY_SIZE :], table.min_offset(key), table.max_offset(key)
+                key,
+                first,
+                end,
+                entries[(first - begin) * ENTRY_SIZE :],
+                table.min_offset(key),
+                table.max_offset(key),
+                end % table.entries_per_file == 0,
             )
 
     def _pull(
