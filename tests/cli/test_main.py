@@ -93,6 +93,17 @@ def test_misuse_is_one_line() -> None:
     assert done.stderr.splitlines()[-1].startswith("error: ")
 
 
+@pytest.mark.parametrize("arguments", [[], ["dump"]])
+def test_without_a_command_there_is_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Who gives no command is shown those there are, on stderr and with exit code 2."""
+    assert main.run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Usage: ")
+    assert "Commands:" in err
+    assert "error:" not in err
+
+
 def test_config_that_is_none(tmp_path: Path) -> None:
     """A broker.conf with a misspelt setting, or another store's, is used with a warning that says so."""
     store = golden.unpack("basic", tmp_path)

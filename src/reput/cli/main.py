@@ -111,6 +111,10 @@ def silence_stdout() -> None:
 
 
 def _misused(error: click.ClickException) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        # Its message is the whole help.
+        output.say(error.format_message())
+        return error.exit_code
     if isinstance(error, click.UsageError) and error.ctx is not None:
         output.say(error.ctx.get_usage())
     output.say(f"error: {error.format_message()}")

@@ -84,7 +84,8 @@ def _tell_oddities(config_path: str, config: StoreConfig, store: str | None) -> 
             output.say(f"warning: {config_path}: {name} is no setting of the store; {similar[0]} is")
     if not set(given) & set(known):
         output.say(
-            f"warning: {config_path}: none of its {len(given)} settings concerns the store; is it a broker.conf?"
+            f"warning: {config_path}: {output.counted(len(given), 'setting')}, none of which concerns the store; "
+            "is it a broker.conf?"
         )
     root = config.store_path_root_dir
     if root and store and Path(root).expanduser().absolute() != Path(store).absolute():
@@ -129,6 +130,8 @@ def job(verb: Callable[..., Any]) -> Callable[..., Any]:
         quiet: bool,
         **others: Any,
     ) -> Any:
+        if master and engine == LOOP:
+            raise click.UsageError("--engine loop runs without Spark, and --master chooses one: give one of them")
         config = config_of(config_path, assignments, store)
         return verb(store, JobOptions(master, engine, splits_mb, no_verify_crc, config, quiet), **others)
 
