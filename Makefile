@@ -19,8 +19,8 @@ setup:  ## make .venv with the pinned packages, and see to Java 17 or later, com
 	@scripts/setup.sh
 
 .PHONY: demo
-demo: setup  ## rebuild a store that RocketMQ wrote and compare; N=4000000 for a large one of our own
-	@$(WITH_JAVA) $(PYTHON) -m reput.cli.demo $(N)
+demo: setup  ## rebuild a store that RocketMQ wrote and compare; N=4000000 for a large one, KEEP=PATH keeps it
+	@$(WITH_JAVA) $(PYTHON) -m reput.cli.demo $(N) $(if $(KEEP),--keep "$(KEEP)")
 
 .PHONY: test
 test: setup lint  ## style, types and all tests

@@ -161,8 +161,9 @@ def parse_properties(text: str) -> dict[str, str]:
             if number < len(parts) - 1:
                 continue
             line = pending
-        match = re.match(r"((?:\\.|[^\\=:\s])+)\s*[=:\s]?\s*(.*)", line, re.DOTALL)
-        if match:
+        # Java's white space here is these three characters, and no other of Unicode's.
+        match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
+        if match and line:
             properties[_unescape(match[1])] = _unescape(match[2])
     return properties
 

@@ -182,6 +182,25 @@ def test_a_wrong_entry_is_told(
     assert not list(scratch.iterdir())
 
 
+@pytest.mark.golden
+@pytest.mark.usefixtures("loop")
+@pytest.mark.parametrize(("arguments", "stores"), [([], ["reput/basic", "rocketmq/basic"]), (["5"], ["store"])])
+def test_a_store_is_kept(
+    scratch: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], stores: list[str]
+) -> None:
+    """With --keep the stores stay where that says, each named; what is there already is refused and left alone."""
+    keep = scratch / "kept"
+    assert demo.main([*arguments, "--keep", str(keep)]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("Kept")] == [
+        f"Kept: {keep / store}" for store in stores
+    ]
+    assert all((keep / store / paths.CONSUME_QUEUE).is_dir() for store in stores)
+    assert demo.main([*arguments, "--keep", str(keep)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert all((keep / store / paths.CONSUME_QUEUE).is_dir() for store in stores)
+    assert demo.main(["--keep"]) == 2
+
+
 @pytest.mark.parametrize("text", ["0", "-5", "many", "1.5", "4e6", "", " ", "\u0663", "9" * 5000, "-h"])
 def test_a_wrong_number_is_one_line(scratch: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     """What is no whole number above 0: exit code 2, one line, no temporary folder."""

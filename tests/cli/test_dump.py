@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from reput.cli.dump import body_values
+from reput.cli.dump_parts import body_values
 from reput.cli.main import cli
 from reput.errors import ConfigError, DamagedStoreError, ReputError, UnsupportedStoreError
 from reput.formats import paths
@@ -275,6 +276,27 @@ def test_a_missing_queue_file_is_damage(tmp_path: Path) -> None:
     assert "rebuild" in str(error)
 
 
+@pytest.mark.golden
+def test_kinds_that_are_shown_in_part_are_named() -> None:
+    """Batch queues are left out with a word; an ext queue's tags codes, which are addresses, are marked."""
+    batch = call("queue", golden.shared("batch"), "-c", 1)
+    assert batch.return_value == 0
+    assert "batch ConsumeQueues are left out" in batch.stderr
+    assert "batches" in batch.stderr
+    text = call("queue", golden.shared("ext"), "-c", 1).stdout.splitlines()
+    assert all(line.endswith("\t(ext)") for line in text)
+    assert {value["ext"] for value in lines("queue", golden.shared("ext"), "-c", 1)} == {True}
+    assert {value["ext"] for value in lines("queue", golden.shared("basic"), "-c", 1)} == {False}
+
+
+@pytest.mark.golden
+def test_bodies_need_records() -> None:
+    """--body-bytes without --records would show nothing: it is refused."""
+    refused = call("queue", golden.shared("basic"), "--body-bytes", 9).exception
+    assert isinstance(refused, click.UsageError)
+    assert "--records" in str(refused)
+
+
 # --- index ----------------------------------------------------------------------------------------
 
 
@@ -355,6 +377,26 @@ def test_odd_index_files_are_told(tmp_path: Path) -> None:
 def test_index_arguments_are_checked(arguments: list[str]) -> None:
     """A key without topic, a topic without key and a file that is not there are refused with what is needed."""
     assert isinstance(call("index", golden.shared("basic"), *arguments).exception, ConfigError)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["log", "-o", 99_999_999], "no record at log offset 99999999 or behind; the log's files go from 0 to"),
+        (["log", "-t", "ordres"], "no such record in log offsets 0 to 2864742"),
+        (["log", "-o", 3000, "-c", 1], "no record begins at log offset 3000; the first behind it begins at 3550"),
+        (["queue", "-t", "orders", "-o", 5000], "no entries there"),
+        (["index", "-t", "orders", "-k", "no such key"], "no item has the hash of orders#no such key in 4 IndexFiles"),
+        (["index", "-o", 5000], "no item in 4 IndexFiles"),
+    ],
+    ids=str,
+)
+def test_nothing_is_never_silent(arguments: list[Any], said: str) -> None:
+    """Where there is nothing to show, or not where it was asked for, stderr says what was looked at."""
+    result = call(arguments[0], golden.shared("basic"), *arguments[1:])
+    assert result.return_value == 0
+    assert said in result.stderr
 
 
 # --- all ------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reput.cli import main
 from support import golden, stores
 
 FULL = Path("/dev/full")
@@ -35,11 +36,72 @@ def test_full_disk_under_stdout(verb: str) -> None:
     assert done.stderr.splitlines()[-1].startswith("error: cannot write the output")
 
 
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_lost_report_is_no_failed_rebuild(tmp_path: Path) -> None:
+    """Where only the report of a rebuild cannot be written, the error says that the new indexes are live."""
+    store = golden.unpack("basic", tmp_path)
+    for arguments, said in (
+        (["rebuild", store, "--engine", "loop", "-q"], "the new indexes are live"),
+        (["rebuild", "--help"], "No space left on device"),
+        (["info", tmp_path / "nowhere", "--json"], "No space left on device"),
+    ):
+        out = os.open(FULL, os.O_WRONLY)
+        try:
+            done = reput(*arguments, stdout=out)
+        finally:
+            os.close(out)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        assert done.stderr.splitlines()[-1].endswith(said)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_full_stderr_stops_no_job(tmp_path: Path) -> None:
+    """Progress and notes that cannot be written are left out, and the rebuild goes on."""
+    store = golden.unpack("basic", tmp_path)
+    command = [sys.executable, "-m", "reput", "rebuild", str(store), "--engine", "loop"]
+    with FULL.open("w") as full:
+        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=full, text=True)
+    assert done.returncode == 0
+    assert "3,000 messages" in done.stdout
+
+
+@pytest.mark.parametrize("swapping", [False, True])
+def test_an_interrupted_rebuild(
+    swapping: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C says whether the old indexes are live, or a swap is left to finish."""
+    store = golden.unpack("basic", tmp_path)
+
+    def interrupted(*_: object, **__: object) -> None:
+        if swapping:
+            (store / "reput").mkdir()
+            (store / "reput" / "intent").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reput.rebuild", interrupted)
+    assert main.run(["rebuild", str(store), "-q"]) == 130
+    said = capsys.readouterr().err
+    assert ("finishes that first" if swapping else "the indexes are as they were") in said
+    assert said.count("\n") == 1
+
+
 def test_misuse_is_one_line() -> None:
     """A wrong option is told in reput's own style, with the usage, and exit code 2."""
     done = reput("rebuild", "--nonsense")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("error: ")
+
+
+@pytest.mark.parametrize("arguments", [[], ["dump"]])
+def test_without_a_command_there_is_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Who gives no command is shown those there are, on stderr and with exit code 2."""
+    assert main.run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Usage: ")
+    assert "Commands:" in err
+    assert "error:" not in err
 
 
 def test_config_that_is_none(tmp_path: Path) -> None:

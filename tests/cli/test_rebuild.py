@@ -102,6 +102,7 @@ def test_check_exit_codes(store: Path, config: str, capsys: pytest.CaptureFixtur
         ["--topic", "../etc"],
         ["--only", "index", "--topic", "orders"],
         ["--engine", "flink"],
+        ["--master", "local[2]"],
     ],
 )
 def test_bad_options(store: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,6 +88,15 @@ def test_unknown_topic_is_refused(option: str, store: Path) -> None:
     assert stores.digest(store, inodes=True) == before
 
 
+@pytest.mark.parametrize("split_mb", [128, 0.001])
+def test_a_topic_without_queues_is_skipped_all_the_same(split_mb: float, store: Path) -> None:
+    """--skip-topic keeps a deleted topic from coming back: that only the log still has it is no slip of the pen."""
+    shutil.rmtree(store / paths.CONSUME_QUEUE / "a")
+    report = stores.rebuild(store, skip_topics=["a"], split_mb=split_mb)
+    assert sorted(found.topic for found in report.topics) == ["b", "c"]
+    assert not (store / paths.CONSUME_QUEUE / "a").exists()
+
+
 def test_one_unknown_topic_of_two_is_a_warning(store: Path) -> None:
     """Beside a topic that is there, one without messages gives a warning that names it."""
     report = stores.rebuild(store, topics=["nobody", "a"])

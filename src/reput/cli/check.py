@@ -15,22 +15,8 @@ DAMAGE = "damage"
 
 
 @click.command()
-@options.store_argument
-@options.config_options
-@options.engine_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
-@options.json_option
-def check(
-    store: str,
-    config_path: str | None,
-    assignments: tuple[str, ...],
-    master: str | None,
-    engine: str,
-    splits_mb: float,
-    no_verify_crc: bool,
-    quiet: bool,
-    as_json: bool,
-) -> int:
+@options.job
+def check(store: str, job: options.JobOptions, as_json: bool) -> int:
     """Hold the ConsumeQueues and IndexFiles of STORE against its CommitLog; nothing is changed.
 
     Every entry must say what its record says, every message must have its entry, queues must be continuous, and the
@@ -42,16 +28,8 @@ def check(
     import reput
     from reput.cli.progress import progress
 
-    with progress(quiet) as listener:
-        report = reput.check(
-            store,
-            spark=options.spark_of(engine),
-            master=master,
-            config=options.config_of(config_path, assignments, store),
-            verify_crc=not no_verify_crc,
-            split_mb=splits_mb,
-            listener=listener,
-        )
+    with progress(job.quiet) as listener:
+        report = reput.check(store, listener=listener, **job.arguments())
     if as_json:
         output.emit_json({"ok": report.sound, **report.to_dict()})
         return report.exit_code
@@ -66,7 +44,7 @@ def check(
         f"{output.counted(report.index_items, 'item')} in {output.counted(report.index_files, 'IndexFile')}; "
         f"looked at in {report.seconds['total']:.1f} s"
     )
-    if not quiet:
+    if not job.quiet:
         for text in (*(f"assumed: {one}" for one in report.assumed), *(f"note: {one}" for one in report.notes)):
             output.say(text)
     output.show(_verdict(report))

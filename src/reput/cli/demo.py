@@ -1,7 +1,8 @@
-"""`python -m reput.cli.demo [N]`: reput shown at work, on a store that RocketMQ wrote or on a large one of our own.
+"""`python -m reput.cli.demo [N] [--keep PATH]`: reput at work on RocketMQ's own store or a large one of ours.
 
 Without N, a store that Apache RocketMQ wrote loses its ConsumeQueues and IndexFiles, Spark builds them again, and every
-file is compared with RocketMQ's. With N, a store of N messages is written first, so that one sees the speed.
+file is compared with RocketMQ's. With N, a store of N messages is written first, so that one sees the speed. The stores
+lie in a temporary folder, or stay in PATH for the other commands to look at.
 Exit code: 0 all is equal, 1 something differs, 2 it could not be done.
 """
 
@@ -57,21 +58,23 @@ _BYTES_AT_LEAST = 128 << 20
 ENTRIES_CHECKED = 100
 _DIFFERENCES_SHOWN = 10
 _NAME_WIDTH = 40
-_USAGE = "make demo, or make demo N=4000000 for a store of that many messages"
+_USAGE = "make demo, or make demo N=4000000 for a store of that many messages; KEEP=PATH keeps it"
+_KEEP = "--keep"
 _FAILED, _DIFFERS, _INTERRUPTED = 2, 1, 130
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the demo; returns the exit code."""
     try:
-        count = parse_count(arguments)
-        with temporary_folder() as folder:
+        rest, keep = parse_keep(arguments)
+        count = parse_count(rest)
+        with temporary_folder() if keep is None else kept_folder(keep) as folder:
             return show_own(folder, count) if count else show_golden(folder)
     except ReputError as error:
         say(f"demo: {error}")
         return _FAILED
     except KeyboardInterrupt:
-        say("demo: interrupted; its temporary folder is removed")
+        say("demo: interrupted; its folder is removed")
         return _INTERRUPTED
 
 
@@ -90,6 +93,23 @@ def parse_count(arguments: Sequence[str]) -> int | None:
     raise ConfigError(f"N={printable_start(text)}: a whole number of messages above 0 is needed ({_USAGE})")
 
 
+def parse_keep(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
+    """The arguments without `--keep PATH`, and that path; None without.
+
+    Raises:
+        ConfigError: there is no path behind it.
+    """
+    rest = list(arguments)
+    if _KEEP not in rest:
+        return rest, None
+    at = rest.index(_KEEP)
+    if len(rest) == at + 1 or not rest[at + 1]:
+        raise ConfigError(f"{_KEEP}: name a folder behind it ({_USAGE})")
+    path = Path(rest[at + 1]).expanduser().absolute()
+    del rest[at : at + 2]
+    return rest, path
+
+
 def printable_start(text: str) -> str:
     """`text`, cut where it is long: for names and numbers that may be anything."""
     return text if len(text) <= _NAME_WIDTH else text[: _NAME_WIDTH - 3] + "..."
@@ -104,6 +124,25 @@ def temporary_folder() -> Iterator[Path]:
         yield folder
     finally:
         fs.remove_tree(folder)
+
+
+@contextlib.contextmanager
+def kept_folder(path: Path) -> Iterator[Path]:
+    """A new folder that stays; gone again when the demo does not come to its end.
+
+    Raises:
+        ConfigError: there is something under this name already.
+    """
+    if fs.exists(path):
+        raise ConfigError(f"{path}: is there already. Name a folder that is not, for the demo's store to stay in")
+    fs.make_dirs(path)
+    try:
+        yield path
+    except BaseException:
+        fs.remove_tree(path)
+        raise
+    for log in sorted(path.rglob(paths.COMMIT_LOG)):
+        show(f"Kept: {log.parent}")
 
 
 # --- RocketMQ's store -----------------------------------------------------------------------------
@@ -143,8 +182,8 @@ def _difference(theirs: bytes | None, ours: bytes | None) -> str | None:
 
 def show_golden(folder: Path) -> int:
     """Rebuild RocketMQ's own store and compare; returns the exit code."""
-    original = unpack_golden(folder / "original")
-    store = unpack_golden(folder / "copy")
+    original = unpack_golden(folder / "rocketmq")
+    store = unpack_golden(folder / "reput")
     config = folder / "broker.conf"
     fs.write_whole(config, GOLDEN_CONFIG.encode())
     show("A store that Apache RocketMQ wrote:")

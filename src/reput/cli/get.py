@@ -99,7 +99,7 @@ def get(
 
 
 def _body_line(body: bytes) -> str:
-    from reput.cli.dump import body_values
+    from reput.cli.dump_parts import body_values
 
     values = body_values(body)
     mark = "base64:" if values["body_encoding"] == "base64" else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from reput import __version__
+from reput.cli import output
 from reput.errors import ReputError
 
 _VERBS = {
@@ -84,16 +84,24 @@ def run(arguments: list[str]) -> int:
     # Without a handler Python prints what libraries log; py4j logs stack traces when Ctrl-C ends a job.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
+        return _run(arguments)
+    except BrokenPipeError:
+        silence_stdout()
+        return 0
+    except OSError as error:
+        return _output_failed(error)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
         code = cli.main(arguments, prog_name="reput", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except ReputError as error:
         return _failed(arguments, error)
     except click.ClickException as error:
         return _misused(error)
-    except OSError as error:
-        return _output_failed(error)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted; the indexes are as they were", err=True)
+        output.say("interrupted")
         return _INTERRUPTED
 
 
@@ -103,29 +111,27 @@ def silence_stdout() -> None:
 
 
 def _misused(error: click.ClickException) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        # Its message is the whole help.
+        output.say(error.format_message())
+        return error.exit_code
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        click.echo(error.ctx.get_usage(), err=True)
-    click.echo(f"error: {error.format_message()}", err=True)
+        output.say(error.ctx.get_usage())
+    output.say(f"error: {error.format_message()}")
     return error.exit_code
 
 
 def _output_failed(error: OSError) -> int:
     """All that reput does to files of a store ends in a ReputError: what comes this far is its own output."""
     silence_stdout()
-    click.echo(
-        f"error: cannot write the output: {error.strerror or error}. What the command did to the store is done; only "
-        "its report is lost",
-        err=True,
-    )
+    what_is_done = "".join(f". {note}" for note in getattr(error, "__notes__", ()))
+    output.say(f"error: cannot write the output: {error.strerror or error}{what_is_done}")
     return 2
 
 
 def _failed(arguments: list[str], error: ReputError) -> int:
-    click.echo(f"error: {error}", err=True)
+    output.say(f"error: {error}")
     if "--json" in arguments:
-        failure: dict[str, Any] = {
-            "ok": False,
-            "error": {"kind": type(error).__name__, "message": str(error)},
-        }
-        click.echo(json.dumps(failure, ensure_ascii=False))
+        output.emit_json({"ok": False, "error": {"kind": type(error).__name__, "message": str(error)}})
+        sys.stdout.flush()
     return error.exit_code

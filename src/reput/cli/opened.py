@@ -128,7 +128,7 @@ def _some(names: Sequence[str]) -> str:
 
 def show_message(message: StoredMessage, body_bytes: int | None, as_json: bool) -> None:
     """A message as `dump log` shows its record."""
-    from reput.cli.dump import record_cells, record_values
+    from reput.cli.dump_parts import record_cells, record_values
 
     if as_json:
         output.emit_json(record_values(message.record, body_bytes))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +46,7 @@ config_options = _together(
     ),
 )
 
-engine_options = _together(
+_engine_options = _together(
     click.option("--master", help="Spark master URL.  [default: local[*], embedded, nothing else to start]"),
     click.option(
         "--engine",
@@ -82,13 +84,57 @@ def _tell_oddities(config_path: str, config: StoreConfig, store: str | None) -> 
             output.say(f"warning: {config_path}: {name} is no setting of the store; {similar[0]} is")
     if not set(given) & set(known):
         output.say(
-            f"warning: {config_path}: none of its {len(given)} settings concerns the store; is it a broker.conf?"
+            f"warning: {config_path}: {output.counted(len(given), 'setting')}, none of which concerns the store; "
+            "is it a broker.conf?"
         )
     root = config.store_path_root_dir
     if root and store and Path(root).expanduser().absolute() != Path(store).absolute():
         output.say(f"warning: {config_path}: storePathRootDir={root}, and the store looked at is {store}")
 
 
-def spark_of(engine: str) -> Literal[False] | None:
-    """What `reput.rebuild(spark=...)` takes for `--engine`."""
-    return False if engine == LOOP else None
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What `--master` and the other options of a job say."""
+
+    master: str | None
+    engine: str
+    splits_mb: float
+    no_verify_crc: bool
+    config: StoreConfig
+    quiet: bool
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that `reput.rebuild` and `reput.check` share."""
+        spark: Literal[False] | None = False if self.engine == LOOP else None
+        return {
+            "spark": spark,
+            "master": self.master,
+            "config": self.config,
+            "verify_crc": not self.no_verify_crc,
+            "split_mb": self.splits_mb,
+        }
+
+
+def job(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a verb that runs a job: it is called with `store`, `job` (a JobOptions) and `as_json`."""
+
+    @functools.wraps(verb)
+    def called(
+        store: str,
+        config_path: str | None,
+        assignments: tuple[str, ...],
+        master: str | None,
+        engine: str,
+        splits_mb: float,
+        no_verify_crc: bool,
+        quiet: bool,
+        **others: Any,
+    ) -> Any:
+        if master and engine == LOOP:
+            raise click.UsageError("--engine loop runs without Spark, and --master chooses one: give one of them")
+        config = config_of(config_path, assignments, store)
+        return verb(store, JobOptions(master, engine, splits_mb, no_verify_crc, config, quiet), **others)
+
+    quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, assumptions or notes on stderr.")
+    shared = _together(config_options, _engine_options, quiet_option, json_option)
+    return store_argument(shared(called))  # type: ignore[no-any-return]

@@ -5,9 +5,10 @@ Data goes to stdout; notes, progress and warnings go to stderr.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -27,13 +28,25 @@ def emit_json_lines(values: Iterable[Any]) -> None:
 
 
 def say(text: str) -> None:
-    """One line for people on stderr."""
-    click.echo(printable(text), err=True)
+    """One line for people on stderr; a stderr that cannot be written is no reason to stop a job."""
+    with contextlib.suppress(OSError):
+        click.echo(printable(text), err=True)
 
 
 def show(text: str) -> None:
     """One line of data on stdout."""
     click.echo(printable(text))
+
+
+@contextlib.contextmanager
+def reporting(what_is_done: str) -> Iterator[None]:
+    """A block that gives the report of work that is done: output that fails must not look as if the work had."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        error.add_note(what_is_done)
+        raise
 
 
 def printable(text: str) -> str:

@@ -9,27 +9,28 @@ import click
 from reput.cli import options, output
 
 if TYPE_CHECKING:
+    from reput.config import StoreConfig
     from reput.store.report import QueueOddity, RebuildReport
 
+_INTERRUPTED = 130
 _TOPICS_SHOWN = 40
 _LINES_SHOWN = 20
 
 
 @click.command()
-@options.store_argument
 @click.option("--only", type=click.Choice(["queue", "index"]), help="Build the queues alone, or the IndexFiles alone.")
 @click.option(
     "-t",
     "--topic",
     "topics",
     multiple=True,
-    help="Build only this topic's queues (and the IndexFiles, for all). May be given again.",
+    help="Build only this topic's queues, and the IndexFiles for all topics unless --only queue. May be given again.",
 )
 @click.option(
     "--skip-topic",
     "skip_topics",
     multiple=True,
-    help="Leave this topic's queues as they are. May be given again.",
+    help="Leave this topic's queues as they are (the IndexFiles have all topics). May be given again.",
 )
 @click.option(
     "--index-tags",
@@ -40,25 +41,16 @@ _LINES_SHOWN = 20
 )
 @click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap (exit code 0).")
 @click.option("--empty-log", is_flag=True, help="Without a record in the log, replace the indexes by empty ones.")
-@options.config_options
-@options.engine_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
-@options.json_option
+@options.job
 def rebuild(
     store: str,
+    job: options.JobOptions,
     only: str | None,
     topics: tuple[str, ...],
     skip_topics: tuple[str, ...],
     index_tags: str,
     salvage: bool,
     empty_log: bool,
-    config_path: str | None,
-    assignments: tuple[str, ...],
-    master: str | None,
-    engine: str,
-    splits_mb: float,
-    no_verify_crc: bool,
-    quiet: bool,
     as_json: bool,
 ) -> int:
     """Build the ConsumeQueues and IndexFiles of STORE again from its CommitLog.
@@ -77,27 +69,38 @@ def rebuild(
     import reput
     from reput.cli.progress import progress
 
-    with progress(quiet) as listener:
-        report = reput.rebuild(
-            store,
-            spark=options.spark_of(engine),
-            master=master,
-            config=options.config_of(config_path, assignments, store),
-            only=only,  # type: ignore[arg-type]
-            topics=topics,
-            skip_topics=skip_topics,
-            index_tags=index_tags,  # type: ignore[arg-type]
-            salvage=salvage,
-            empty_log=empty_log,
-            verify_crc=not no_verify_crc,
-            split_mb=splits_mb,
-            listener=listener,
-        )
-    if as_json:
-        output.emit_json({"ok": True, **report.to_dict()})
-    else:
-        show_report(report, quiet)
+    try:
+        with progress(job.quiet) as listener:
+            report = reput.rebuild(
+                store,
+                only=only,  # type: ignore[arg-type]
+                topics=topics,
+                skip_topics=skip_topics,
+                index_tags=index_tags,  # type: ignore[arg-type]
+                salvage=salvage,
+                empty_log=empty_log,
+                listener=listener,
+                **job.arguments(),
+            )
+    except KeyboardInterrupt:
+        output.say(_interrupted(store, job.config))
+        return _INTERRUPTED
+    report.crooked_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
+    with output.reporting("The rebuild itself is done: the new indexes are live"):
+        if as_json:
+            output.emit_json({"ok": True, **report.to_dict()})
+        else:
+            show_report(report, job.quiet)
     return 0
+
+
+def _interrupted(store: str, config: StoreConfig) -> str:
+    from reput.store.layout import find_store
+    from reput.store.swap import pending_swap
+
+    if pending_swap(find_store(store, config)):
+        return "interrupted while the new indexes were swapped in: the next `reput rebuild` finishes that first"
+    return "interrupted; the indexes are as they were. The store's folder reput/ has only what reput keeps for itself"
 
 
 def show_report(report: RebuildReport, quiet: bool = False) -> None:

@@ -64,6 +64,11 @@ class Entry(NamedTuple):
         """Whether this only fills the place in front of the first message, or a gap."""
         return self.physical_offset == 0 and self.size in (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 
+    @property
+    def is_ext(self) -> bool:
+        """Whether the tags code is no code but an address in the ConsumeQueueExt (`ConsumeQueueExt.isExtAddr`)."""
+        return self.tags_code < -(1 << 31)
+
 
 def blank_end(count: int) -> bytes:
     """The entries that `count` numbers without a message have at the end of a queue."""

@@ -116,3 +116,5 @@ class SplitResult(NamedTuple):
     last_store_timestamp: int
     max_store_timestamp: int
     oddities: Oddities
+    skipped: frozenset[bytes] = frozenset()
+    """Topics of the split that the job was asked to skip."""

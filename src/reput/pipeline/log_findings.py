@@ -21,10 +21,10 @@ def refuse_oddities(log: LogFiles, results: Sequence[SplitResult]) -> None:
         if found.inner_batches:
             raise UnsupportedStoreError(
                 f"{place(log, found.first_inner_batch)}: an inner batch (sysFlag 0x80), so this store has batch "
-                "ConsumeQueues, which reput does not build yet; nothing was changed"
+                "ConsumeQueues, which reput can neither check nor build yet"
             )
         if found.multi_dispatches:
             raise UnsupportedStoreError(
                 f"{place(log, found.first_multi_dispatch)}: a message for light message queues (LMQ, property "
-                "INNER_MULTI_DISPATCH), which reput does not build yet; nothing was changed"
+                "INNER_MULTI_DISPATCH), which reput can neither check nor build yet"
             )

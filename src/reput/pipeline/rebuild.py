@@ -153,7 +153,7 @@ def _rebuild(run: Run) -> None:
         refuse_lost_log(run.layout, "no record in the log's files")
     table = _merge(run, stitched) if job.build_queues else QueueTable()
     if job.build_queues:
-        refuse_unknown_topics(run, table)
+        refuse_unknown_topics(run, stitched, table)
     retained = _finish_queues(run, stitched, table) if job.build_queues else []
     index_files = _build_index(run, results) if job.build_index else None
     fill_report(run, stitched, table, retained, index_files)

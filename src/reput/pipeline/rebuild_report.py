@@ -149,18 +149,21 @@ def _topics(table: QueueTable) -> list[TopicSummary]:
     return [found[topic] for topic in sorted(found)]
 
 
-def refuse_unknown_topics(run: Run, table: QueueTable) -> None:
+def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable) -> None:
     """A topic that nobody knows is a slip of the pen: nothing is built for it.
 
     Raises:
-        ConfigError: none of the topics given by --topic, or by --skip-topic, is in the log or has queues.
+        ConfigError: none of the topics given by --topic, or by --skip-topic, is in the log, in topics.json or among
+            the old queues.
     """
-    in_log = {key.topic for key in table.keys}
+    told = {key.topic for key in table.keys}.union(
+        configured_topics(run.layout) or (), *(result.skipped for result in stitched.results)
+    )
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
         known = [
             topic
             for topic in topics
-            if topic.encode("utf-8", "surrogateescape") in in_log or fs.exists(run.layout.consume_queue / topic)
+            if topic.encode("utf-8", "surrogateescape") in told or fs.exists(run.layout.consume_queue / topic)
         ]
         if topics and not known:
             named = ", ".join(topics[:_NAMED])

@@ -29,11 +29,14 @@ def decode_and_sink(job: Job, split: Split) -> SplitResult:
     decoded = decode_split(split, job.decode, columns_for(split))
     with job.writing():
         entries = 0
+        skipped: frozenset[bytes] = frozenset()
         if job.build_queues:
-            entries = _sink_queues(job, split, group_by_queue(decoded.columns))
+            batch = group_by_queue(decoded.columns)
+            entries = _sink_queues(job, split, batch)
+            skipped = job.skip_topics & {key.topic for _, key in batch.queues()} if job.skip_topics else skipped
         if job.build_index:
             parts.save_items(parts.items_path(job.parts_folder, split.number), decoded.columns)
-    return split_result(decoded, entries)
+    return split_result(decoded, entries)._replace(skipped=skipped)
 
 
 def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:

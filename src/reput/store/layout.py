@@ -103,7 +103,7 @@ def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> Non
         UnsupportedStoreError: RocksDB, ext or batch queues, or light message queues (LMQ).
     """
     for why in unsupported_kinds(layout, config):
-        raise UnsupportedStoreError(f"{why}, which reput does not build yet; nothing was changed")
+        raise UnsupportedStoreError(f"{why}, which reput can neither check nor build yet")
 
 
 def refuse_linked_indexes(layout: StoreLayout) -> None:

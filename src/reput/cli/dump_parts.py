@@ -1,0 +1,143 @@
+"""What the kinds of `reput dump` share: records as cells and as JSON, ranges, names."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput.cli import output
+
+if TYPE_CHECKING:
+    from reput.formats.record import Record
+
+_NAMES_SHOWN = 40
+
+json_lines_option = click.option("--json", "as_json", is_flag=True, help="Give a JSON object a line instead of text.")
+body_option = click.option(
+    "--body-bytes",
+    type=click.IntRange(min=0),
+    help="At most so many bytes of each body; text shows bodies only with this.",
+)
+
+
+def count_option(of_what: str) -> Callable[[Any], Any]:
+    """`-c`, how many of what at most."""
+    return click.option("-c", "--count", type=click.IntRange(min=0), help=f"At most so many {of_what}.")
+
+
+def begin_at(offset: int | None, lowest: int, end: int, what: str) -> int:
+    """The first number of [lowest, end) that `-o` asks for."""
+    if offset is None:
+        return lowest
+    wanted = end + offset if offset < 0 else offset
+    if not lowest <= wanted < end and offset >= 0:
+        output.say(f"note: {what} holds {lowest} to {end - 1}" if end > lowest else f"note: {what} is empty")
+    return max(wanted, lowest)
+
+
+def some(names: Sequence[str]) -> str:
+    """The names, the first of them where they are many."""
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return (", ".join(names[:_NAMES_SHOWN]) or "none") + more
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def record_cells(record: Record, body_bytes: int | None) -> Iterator[str]:
+    """The cells of a record's line behind its offset."""
+    from reput.formats import properties as props
+
+    named = props.text_properties(record.properties)
+    yield output.time_text(record.store_timestamp)
+    yield f"{line(text_of(record.topic))}/{record.queue_id}"
+    yield str(record.queue_offset)
+    yield str(record.size)
+    yield line(named.get(props.TAGS.decode(), "-"))
+    keys = [named.get(name.decode(), "") for name in (props.UNIQ_KEY, props.KEYS)]
+    yield line(" ".join(key for key in keys if key) or "-")
+    if body_bytes is not None:
+        body = body_values(record.body, body_bytes)
+        cut = f"... ({len(record.body)} bytes)" if body["body_truncated"] else ""
+        yield f"{body['body_encoding']}:{line(body['body'])}{cut}"
+
+
+def record_values(record: Record, body_bytes: int | None = None) -> dict[str, Any]:
+    """A record ready for JSON; times in ms, strings as text with what is no UTF-8 replaced."""
+    from reput.formats import properties as props
+    from reput.formats import record as formats
+
+    named = props.text_properties(record.properties)
+    transactions = {
+        formats.TRANSACTION_PREPARED: "prepared",
+        formats.TRANSACTION_COMMIT: "commit",
+        formats.TRANSACTION_ROLLBACK: "rollback",
+    }
+    compressed = bool(record.sys_flag & formats.FLAG_COMPRESSED)
+    return {
+        "physical_offset": record.physical_offset,
+        "size": record.size,
+        "version": 2 if record.magic == formats.MAGIC_V2 else 1,
+        "topic": text_of(record.topic),
+        "queue_id": record.queue_id,
+        "queue_offset": record.queue_offset,
+        "store_timestamp": record.store_timestamp,
+        "born_timestamp": record.born_timestamp,
+        "store_host": str(record.store_host),
+        "born_host": str(record.born_host),
+        "message_id": record.message_id,
+        "unique_key": named.get(props.UNIQ_KEY.decode()),
+        "tags": named.get(props.TAGS.decode()),
+        "keys": named.get(props.KEYS.decode(), "").split(),
+        "flag": record.flag,
+        "sys_flag": record.sys_flag,
+        "transaction": transactions.get(record.sys_flag & formats.TRANSACTION_MASK),
+        "compression": formats.COMPRESSION_NAMES.get(record.sys_flag & formats.COMPRESSION_MASK)
+        if compressed
+        else None,
+        "reconsume_times": record.reconsume_times,
+        "prepared_transaction_offset": record.prepared_transaction_offset,
+        "body_crc": record.body_crc,
+        "properties": named,
+        **body_values(record.body, body_bytes),
+    }
+
+
+def body_values(body: bytes, body_bytes: int | None = None) -> dict[str, Any]:
+    """A body as text where all of it is UTF-8, else as base64; `body_bytes` cuts it, between characters of text."""
+    import base64
+
+    kept = body if body_bytes is None else body[:body_bytes]
+    try:
+        body.decode()
+        encoding, shown = "text", kept.decode("utf-8", "ignore")
+    except UnicodeDecodeError:
+        encoding, shown = "base64", base64.b64encode(kept).decode()
+    return {
+        "body": shown,
+        "body_encoding": encoding,
+        "body_length": len(body),
+        "body_truncated": len(kept) < len(body),
+    }
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def head(as_json: bool, names: Sequence[str]) -> None:
+    """The names of the columns, for people only: what a program reads has the lines alone."""
+    if not as_json and sys.stdout.isatty():
+        output.show("\t".join(names))
+
+
+def text_of(data: bytes) -> str:
+    """Bytes as text, with what is no UTF-8 replaced."""
+    return data.decode("utf-8", "replace")
+
+
+def line(text: str) -> str:
+    """Text that stays in its cell."""
+    return text.replace("\n", "\\n").replace("\t", "\\t")
