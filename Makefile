@@ -53,6 +53,10 @@ docs: setup  ## make docs/formats.md from the code
 bench-rebuild: setup  ## rebuild beside RocketMQ itself, in one run (needs Maven; SIZES="1 4" for a quick one)
 	$(WITH_JAVA) $(PYTHON) bench/rebuild.py
 
+.PHONY: bench-store
+bench-store: setup  ## put, get and look up beside RocketMQ itself, in one run (needs Maven; QUICK=1 to see that it works)
+	$(WITH_JAVA) $(PYTHON) bench/store.py
+
 .PHONY: clean
 clean:  ## remove what the targets made, .venv included
 	rm -rf .venv .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store bench/work

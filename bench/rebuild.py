@@ -15,19 +15,17 @@ The last line of the output is `ratio end_to_end=.. warm=.. marginal=.. queues_1
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import psutil
+import machine
 import report
 import runs
+from machine import say
 from report import Measured
 from rich.console import Console
 from same import assert_same_indexes
@@ -77,7 +75,7 @@ def work_folder() -> Path:
 
 def measure(case: Case, work: Path, rounds: int) -> Measured:
     """All rounds of one case, then the memory run; the case's store is removed afterwards."""
-    heap = os.environ.get("PEER_HEAP", default_heap())
+    heap = machine.peer_heap()
     warm_up = prepare(WARM_UP, work, heap)
     say(f"{case}: the peer writes the store")
     workload = prepare(case, work, heap)
@@ -114,12 +112,7 @@ def remove(workload: Workload, work: Path) -> None:
         note.unlink()
 
 
-def default_heap() -> str:
-    """6 GiB as the design's numbers have it, or half the memory where that is less."""
-    return f"{min(6 * 1024, psutil.virtual_memory().total // 2 // 2**20)}m"
-
-
-def show(plain: list[Measured], crowded: list[Measured], machine: dict[str, Any]) -> None:
+def show(plain: list[Measured], crowded: list[Measured], about: dict[str, Any]) -> None:
     """Print the header, the table and the ratios, and save them."""
     console = Console(width=max(120, Console().width))
     for sentence in report.COUNTED:
@@ -128,54 +121,13 @@ def show(plain: list[Measured], crowded: list[Measured], machine: dict[str, Any]
     console.print(report.table(measured))
     found = report.ratios(plain, crowded[-1] if crowded else None)
     results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / "results"))
-    report.save(results / f"rebuild-{machine['cores']}c", machine, measured, found)
+    report.save(results / f"rebuild-{about['cores']}c", about, measured, found)
     print(report.ratio_line(found))
 
 
 def environment(rounds: int) -> dict[str, Any]:
-    """Versions, the machine's size and the command: nothing that names the machine."""
-    names = ("SIZES", "MANY_QUEUES", "PEER_HEAP")
-    settings = [f'{name}="{os.environ[name]}"' for name in names if name in os.environ]
-    return {
-        "command": " ".join(["make bench-rebuild", *settings, f"ROUNDS={rounds}"]),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        "peer_heap": os.environ.get("PEER_HEAP", default_heap()),
-        "rocketmq": "5.5.1",
-        "java": java_version(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("reput", "pyspark", "numba", "numpy", "pyarrow")},
-        "commit": commit(),
-    }
-
-
-def java_version() -> str:
-    """What Java calls itself, in one line."""
-    banner = subprocess.run(("java", "-version"), capture_output=True, text=True, check=False).stderr
-    return banner.splitlines()[0] if banner else "unknown"
-
-
-def version(package: str) -> str:
-    """The installed version of a package, or "not installed" (reput run from its sources)."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def commit() -> str:
-    """The commit that was measured, where this is a checkout with git at hand."""
-    words = ("git", "-C", str(REPOSITORY), "rev-parse", "--short", "HEAD")
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return "unknown"
-    return done.stdout.strip() or "unknown"
-
-
-def say(line: str) -> None:
-    """Progress, on stderr."""
-    print(line, file=sys.stderr, flush=True)
+    """What the results say about the run."""
+    return machine.environment("bench-rebuild", ("SIZES", "MANY_QUEUES", "PEER_HEAP"), rounds)
 
 
 if __name__ == "__main__":

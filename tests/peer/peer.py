@@ -87,7 +87,7 @@ def run(
     """Run one command of the peer and return its JSON: a list where it answers in lines, else an object.
 
     Args:
-        command: `write`, `rebuild`, `open`, `ask`, `dump`, `append`, `offsets` or `hash`; see `Peer.java`.
+        command: what to do, such as `write` or `ask`; see `Peer.java`.
         args: its arguments and options.
         stdin: what it reads.
         heap: the JVM's heap, fixed, as `-Xmx` spells it; None leaves it to Java.

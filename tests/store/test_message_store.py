@@ -109,6 +109,17 @@ def test_tail_and_index_answer_the_same(when: str, tmp_path: Path) -> None:
     assert_sound(path, CONFIG)
 
 
+def test_pull_goes_over_the_frontier(store: reput.MessageStore) -> None:
+    """A pull that begins in front of the frontier goes on behind it, as far as its queue file would, each time."""
+    put(store, 4, tags="a")
+    store.reput(spark=False)
+    put(store, 3, tags="b")
+    for _ in range(2):
+        assert len(store.get_message("t", 0, 1)) == 6
+        found = store.get_message("t", 0, 0, 32, "b")
+        assert (len(found), found.next_offset) == (3, 7)
+
+
 def test_query_goes_on_behind_its_limit(store: reput.MessageStore) -> None:
     """An answer that is cut says so, and goes on with what is older; nothing is left out or given twice."""
     placed = put(store, 30, keys=["k", "other"])

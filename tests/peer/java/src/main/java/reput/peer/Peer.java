@@ -20,6 +20,8 @@ import java.util.stream.Stream;
  * ask     STORE QUESTIONS.jsonl[.gz]                       the questions answered, line for line
  * dump    STORE                                            the log's line and every queue's, with all its entries
  * append  STORE N                                          N more messages, each read back
+ * bench-put STORE N [--queues Q] [--warm-up W] [--threads T] [--body BYTES]   puts into a new store, timed
+ * bench-read STORE [--pull MAX ...] [--questions FILE] [--milliseconds MS]     pulls, look-ups by time and by key, timed
  * offsets FILE                                             a consumerOffset.json read and written again
  * hash                                                     String.hashCode of base64 lines on stdin, taken as UTF-8
  *
@@ -57,6 +59,8 @@ public final class Peer {
             case "rebuild" -> out.println(Json.text(Rebuilding.rebuild(args)));
             case "open" -> out.println(Json.text(Opening.open(args)));
             case "append" -> out.println(Json.text(Writing.append(args)));
+            case "bench-put" -> out.println(Json.text(BenchPutting.put(args)));
+            case "bench-read" -> out.println(Json.text(BenchReading.read(args)));
             case "ask" -> Asking.ask(args, out);
             case "dump" -> Asking.dump(args, out);
             case "offsets" -> out.println(Json.text(Offsets.offsets(args)));

@@ -25,10 +25,10 @@ import org.apache.rocketmq.store.queue.ConsumeQueueInterface;
 
 /** Puts messages on one thread: a new store's, or more of them into the queues of an old one. */
 final class Writing {
-    private static final int QUEUES_PER_TOPIC = 8;
+    static final int QUEUES_PER_TOPIC = 8;
     /** With the ten bytes of a topic's name and 76 of properties this makes records of 296 bytes. */
-    private static final int BODY_BYTES = 119;
-    private static final InetSocketAddress HOST = new InetSocketAddress("127.0.0.1", 10911);
+    static final int BODY_BYTES = 119;
+    static final InetSocketAddress HOST = new InetSocketAddress("127.0.0.1", 10911);
 
     private final Store store;
     private final Random random;
@@ -69,7 +69,7 @@ final class Writing {
         return report;
     }
 
-    private static String[] topics(int queues) {
+    static String[] topics(int queues) {
         String[] topics = new String[(queues + QUEUES_PER_TOPIC - 1) / QUEUES_PER_TOPIC];
         for (int i = 0; i < topics.length; i++) {
             topics[i] = "bench-" + padded(i, 4, 10);
@@ -122,14 +122,18 @@ final class Writing {
         message.setBornHost(HOST);
         message.setStoreHost(HOST);
         MessageAccessor.setProperties(message, new HashMap<>()); // the put looks into it; what is stored is the string
-        message.setPropertiesString("UNIQ_KEY\u0001" + uniqueKey + "\u0002KEYS\u0001order-" + padded(number, 10, 10)
-            + "\u0002TAGS\u0001tag-" + padded(number % 100, 2, 10) + "\u0002");
+        message.setPropertiesString(properties(uniqueKey, number));
         PutMessageResult result = store.rocketmq.putMessage(message);
         if (!result.isOk()) {
             throw new IllegalStateException("put of message " + number + " failed: " + result);
         }
         AppendMessageResult where = result.getAppendMessageResult();
         return new Put(topic, queueId, where.getLogicsOffset(), where.getWroteOffset(), uniqueKey, body);
+    }
+
+    static String properties(String uniqueKey, int number) {
+        return "UNIQ_KEY\u0001" + uniqueKey + "\u0002KEYS\u0001order-" + padded(number, 10, 10)
+            + "\u0002TAGS\u0001tag-" + padded(number % 100, 2, 10) + "\u0002";
     }
 
     private static String padded(int number, int width, int radix) {

@@ -1,0 +1,67 @@
+"""What every benchmark says about the machine and the versions it ran with: nothing that names the machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from workload import REPOSITORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def environment(target: str, settings: Iterable[str], rounds: int) -> dict[str, Any]:
+    """Versions, the machine's size, and the command: make's target with those of the settings that were given."""
+    given = [f'{name}="{os.environ[name]}"' for name in settings if name in os.environ]
+    return {
+        "command": " ".join([f"make {target}", *given, f"ROUNDS={rounds}"]),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "peer_heap": peer_heap(),
+        "rocketmq": "5.5.1",
+        "java": java_version(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("reput", "pyspark", "numba", "numpy", "pyarrow")},
+        "commit": commit(),
+    }
+
+
+def peer_heap() -> str:
+    """PEER_HEAP; else 6 GiB as the design's numbers have it, or half the memory where that is less."""
+    default = f"{min(6 * 1024, psutil.virtual_memory().total // 2 // 2**20)}m"
+    return os.environ.get("PEER_HEAP", default)
+
+
+def java_version() -> str:
+    """What Java calls itself, in one line."""
+    banner = subprocess.run(("java", "-version"), capture_output=True, text=True, check=False).stderr
+    return banner.splitlines()[0] if banner else "unknown"
+
+
+def version(package: str) -> str:
+    """The installed version of a package, or "not installed" (reput run from its sources)."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def commit() -> str:
+    """The commit that was measured, where this is a checkout with git at hand."""
+    words = ("git", "-C", str(REPOSITORY), "rev-parse", "--short", "HEAD")
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def say(line: str) -> None:
+    """Progress, on stderr."""
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,292 @@
+"""Put, get, look up and open with RocketMQ's own store code and with reput, on the same messages in turn.
+
+Environment:
+    QUICK         1: few messages, one round: whether it works, not how fast it is
+    ROUNDS        default 3; medians are reported
+    MESSAGES      thousands of messages in each put; default 2000
+    READ          thousands of messages in the store that is read; default 4000
+    OPEN_GB       log past the indexes when a killed store is opened; default 4
+    BATCH         messages in a batch of columns; default 1000
+    THREADS       writers waiting with sync flush; default 16
+    PEER_HEAP     the peer's JVM heap; default 6g, or half the memory if that is less
+    BENCH_DIR     where the stores go, on the disk to be measured; default bench/work; removed at the end
+    RESULTS_DIR   default bench/results, after a quick run bench/work
+
+The last line of the output is
+`ratio put=.. put_messages=.. get_32=.. get_500=.. time=.. key=.. flat_256=.. queues_10000=..`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import machine
+import store_report
+from machine import say
+from report import ratio_line
+from rich.console import Console
+from store_report import Line
+from workload import REPOSITORY, Case, Workload, prepare
+
+from peer import peer
+
+RECORD_BYTES = 296
+RUN_TIMEOUT_S = 7200
+SETTINGS = ("QUICK", "MESSAGES", "READ", "OPEN_GB", "BATCH", "THREADS", "PEER_HEAP")
+QUEUES_PER_TOPIC = 8
+RAISED_LIMITS = ("maxTransferCountOnMessageInMemory=500", "maxTransferBytesOnMessageInMemory=4194304")
+PUTS = {
+    "put": ("put, 64 queues", 64),
+    "topics_64": ("put, 64 topics", 64 * QUEUES_PER_TOPIC),
+    "topics_128": ("put, 128 topics", 128 * QUEUES_PER_TOPIC),
+    "topics_256": ("put, 256 topics", 256 * QUEUES_PER_TOPIC),
+    "queues_10000": ("put, 10,000 queues", 10_000),
+}
+
+
+class DifferentError(Exception):
+    """The two sides did not do the same; the text says what."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    quick: bool
+    rounds: int
+    messages: int
+    warm_up: int
+    read: int
+    opened: int
+    questions: int
+    synced: int
+    batch: int
+    threads: int
+    seconds: float
+
+    @classmethod
+    def of_environment(cls) -> Sizes:
+        """What the environment asks for."""
+        quick = os.environ.get("QUICK", "") not in ("", "0")
+
+        def given(name: str, default: float) -> float:
+            return float(os.environ.get(name, default))
+
+        messages = round(given("MESSAGES", 100 if quick else 2000) * 1000)
+        return cls(
+            quick=quick,
+            rounds=round(given("ROUNDS", 1 if quick else 3)),
+            messages=messages,
+            warm_up=max(20_000, messages // 5),
+            read=round(given("READ", 200 if quick else 4000) * 1000),
+            opened=round(given("OPEN_GB", 0.1 if quick else 4) * 1e9 / RECORD_BYTES),
+            questions=1000 if quick else 20_000,
+            synced=2000 if quick else 20_000,
+            batch=round(given("BATCH", 1000)),
+            threads=round(given("THREADS", 16)),
+            seconds=0.5 if quick else 3,
+        )
+
+
+class Bench:
+    """One run: where it works, and what it has measured."""
+
+    def __init__(self, work: Path, sizes: Sizes) -> None:
+        self.work = work
+        self.sizes = sizes
+        self.heap = machine.peer_heap()
+        self.lines = {name: Line(title, "messages/s") for name, (title, _) in PUTS.items()}
+        self.lines |= {
+            "put_messages": Line(f"put_messages, columns, {sizes.batch} a batch", "messages/s"),
+            "get_32": Line("get, 32 a pull", "messages/s"),
+            "get_500": Line("get, 500 a pull", "messages/s"),
+            "get_500_raised": Line("get, 500 a pull, peer's limit raised", "messages/s"),
+            "time": Line("offset_by_time", "calls/s"),
+            "key": Line("query_message by unique key", "calls/s"),
+            "open": Line(f"open after a kill, {sizes.opened * RECORD_BYTES / 1e9:.1f} GB", "MB/s"),
+            "sync": Line(f"put, sync flush, {sizes.threads} threads", "messages/s"),
+            "fsync": Line("fsync of the device", "calls/s"),
+        }
+
+    def run(self) -> None:
+        """All rounds of everything."""
+        read_store, questions = self._store_to_read()
+        small = prepare(Case(20_000, 64), self.work / "open", self.heap)
+        killed = prepare(Case(self.sizes.opened, 64), self.work / "open", self.heap)
+        for number in range(1, self.sizes.rounds + 1):
+            for name, (_, queues) in PUTS.items():
+                self._put(name, queues)
+            self._put_messages()
+            self._read(read_store, questions)
+            self._open(killed, small)
+            self._sync()
+            say(f"round {number} of {self.sizes.rounds} done")
+
+    def _store_to_read(self) -> tuple[Path, Path]:
+        say(f"the peer writes the stores: {self.sizes.read} messages to read, {self.sizes.opened} to open")
+        store, questions = self.work / "read", self.work / "questions.jsonl"
+        peer.run("write", store, self.sizes.read, heap=self.heap, timeout_s=RUN_TIMEOUT_S)
+        ours("ask", store, "--count", self.sizes.questions, "--questions", questions)
+        return store, questions
+
+    def _put(self, name: str, queues: int) -> None:
+        sizes, line = self.sizes, self.lines[name]
+        options = ("--warm-up", sizes.warm_up, "--queues", queues)
+        theirs = self._in_new_store(peer_run, "bench-put", sizes.messages, *options, heap=self.heap)
+        mine = self._in_new_store(ours, "put", "--messages", sizes.messages, *options)
+        assert_same(name, theirs, mine, "messages", "log_bytes")
+        line.peer.append(sizes.messages / theirs["seconds"])
+        line.ours.append(sizes.messages / mine["seconds"])
+        tell(line)
+
+    def _put_messages(self) -> None:
+        sizes, line = self.sizes, self.lines["put_messages"]
+        options = ("--warm-up", sizes.warm_up, "--queues", 64, "--columns", sizes.batch)
+        mine = self._in_new_store(ours, "put", "--messages", sizes.messages, *options)
+        expected = {"messages": sizes.warm_up + sizes.messages}
+        expected["log_bytes"] = expected["messages"] * RECORD_BYTES
+        if expected["log_bytes"] < 1 << 30:  # else files end with blanks, and where depends on the batches
+            assert_same("put_messages", expected, mine, "log_bytes")
+        assert_same("put_messages", expected, mine, "messages")
+        line.ours.append(sizes.messages / mine["seconds"])
+        line.peer.append(self.lines["put"].peer[-1])
+        tell(line)
+
+    def _in_new_store(self, run: Any, command: str, *options: Any, **keywords: Any) -> dict[str, Any]:
+        store = self.work / "put"
+        os.sync()  # what an earlier run left unwritten must not slow this one down
+        try:
+            report: dict[str, Any] = run(command, store, *options, **keywords)
+        finally:
+            shutil.rmtree(store, ignore_errors=True)
+        return report
+
+    def _read(self, store: Path, questions: Path) -> None:
+        seconds = self.sizes.seconds
+        pulls, asked = ("--pull", 32, "--pull", 500), ("--questions", questions)
+        slice_ms = ("--milliseconds", round(seconds * 1000))
+        theirs = peer_run("bench-read", store, *pulls, *asked, *slice_ms, heap=self.heap)
+        limits = (
+            "--set",
+            "maxTransferCountOnMessageInMemory=500",
+            "--set",
+            "maxTransferBytesOnMessageInMemory=4194304",
+        )
+        raised = peer_run("bench-read", store, "--pull", 500, *limits, *slice_ms, heap=self.heap)
+        theirs["get_500_raised"] = raised["get_500"]
+        mine = ours("read", store, *pulls, *asked, "--seconds", seconds)
+        mine["get_500_raised"] = mine["get_500"]
+        for name, told in theirs.items():
+            assert_same(name, told, mine[name], "done", "sum")
+            self.lines[name].peer.append(told["rate"])
+            self.lines[name].ours.append(mine[name]["rate"])
+            tell(self.lines[name])
+
+    def _open(self, killed: Workload, small: Workload) -> None:
+        line, megabytes = self.lines["open"], killed.written["log_bytes"] / 1e6
+        killed.reset()
+        theirs = peer.run("rebuild", killed.store, heap=self.heap, timeout_s=RUN_TIMEOUT_S)
+        for workload in (small, killed):
+            workload.reset()
+            (workload.store / "abort").touch()
+        mine = ours("open", killed.store, "--warm-up-store", small.store)
+        assert_same("open", theirs, mine, "messages")
+        line.peer.append(megabytes / theirs["seconds_load"])
+        line.ours.append(megabytes / mine["seconds"])
+        tell(line)
+
+    def _sync(self) -> None:
+        sizes, line = self.sizes, self.lines["sync"]
+        self.lines["fsync"].ours.append(ours("fsync", self.work, "--seconds", sizes.seconds)["rate"])
+        options = ("--warm-up", sizes.synced // 10, "--queues", 64, "--threads", sizes.threads)
+        flush = ("--set", "flushDiskType=SYNC_FLUSH")
+        theirs = self._in_new_store(peer_run, "bench-put", sizes.synced, *options, *flush, heap=self.heap)
+        mine = self._in_new_store(ours, "put", "--messages", sizes.synced, *options, "--sync")
+        assert_same("sync", theirs, mine, "messages", "log_bytes")
+        line.peer.append(sizes.synced / theirs["seconds"])
+        line.ours.append(sizes.synced / mine["seconds"])
+        tell(line)
+
+
+def peer_run(command: str, *words: Any, heap: str) -> dict[str, Any]:
+    """A command of the peer."""
+    report: dict[str, Any] = peer.run(command, *words, heap=heap, timeout_s=RUN_TIMEOUT_S)
+    return report
+
+
+def ours(command: str, *words: Any) -> dict[str, Any]:
+    """A command of reput's side, in a process of its own."""
+    script = Path(__file__).with_name("store_side.py")
+    paths = [str(REPOSITORY / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    done = subprocess.run(
+        [sys.executable, str(script), command, *map(str, words)],
+        capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False, env=environment,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise RuntimeError(f"store_side.py {command} gave status {done.returncode}: {done.stderr.strip()}")
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return report
+
+
+def assert_same(what: str, theirs: dict[str, Any], mine: dict[str, Any], *names: str) -> None:
+    """Both did the same amount of work and gave the same answers.
+
+    Raises:
+        DifferentError: they did not.
+    """
+    for name in names:
+        if theirs[name] != mine[name]:
+            raise DifferentError(f"{what}: {name} is {theirs[name]} for the peer, {mine[name]} for reput")
+
+
+def tell(line: Line) -> None:
+    """The last round of a line, as progress."""
+    say(f"{line.name}: peer {line.peer[-1]:,.0f}, reput {line.ours[-1]:,.0f} {line.unit}")
+
+
+def main() -> int:
+    """Measure, print, save; exit status 2 where the peer cannot run."""
+    if reason := peer.available():
+        say(reason)
+        return 2
+    sizes = Sizes.of_environment()
+    parent = Path(os.environ.get("BENCH_DIR", REPOSITORY / "bench" / "work"))
+    parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="store-", dir=parent))
+    (work / "open").mkdir()
+    bench = Bench(work, sizes)
+    try:
+        bench.run()
+    finally:
+        shutil.rmtree(work)
+    show(bench)
+    return 0
+
+
+def show(bench: Bench) -> None:
+    """Print what is counted, the table and the ratios, and save them."""
+    console = Console(width=max(120, Console().width))
+    for sentence in store_report.COUNTED:
+        console.print(sentence if sentence.startswith(" ") else f"- {sentence}", highlight=False)
+    lines, sizes = bench.lines, bench.sizes
+    console.print(store_report.table(list(lines.values())))
+    about = machine.environment("bench-store", SETTINGS, sizes.rounds)
+    about |= {"messages": sizes.messages, "read": sizes.read, "batch": sizes.batch}
+    found, further = store_report.ratios(lines), store_report.further_ratios(lines, sizes.threads)
+    results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / ("work" if sizes.quick else "results")))
+    store_report.save(results / f"store-{about['cores']}c", about, lines, further, found)
+    print(ratio_line(further))
+    print(ratio_line(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,233 @@
+"""reput's side of the store benchmark, one thing a process: `store_side.py COMMAND STORE ...`; prints one JSON line.
+
+put STORE --messages N --warm-up W --queues Q [--columns B] [--threads T --sync]
+read STORE --pull 32 --pull 500 --questions FILE --seconds S
+open STORE --warm-up-store SMALL
+ask STORE --count N --questions FILE    writes the questions that both sides answer
+fsync FOLDER --seconds S
+
+As on the peer's side, what a sender gives (topic, body, tag, keys; or a batch's columns) is prepared outside the clock;
+making the message object and putting it are inside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+import reput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHUNK = 20_000
+QUEUES_PER_TOPIC = 8
+BODY_BYTES = 119
+"""With the ten bytes of a topic's name and 76 of properties this makes records of 296 bytes."""
+KEY_MESSAGES_MAX = 32
+OK = reput.PutStatus.PUT_OK
+_NOISE = random.Random(1).randbytes(1 << 20)
+
+
+class Chunk(NamedTuple):
+    """What senders give: one value a message in each list."""
+
+    topic: list[str]
+    queue_id: list[int]
+    body: list[bytes]
+    tags: list[str]
+    keys: list[str]
+    unique_key: list[str]
+
+
+def chunk(chance: random.Random, first: int, size: int, queues: int) -> Chunk:
+    """The messages `first` to `first + size`, spread over the queues by chance."""
+    numbers = range(first, first + size)
+    queue = [chance.randrange(queues) for _ in numbers]
+    starts = [chance.randrange(len(_NOISE) - BODY_BYTES) for _ in numbers]
+    return Chunk(
+        [f"bench-{one // QUEUES_PER_TOPIC:04d}" for one in queue],
+        [one % QUEUES_PER_TOPIC for one in queue],
+        [_NOISE[start : start + BODY_BYTES] for start in starts],
+        [f"tag-{number % 100:02d}" for number in numbers],
+        [f"order-{number:010d}" for number in numbers],
+        [f"{number:032X}" for number in numbers],
+    )
+
+
+def put_each(store: reput.MessageStore, given: Chunk) -> float:
+    """Seconds to make and put messages one by one."""
+    message, put = reput.Message, store.put_message
+    begin = time.perf_counter()
+    for topic, queue_id, body, tags, keys, unique_key in zip(*given, strict=True):
+        result = put(message(topic, body, tags, keys, unique_key=unique_key), queue_id)
+        if result.status is not OK:
+            raise RuntimeError(f"a put failed: {result}")
+    return time.perf_counter() - begin
+
+
+def put_at_once(store: reput.MessageStore, given: Chunk, threads: int) -> float:
+    """Seconds to put messages from several threads."""
+    parts = [Chunk(*(column[number::threads] for column in given)) for number in range(threads)]
+    writers = [threading.Thread(target=put_each, args=(store, part)) for part in parts]
+    begin = time.perf_counter()
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    return time.perf_counter() - begin
+
+
+def put_columns(store: reput.MessageStore, given: Chunk, rows: int) -> float:
+    """Seconds to put messages as batches of columns."""
+    tables = [
+        pa.table({name: column[at : at + rows] for name, column in given._asdict().items()})
+        for at in range(0, len(given.topic), rows)
+    ]
+    begin = time.perf_counter()
+    for table in tables:
+        result = store.put_messages(table)
+        if result.status is not OK:
+            raise RuntimeError(f"a batch failed: {result}")
+    return time.perf_counter() - begin
+
+
+def put(args: argparse.Namespace) -> dict[str, Any]:
+    """Put into a new store; `--messages` are timed, `--warm-up` come before them."""
+    config = reput.StoreConfig(flush_disk_type="SYNC_FLUSH" if args.sync else "ASYNC_FLUSH")
+    store = reput.MessageStore.open(args.store, config)
+    chance, seconds = random.Random(2), 0.0
+    for first, count, timed in ((0, args.warm_up, False), (args.warm_up, args.messages, True)):
+        for done in range(0, count, CHUNK):
+            given = chunk(chance, first + done, min(CHUNK, count - done), args.queues)
+            if args.columns:
+                took = put_columns(store, given, args.columns)
+            elif args.threads > 1:
+                took = put_at_once(store, given, args.threads)
+            else:
+                took = put_each(store, given)
+            seconds += took if timed else 0
+    report = {"seconds": seconds, "messages": sum(queue.max_offset for queue in store.queues())}
+    report["log_bytes"] = store.view.confirmed()
+    store.close(reput=False)
+    return report
+
+
+def timed(work: Callable[[], tuple[int, int]], seconds: float) -> dict[str, Any]:
+    """Passes to warm up, then timed ones; the rate of what they did, and one pass's sum of answers."""
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        work()
+    done, passed = 0, (0, 0)
+    begin = time.perf_counter()
+    while not done or time.perf_counter() - begin < seconds:
+        passed = work()
+        done += passed[0]
+    return {"rate": done / (time.perf_counter() - begin), "done": passed[0], "sum": passed[1]}
+
+
+def read(args: argparse.Namespace) -> dict[str, Any]:
+    """Pull everything, and answer the questions."""
+    store = reput.MessageStore.open(args.store, read_only=True)
+    queues = store.queues()
+
+    def get_all(most: int, *, measured: bool = False) -> tuple[int, int]:
+        get, count, size = store.get_message, 0, 0
+        for topic, queue_id, offset, end in queues:
+            while offset < end:
+                result = get(topic, queue_id, offset, most)
+                count += len(result)
+                if measured:
+                    size += result.total_bytes
+                offset = result.next_offset  # noqa: PLW2901 - where the next pull of this queue begins
+        return count, size
+
+    report = {}
+    for most in args.pull:
+        _, size = get_all(most, measured=True)
+        report[f"get_{most}"] = {**timed(lambda most=most: get_all(most), args.seconds), "sum": size}
+    if args.questions:
+        questions = [json.loads(line) for line in Path(args.questions).read_text().splitlines()]
+        times = [question["time"] for question in questions if "time" in question]
+        keys = [question["key"] for question in questions if "key" in question]
+        by_time, by_key = store.offset_by_time, store.query_message
+        report["time"] = timed(lambda: (len(times), sum(by_time(*asked) for asked in times)), args.seconds)
+        report["key"] = timed(
+            lambda: (len(keys), sum(len(by_key(*asked, KEY_MESSAGES_MAX)) for asked in keys)), args.seconds
+        )
+    store.close()
+    return report
+
+
+def open_killed(args: argparse.Namespace) -> dict[str, Any]:
+    """Open a store whose log no index covers, as a kill leaves it; a small one first, untimed."""
+    reput.MessageStore.open(args.warm_up_store).close(reput=False)
+    begin = time.perf_counter()
+    store = reput.MessageStore.open(args.store)
+    seconds = time.perf_counter() - begin
+    messages = sum(queue.max_offset - queue.min_offset for queue in store.queues())
+    store.close(reput=False)
+    return {"seconds": seconds, "messages": messages}
+
+
+def ask(args: argparse.Namespace) -> dict[str, Any]:
+    """Write questions by time and by unique key, of messages chosen by chance."""
+    store, chance, lines = reput.MessageStore.open(args.store, read_only=True), random.Random(3), []
+    queues = [queue for queue in store.queues() if queue.max_offset > queue.min_offset]
+    for _ in range(args.count):
+        topic, queue_id, first, end = chance.choice(queues)
+        message = store.get_message(topic, queue_id, chance.randrange(first, end), 1)[0]
+        lines.append({"time": [topic, queue_id, message.store_timestamp + chance.randrange(-2, 3)]})
+        lines.append({"key": [topic, message.unique_key]})
+    Path(args.questions).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    store.close()
+    return {"questions": len(lines)}
+
+
+def fsync(args: argparse.Namespace) -> dict[str, Any]:
+    """How often a second the device makes one more small write durable, in a file that has its room already."""
+    path = Path(args.store) / "fsync"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.posix_fallocate(descriptor, 0, 1 << 28)
+    os.fsync(descriptor)
+    count, begin = 0, time.perf_counter()
+    while time.perf_counter() - begin < args.seconds:
+        os.pwrite(descriptor, _NOISE[:296], count * 296)
+        os.fdatasync(descriptor)
+        count += 1
+    rate = count / (time.perf_counter() - begin)
+    os.close(descriptor)
+    path.unlink()
+    return {"rate": rate}
+
+
+COMMANDS = {"put": put, "read": read, "open": open_killed, "ask": ask, "fsync": fsync}
+
+
+def main() -> None:
+    """Run one command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("store")
+    for name in ("messages", "warm-up", "queues", "columns", "count"):
+        parser.add_argument(f"--{name}", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--pull", type=int, action="append", default=[])
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--sync", action="store_true")
+    parser.add_argument("--questions")
+    parser.add_argument("--warm-up-store")
+    args = parser.parse_args()
+    print(json.dumps(COMMANDS[args.command](args)))
+
+
+if __name__ == "__main__":
+    main()

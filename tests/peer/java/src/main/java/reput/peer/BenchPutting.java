@@ -1,0 +1,123 @@
+package reput.peer;
+
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.rocketmq.common.message.MessageAccessor;
+import org.apache.rocketmq.common.message.MessageExtBrokerInner;
+import org.apache.rocketmq.store.queue.ConsumeQueueInterface;
+
+/**
+ * Puts that are timed. What a sender would send (topic, body, the properties' string) is prepared outside the clock; making the
+ * message object and putting it are inside.
+ */
+final class BenchPutting {
+    private static final int CHUNK = 20_000;
+    private static final int SEED = 1;
+
+    private final Store store;
+    private final int queues;
+    private final int bodyBytes;
+    private final Random random = new Random(SEED);
+    private final byte[] noise = new byte[1 << 20];
+    private final String[] topics;
+
+    private BenchPutting(Store store, int queues, int bodyBytes) {
+        this.store = store;
+        this.queues = queues;
+        this.bodyBytes = bodyBytes;
+        this.topics = Writing.topics(queues);
+        random.nextBytes(noise);
+    }
+
+    /** What a chunk's senders send. */
+    private record Chunk(int[] queue, byte[][] body, String[] properties) {
+    }
+
+    static Map<String, Object> put(Args args) throws Exception {
+        int count = Integer.parseInt(args.position(2, "N"));
+        int warmUp = args.number("warm-up", 0);
+        int threads = args.number("threads", 1);
+        Store store = new Store(Path.of(args.position(1, "STORE")), args);
+        store.open();
+        BenchPutting putting = new BenchPutting(store, args.number("queues", 64), args.number("body", Writing.BODY_BYTES));
+        putting.timed(0, warmUp, threads);
+        double seconds = putting.timed(warmUp, count, threads);
+        store.awaitDispatch();
+        long stored = 0;
+        for (ConsumeQueueInterface queue : store.queues()) {
+            stored += queue.getMaxOffsetInQueue();
+        }
+        Map<String, Object> report = Json.object("seconds", seconds, "messages", stored,
+            "log_bytes", store.rocketmq.getMaxPhyOffset());
+        store.close();
+        return report;
+    }
+
+    private double timed(int first, int count, int threads) throws Exception {
+        double seconds = 0;
+        for (int done = 0; done < count; done += CHUNK) {
+            Chunk chunk = chunk(first + done, Math.min(CHUNK, count - done));
+            long begin = System.nanoTime();
+            if (threads == 1) {
+                putAll(chunk, 0, 1);
+            } else {
+                putAllAtOnce(chunk, threads);
+            }
+            seconds += (System.nanoTime() - begin) / 1e9;
+        }
+        return seconds;
+    }
+
+    private Chunk chunk(int first, int size) {
+        Chunk chunk = new Chunk(new int[size], new byte[size][], new String[size]);
+        for (int i = 0; i < size; i++) {
+            chunk.queue[i] = random.nextInt(queues);
+            int at = random.nextInt(noise.length - bodyBytes);
+            chunk.body[i] = java.util.Arrays.copyOfRange(noise, at, at + bodyBytes);
+            chunk.properties[i] = Writing.properties(String.format("%032X", first + i), first + i);
+        }
+        return chunk;
+    }
+
+    private void putAllAtOnce(Chunk chunk, int threads) throws Exception {
+        AtomicReference<RuntimeException> problem = new AtomicReference<>();
+        Thread[] started = new Thread[threads];
+        for (int t = 0; t < threads; t++) {
+            int first = t;
+            started[t] = new Thread(() -> {
+                try {
+                    putAll(chunk, first, threads);
+                } catch (RuntimeException failed) {
+                    problem.set(failed);
+                }
+            });
+            started[t].start();
+        }
+        for (Thread thread : started) {
+            thread.join();
+        }
+        if (problem.get() != null) {
+            throw problem.get();
+        }
+    }
+
+    private void putAll(Chunk chunk, int first, int step) {
+        for (int i = first; i < chunk.queue.length; i += step) {
+            MessageExtBrokerInner message = new MessageExtBrokerInner();
+            message.setTopic(topics[chunk.queue[i] / Writing.QUEUES_PER_TOPIC]);
+            message.setQueueId(chunk.queue[i] % Writing.QUEUES_PER_TOPIC);
+            message.setBody(chunk.body[i]);
+            message.setBornTimestamp(System.currentTimeMillis());
+            message.setBornHost(Writing.HOST);
+            message.setStoreHost(Writing.HOST);
+            MessageAccessor.setProperties(message, new HashMap<>()); // the put looks into it; what is stored is the string
+            message.setPropertiesString(chunk.properties[i]);
+            if (!store.rocketmq.putMessage(message).isOk()) {
+                throw new IllegalStateException("a put failed");
+            }
+        }
+    }
+}
