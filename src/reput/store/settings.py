@@ -6,13 +6,13 @@ refuses).
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 
 from reput.config import StoreConfig, parse_delay_levels
 from reput.formats import consume_queue, index_file, record
 from reput.index.files import list_index_files, told_slots_and_items
-from reput.queue.files import list_queues
+from reput.queue.files import list_queues, told_file_size
 from reput.store.layout import StoreLayout
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
@@ -63,17 +63,11 @@ def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str
         if size != configured:
             assumed.append(f"mappedFileSizeConsumeQueue={configured} counts as {size}, whole entries, as in RocketMQ")
         return size
-    sizes: Counter[int] = Counter()
-    for asked, queue in enumerate(list_queues(layout.consume_queue)):
-        sizes.update(file.size for file in queue.files if file.size and file.size % consume_queue.ENTRY_SIZE == 0)
-        if asked >= _QUEUES_ASKED:
-            break
-    if sizes:
-        size = sizes.most_common(1)[0][0]
-        assumed.append(f"mappedFileSizeConsumeQueue={size} (as the present queue files have)")
-        return size
-    assumed.append(f"mappedFileSizeConsumeQueue={consume_queue.DEFAULT_FILE_SIZE} (RocketMQ's default)")
-    return consume_queue.DEFAULT_FILE_SIZE
+    told = told_file_size(islice(list_queues(layout.consume_queue), _QUEUES_ASKED))
+    assumed.append(f"mappedFileSizeConsumeQueue={told.size} ({told.source})")
+    if told.odd:
+        assumed.append(told.odd)
+    return told.size
 
 
 def _index_sizes(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> tuple[int, int]:
