@@ -160,6 +160,11 @@ def device_of(path: Path | str) -> int:
         return os.stat(path).st_dev
 
 
+def inode_of(descriptor: int) -> int:
+    """The number by which the file system knows an open file."""
+    return os.fstat(descriptor).st_ino
+
+
 class Owner(NamedTuple):
     """Owner and modes that new files and folders of a store get."""
 

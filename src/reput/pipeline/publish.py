@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
-from reput.log.files import LogFiles
+from reput.log.files import LogFiles, list_log_files
 from reput.pipeline.index_build import IndexFileResult
 from reput.pipeline.job import SplitResult
+from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.frontier import read_frontier
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership
@@ -76,6 +79,63 @@ def stage_frontier(layout: StoreLayout, epoch: int, frontier: own.Frontier, owne
     path = layout.staging(epoch) / own.FRONTIER_PART
     fs.make_dirs(path.parent, owner)
     fs.write_whole(path, own.encode_frontier(frontier), owner)
+
+
+@dataclass(slots=True)
+class Reached:
+    """How far live indexes have grown: the log offset, the last record below it, and the last IndexFile touched."""
+
+    end: int
+    last: SplitResult | None = None
+    index_file: IndexFileResult | None = None
+
+    def add(self, end: int, last: SplitResult | None, index_files: Sequence[IndexFileResult]) -> None:
+        """Another range was taken in."""
+        self.end = end
+        self.last = last or self.last
+        self.index_file = index_files[-1] if index_files else self.index_file
+
+
+def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> None:
+    """Sync log and indexes, then say so: the checkpoint, and last the frontier file.
+
+    `log_is_ours`: no other process tells in the checkpoint up to where the log is durable.
+
+    Raises:
+        StaleEpochError: another process has taken the store over; nothing was said then.
+    """
+    layout, owner = owned.layout, fs.owner_of(owned.layout.root)
+    # The log first, in case it lies on another disk: an index is never durable before what it points to.
+    fs.sync_tree(layout.commit_log)
+    fs.sync_tree(layout.root)
+    owned.verify()
+    last = reached.last
+    fields: dict[str, int] = {}
+    if last is not None:
+        fields = {
+            "logics_msg_timestamp": last.last_store_timestamp,
+            "confirm_phy_offset": last.last_record,
+            "logics_physical_offset": last.last_record,
+        }
+        if log_is_ours and last.last_store_timestamp > read_checkpoint(layout).physic_msg_timestamp:
+            fields["physic_msg_timestamp"] = last.last_store_timestamp
+    if reached.index_file is not None:
+        fields["index_msg_timestamp"] = reached.index_file.header.end_timestamp
+    write_checkpoint(layout, owner, **fields)
+    old = read_frontier(layout) or own.Frontier(owned.watermarks.store_id)
+    fingerprint = fingerprint_of(list_log_files(layout.commit_log), last) or old.queue_fingerprint
+    new = old._replace(
+        store_id=owned.watermarks.store_id,
+        epoch=owned.epoch,
+        queue_offset=reached.end,
+        queue_fingerprint=fingerprint,
+        index_offset=reached.end,
+        index_fingerprint=fingerprint,
+    )
+    if reached.index_file is not None:
+        header = reached.index_file.header
+        new = new._replace(index_file=reached.index_file.name, index_count=header.index_count)
+    fs.write_whole(layout.own(own.FRONTIER_NAME), own.encode_frontier(new), owner)
 
 
 def fingerprint_of(log: LogFiles, last: SplitResult | None) -> own.Fingerprint | None:

@@ -28,14 +28,19 @@ def decode_and_sink(job: Job, split: Split) -> SplitResult:
     """Decode a split, write its entries into staging, and leave its ranges and items for the next stages."""
     decoded = decode_split(split, job.decode, columns_for(split))
     with job.writing():
-        entries = 0
-        skipped: frozenset[bytes] = frozenset()
-        if job.build_queues:
-            batch = group_by_queue(decoded.columns)
-            entries = _sink_queues(job, split, batch)
-            skipped = job.skip_topics & {key.topic for _, key in batch.queues()} if job.skip_topics else skipped
         if job.build_index:
             parts.save_items(parts.items_path(job.parts_folder, split.number), decoded.columns)
+        return sink_split(job, decoded)
+
+
+def sink_split(job: Job, decoded: DecodedSplit) -> SplitResult:
+    """Write the queue entries of a decoded split, and leave its ranges; the caller holds the fence."""
+    entries = 0
+    skipped: frozenset[bytes] = frozenset()
+    if job.build_queues:
+        batch = group_by_queue(decoded.columns)
+        entries = _sink_queues(job, decoded.split, batch)
+        skipped = job.skip_topics & {key.topic for _, key in batch.queues()} if job.skip_topics else skipped
     return split_result(decoded, entries)._replace(skipped=skipped)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from reput.files import fs
-from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, decode_checkpoint
+from reput.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE, Checkpoint, decode_checkpoint
 from reput.store.layout import StoreLayout
 
 
@@ -16,3 +16,12 @@ def read_checkpoint(layout: StoreLayout) -> Checkpoint:
         return decode_checkpoint(data)
     except struct.error:
         return Checkpoint()
+
+
+def write_checkpoint(layout: StoreLayout, owner: fs.Owner, **fields: int) -> None:
+    """Write these fields of the checkpoint, durably, and no others: another process may be at work on the rest."""
+    for name, value in fields.items():
+        data = struct.pack(">q", value)
+        fs.write_at(str(layout.checkpoint), CHECKPOINT_FILE_SIZE, owner, data, CHECKPOINT.offsets[name])
+    if fields:
+        fs.sync_path(layout.checkpoint)

@@ -25,14 +25,13 @@ from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ReputError, TailFullError
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, encode_checkpoint
 from reput.log.append import Flushed, LogAppender
 from reput.log.clean import clean
 from reput.log.flush import FlushService
 from reput.log.message import Message, PutManyResult, PutResult
 from reput.log.running import RunningFlag
 from reput.queue.by_time import Boundary
-from reput.store.checkpoint import read_checkpoint
+from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_log, cut_queues
 from reput.store.expired import delete_expired_indexes
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
@@ -85,6 +84,7 @@ class MessageStore:
         self._flush: FlushService | None = None
         self._sync_flush = False
         self._flushed_to_ms = 0
+        self._checkpoint_ms = read_checkpoint(layout).physic_msg_timestamp
         self._tail_max = config.tail_max_entries or TAIL_MAX_ENTRIES
         self._reputting = threading.Lock()
         self._stop = threading.Event()
@@ -421,12 +421,9 @@ class MessageStore:
         One millisecond less than the last flush tells: of two records of one time the later may not be durable.
         """
         time_ms = self._flushed_to_ms - 1
-        old = read_checkpoint(self.layout)
-        if time_ms > old.physic_msg_timestamp:
-            new = old._replace(physic_msg_timestamp=time_ms)
-            owner = fs.owner_of(self.layout.root)
-            fs.write_at(str(self.layout.checkpoint), CHECKPOINT_FILE_SIZE, owner, encode_checkpoint(new), 0)
-            fs.sync_path(self.layout.checkpoint)
+        if time_ms > self._checkpoint_ms:
+            write_checkpoint(self.layout, fs.owner_of(self.layout.root), physic_msg_timestamp=time_ms)
+            self._checkpoint_ms = time_ms
 
     def close(self) -> None:
         """Make everything durable and let go of the store; a second call does nothing.
