@@ -46,6 +46,7 @@ _HOMES = {
     "GetResult": "reput.store.results",
     "GetStatus": "reput.store.results",
     "check": "reput.api",
+    "follow": "reput.api",
     "info": "reput.api",
     "rebuild": "reput.api",
     "StoreConfig": "reput.config",
@@ -88,6 +89,7 @@ __all__ = [
     "TailFullError",
     "UnsupportedStoreError",
     "check",
+    "follow",
     "info",
     "rebuild",
 ]

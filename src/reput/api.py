@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reput.pipeline.engine import Engine
+    from reput.pipeline.follow import FollowProgress
+    from reput.pipeline.follow_query import FollowHandle
     from reput.pipeline.listener import ProgressListener
     from reput.store.info_values import StoreInfo
     from reput.store.report import CheckReport, RebuildReport
@@ -100,6 +102,58 @@ def check(
         return check_store(
             path, engine, config_from(config), verify_crc=verify_crc, split_mb=split_mb, listener=listener
         )
+
+
+def follow(
+    path: str | Path,
+    *,
+    spark: SparkSession | SparkContext | Literal[False] | None = None,
+    master: str | None = None,
+    config: StoreConfig | str | Path | None = None,
+    until_caught_up: bool = False,
+    max_batch_mb: float = 512,
+    checkpoint: str | Path | None = None,
+    listener: ProgressListener | None = None,
+    tell: Callable[[FollowProgress], None] | None = None,
+) -> FollowHandle:
+    """Let a store's indexes go on with its log, for as long as the handle that is returned is not stopped.
+
+    A Structured Streaming query whose offset is the log's. It works beside a reput writer, in this process or another,
+    or on a store that nobody writes.
+
+        with reput.follow("/data/store") as follower:
+            follower.wait(60)
+            print(follower.progress.lag_ms)
+
+    Args:
+        path, spark, master, config: as for `rebuild`; `spark=False` follows in a thread, without Java.
+        until_caught_up: end when nothing is left to take in.
+        max_batch_mb: at most so much log a batch, in MiB.
+        checkpoint: folder of Spark's own files; `reput/follow-checkpoint` in the store without one.
+        listener: told notes and warnings.
+        tell: called with the progress after each batch.
+
+    Raises:
+        StoreLockedError: another process follows the store, or a broker or another job is at work on it.
+        ReputError: see `reput.errors`; what comes later `FollowHandle.wait` raises.
+    """
+    from reput.pipeline.follow import Follow
+    from reput.pipeline.follow_query import FollowHandle
+
+    with engine_for(spark, master) as engine:
+        follower = Follow(
+            path,
+            engine,
+            config_from(config),
+            max_batch_bytes=max(1, int(max_batch_mb * (1 << 20))),
+            listener=listener,
+            tell=tell,
+        )
+        try:
+            return FollowHandle(follower, until_caught_up, checkpoint)
+        except BaseException:
+            follower.close()
+            raise
 
 
 def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) -> StoreInfo:

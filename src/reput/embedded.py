@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
 
 from reput.api import engine_for
+from reput.api import follow as reput_follow
+from reput.config import StoreConfig
+from reput.errors import ConfigError
 from reput.store import message_store
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from reput.pipeline.follow_query import FollowHandle
     from reput.pipeline.listener import ProgressListener
     from reput.store.indexer import CatchUp
+    from reput.store.view import PullLimits
 
 
 class MessageStore(message_store.MessageStore):
@@ -26,6 +32,9 @@ class MessageStore(message_store.MessageStore):
     What is put is readable at once. Durable indexes follow when `reput` is called, and at close. See
     `reput.store.message_store` for all calls.
     """
+
+    follower: FollowHandle | None = None
+    """The handle of the follower that `open(follow=...)` started."""
 
     def reput(
         self,
@@ -50,13 +59,55 @@ class MessageStore(message_store.MessageStore):
         with engine_for(spark, master) as engine:
             return self.catch_up_with(SparkIndexer(engine, listener))
 
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        config: StoreConfig | None = None,
+        *,
+        read_only: bool = False,
+        create: bool = True,
+        limits: PullLimits | None = None,
+        follow: bool | SparkSession | SparkContext | Literal["loop"] = False,
+        master: str | None = None,
+    ) -> Self:
+        """Open the store in `path`; see `reput.store.message_store.MessageStore.open`.
+
+        Args:
+            follow: let a follower build the durable indexes all the time: True starts Spark for it (on `master`,
+                `local[*]` by default), a session or context is used, "loop" does without Spark. `follower` is its
+                handle.
+        """
+        store = super().open(path, config, read_only=read_only, create=create, limits=limits)
+        if follow is not False:
+            try:
+                if read_only:
+                    raise ConfigError(f"{path}: opened read-only, and a follower writes. Leave one of them out")
+                store.follower = reput_follow(path, spark=_spark_of(follow), master=master, config=config)
+            except BaseException:
+                super(MessageStore, store).close()
+                raise
+        return store
+
     def close(self, *, reput: bool = True) -> None:
         """Catch up, in this process, make everything durable and let go of the store; a second call does nothing.
 
         Without `reput` what the indexes lack stays behind: `abort` then tells RocketMQ, and the next open, to recover.
         """
         try:
-            if reput and self.is_writing and self.behind_bytes:
+            if self.follower is not None:
+                follower, self.follower = self.follower, None
+                follower.stop()
+            if reput and self.is_writing and self.behind_bytes and not self.is_followed:
                 self.reput(spark=False)
         finally:
             super().close()
+
+
+def _spark_of(
+    follow: bool | SparkSession | SparkContext | Literal["loop"],
+) -> SparkSession | SparkContext | Literal[False] | None:
+    """What `open(follow=...)` says about Spark, as the other calls say it."""
+    if isinstance(follow, bool):
+        return None
+    return False if follow == "loop" else follow

@@ -116,8 +116,9 @@ def test_next_owner_waits_for_orphans(victim: Victim) -> None:
     assert started.wait(10)
     with locks.owner_lock(fence.with_name(own.LOCK_NAME)):
         with pytest.raises(StoreLockedError, match="earlier job still write"):
-            locks.close_fence(fence, wait_s=0.05)
-        locks.close_fence(fence)
+            locks.closed_fence(fence, wait_s=0.05).__enter__()
+        with locks.closed_fence(fence):
+            pass
         assert 0 < ended <= time.monotonic()
     thread.join()
 

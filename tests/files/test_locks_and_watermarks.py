@@ -34,8 +34,9 @@ def test_fence_lets_tasks_pass_together(tmp_path: Path) -> None:
     """Tasks hold the fence together; the next owner gets past it once all are out."""
     path = tmp_path / "fence"
     with locks.task_fence(path), locks.task_fence(path), pytest.raises(StoreLockedError):
-        locks.close_fence(path, wait_s=0)
-    locks.close_fence(path, wait_s=0)
+        locks.closed_fence(path, wait_s=0).__enter__()
+    with locks.closed_fence(path, wait_s=0):
+        pass
 
 
 def test_broker_lock_is_made_where_it_is_missing(tmp_path: Path) -> None:

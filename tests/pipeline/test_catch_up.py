@@ -10,7 +10,7 @@ import pytest
 
 from reput.errors import DamagedLogError
 from reput.formats import own, paths
-from reput.pipeline import catch_up as room
+from reput.pipeline import grow as room
 from reput.pipeline.catch_up import SparkIndexer
 from reput.pipeline.engine import LoopEngine
 from reput.store.indexer import CatchUp, CatchUpTask
@@ -72,7 +72,7 @@ def grow(log: LogBuilder, rng: random.Random, count: int) -> None:
 def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caught up in steps of any length, over file borders, with one split or many, a store is what a rebuild makes."""
     if splits == "many":
-        monkeypatch.setattr(room, "_ONE_SPLIT_BYTES", 500)
+        monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 500)
         monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 700)
     rng = random.Random(seed)
     log = LogBuilder(4096)
@@ -91,7 +91,7 @@ def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypat
 def test_crooked_queues(odd: str, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeated, missing and restarting queue offsets right behind the frontier are met by the rebuild's rules."""
     if splits == "many":
-        monkeypatch.setattr(room, "_ONE_SPLIT_BYTES", 500)
+        monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 500)
         monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 700)
     log = LogBuilder(4096)
     for _ in range(15):

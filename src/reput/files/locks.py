@@ -120,6 +120,19 @@ def owner_lock(path: Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def follower_lock(path: Path, remedy: str) -> Iterator[None]:
+    """Hold the lock of the one process that builds indexes beside whoever writes.
+
+    Raises:
+        StoreLockedError: another one holds it.
+    """
+    with _flocked(path, fcntl.LOCK_EX, wait_s=0.2) as held:
+        if not held:
+            raise StoreLockedError(f"{path}: another process follows this store. {remedy}")
+        yield
+
+
 def owner_is_live(path: Path) -> bool:
     """Whether some process holds reput's own lock; nothing is made or changed."""
     try:
@@ -144,8 +157,9 @@ def task_fence(path: Path) -> Iterator[None]:
         yield
 
 
-def close_fence(path: Path, wait_s: float = 60.0) -> None:
-    """Wait until no task of an earlier job is writing.
+@contextlib.contextmanager
+def closed_fence(path: Path, wait_s: float = 60.0) -> Iterator[None]:
+    """Wait until no task of an earlier job is writing, and let none begin while the block runs.
 
     Raises:
         StoreLockedError: one still is after `wait_s` seconds.
@@ -153,6 +167,7 @@ def close_fence(path: Path, wait_s: float = 60.0) -> None:
     with _flocked(path, fcntl.LOCK_EX, wait_s) as held:
         if not held:
             raise StoreLockedError(f"{path}: tasks of an earlier job still write after {wait_s:.0f} s; end them first")
+        yield
 
 
 @contextlib.contextmanager

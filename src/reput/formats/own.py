@@ -3,8 +3,10 @@
     watermarks          one page, mapped by writer, pipeline and readers: see the table
     frontier            how far the indexes are complete and durable; JSON, replaced whole by rename
     lock                held (flock, exclusive) by the one reput process that changes the store
+    follower            held (flock, exclusive) by the one process that follows the log
     fence               held (flock, shared) by every task while it writes, by the next owner exclusively
     intent              the swap that is under way; JSON, replaced whole by rename; see below
+    follow-checkpoint/  Spark's own files about the streaming query; nothing is believed from there
     staging-EPOCH/      what a job is building; removed by the next owner when its job died
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
 
@@ -56,6 +58,8 @@ WATERMARKS_NAME = "watermarks"
 FRONTIER_NAME = "frontier"
 LOCK_NAME = "lock"
 FENCE_NAME = "fence"
+FOLLOWER_NAME = "follower"
+FOLLOW_CHECKPOINT_NAME = "follow-checkpoint"
 INTENT_NAME = "intent"
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1

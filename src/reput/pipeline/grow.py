@@ -50,7 +50,7 @@ _PARALLEL_SPLIT_BYTES = 128 << 20
 class Growth(NamedTuple):
     """What a range gave: the log offset behind it, counts, its last record (None without one), IndexFiles touched.
 
-    `open_end`: the range ended at something that is no record, before the end that was asked for.
+    `stopped`: something that is no record stands at `end`, before the end that was asked for.
     """
 
     end: int
@@ -60,7 +60,7 @@ class Growth(NamedTuple):
     last: SplitResult | None
     index_files: tuple[IndexFileResult, ...]
     crooked: tuple[str, ...]
-    open_end: SplitResult | None = None
+    stopped: bool = False
 
 
 @dataclass(slots=True)
@@ -150,19 +150,22 @@ class Grower:
     # --- many tasks ----------------------------------------------------------------------------
 
     def _in_parallel(self, end: int) -> Growth:
-        splits = self._proved_splits(end)
+        splits, stopped = self._proved_splits(end)
         if not splits:
-            return Growth(self.offset, 0, 0, 0, None, (), ())
+            return Growth(self.offset, 0, 0, 0, None, (), (), stopped)
         results = self.engine.run(partial(decode_and_sink, self.job), splits, self.listener.advance)
         if not self.soft_end:
             self._refuse_damage(results)
         refuse_oddities(self._log(), results)
         crooked = self._finish_queues(splits, results)
         index_files = self._build_index(results) if self.job.build_index else []
-        return self._growth(results, index_files, crooked)
+        return self._growth(results, index_files, crooked)._replace(stopped=stopped)
 
-    def _proved_splits(self, end: int) -> list[Split]:
-        """Splits that begin at true boundaries, every one of them, and hold every record that begins before `end`."""
+    def _proved_splits(self, end: int) -> tuple[list[Split], bool]:
+        """Splits that begin at true boundaries, every one of them, and hold every record that begins before `end`.
+
+        And whether the log stops before that.
+        """
         log = self._log()
         splits = plan_splits(log, _PARALLEL_SPLIT_BYTES, self.offset, end)
         walk = partial(_walk, replace(self.job, decode=self.job.decode._replace(crc_check=CHECK_NONE)))
@@ -172,7 +175,8 @@ class Grower:
             at = stitched.gaps[0].begin if stitched.gaps else stitched.end
             raise DamagedLogError(_damage(log, at))
         pairs = zip(stitched.splits, stitched.results, strict=True)
-        return [replace(split, begin=found.first_record, exact=True) for split, found in pairs if found.records]
+        proved = [replace(split, begin=found.first_record, exact=True) for split, found in pairs if found.records]
+        return proved, stitched.end < end
 
     def _build_index(self, results: Sequence[SplitResult]) -> list[IndexFileResult]:
         names = index_names(datetime.now(), self.index_end.name)  # noqa: DTZ005 - RocketMQ names them by local time
@@ -197,7 +201,7 @@ class Grower:
             last=with_records[-1] if with_records else None,
             index_files=tuple(index_files),
             crooked=tuple(crooked),
-            open_end=next((result for result in results if result.open_verdict is not None), None),
+            stopped=any(result.open_verdict is not None for result in results),
         )
 
     def _refuse_damage(self, results: Sequence[SplitResult]) -> None:

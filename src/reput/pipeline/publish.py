@@ -108,7 +108,6 @@ def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> No
     # The log first, in case it lies on another disk: an index is never durable before what it points to.
     fs.sync_tree(layout.commit_log)
     fs.sync_tree(layout.root)
-    owned.verify()
     last = reached.last
     fields: dict[str, int] = {}
     if last is not None:
@@ -121,7 +120,6 @@ def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> No
             fields["physic_msg_timestamp"] = last.last_store_timestamp
     if reached.index_file is not None:
         fields["index_msg_timestamp"] = reached.index_file.header.end_timestamp
-    write_checkpoint(layout, owner, **fields)
     old = read_frontier(layout) or own.Frontier(owned.watermarks.store_id)
     fingerprint = fingerprint_of(list_log_files(layout.commit_log), last) or old.queue_fingerprint
     new = old._replace(
@@ -135,7 +133,9 @@ def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> No
     if reached.index_file is not None:
         header = reached.index_file.header
         new = new._replace(index_file=reached.index_file.name, index_count=header.index_count)
-    fs.write_whole(layout.own(own.FRONTIER_NAME), own.encode_frontier(new), owner)
+    with owned.publishing():
+        write_checkpoint(layout, owner, **fields)
+        fs.write_whole(layout.own(own.FRONTIER_NAME), own.encode_frontier(new), owner)
 
 
 def fingerprint_of(log: LogFiles, last: SplitResult | None) -> own.Fingerprint | None:

@@ -16,24 +16,26 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ReputError, TailFullError
-from reput.files import fs
-from reput.formats import paths
+from reput.files import fs, locks
+from reput.formats import own, paths
 from reput.log.append import Flushed, LogAppender
 from reput.log.clean import clean
 from reput.log.flush import FlushService
 from reput.log.message import Message, PutManyResult, PutResult
 from reput.log.running import RunningFlag
 from reput.queue.by_time import Boundary
+from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_log, cut_queues
 from reput.store.expired import delete_expired_indexes
+from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
@@ -52,7 +54,16 @@ TAIL_MAX_ENTRIES = 16_000_000
 """Entries that the tail may hold: some 830 MB of memory with three index items a message."""
 TAIL_WAIT_S = 5.0
 _TICK_S = 0.1
+_LOOK_OUT_S = 0.02
 _CHECKPOINT_S = 1.0
+
+
+class Lag(NamedTuple):
+    """How far indexes are behind the log: bytes, queue entries, and the age (ms) of the first message without one."""
+
+    bytes: int
+    messages: int
+    ms: int
 
 
 class MessageStore:
@@ -87,6 +98,7 @@ class MessageStore:
         self._checkpoint_ms = read_checkpoint(layout).physic_msg_timestamp
         self._tail_max = config.tail_max_entries or TAIL_MAX_ENTRIES
         self._reputting = threading.Lock()
+        self._arrivals = Arrivals()
         self._stop = threading.Event()
         self._housekeeper: threading.Thread | None = None
 
@@ -182,7 +194,11 @@ class MessageStore:
         if self.view.queues_table.tail.entries >= self._tail_max:
             self._wait_for_tail()
         result = appender.append(message, queue_id)
-        return self._flush.settle(result, message.waits_for_flush) if self._sync_flush and self._flush else result
+        if self._sync_flush and self._flush:
+            result = self._flush.settle(result, message.waits_for_flush)
+        if self._arrivals:
+            self._tell_arrivals()
+        return result
 
     def put_messages(
         self, messages: Iterable[Message] | pa.Table | pa.RecordBatch, queue_id: int | Sequence[int] = 0
@@ -201,7 +217,11 @@ class MessageStore:
             result = appender.append_columns(messages)
         else:
             result = appender.append_many(messages, queue_id)
-        return self._flush.settle(result) if self._sync_flush and self._flush else result
+        if self._sync_flush and self._flush:
+            result = self._flush.settle(result)
+        if self._arrivals:
+            self._tell_arrivals()
+        return result
 
     def _no_appender(self) -> LogAppender:
         if self._closed:
@@ -234,9 +254,12 @@ class MessageStore:
         """
         self._appender or self._no_appender()
         assert self._owned is not None
-        with self._reputting:
+        remedy = "It does what this call would do; end it first if you want to"
+        with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
             end = self.flush()
             view = self.view
+            self._take_over_frontier()
+            self._owned.take_back()
             view.follower.follow_confirmed(end)
             with view.follower.lock:
                 ends = {key: stored.end for key, stored in view.queues_table.stored.items()}
@@ -247,6 +270,28 @@ class MessageStore:
             view.advance(done.frontiers)
             return done
 
+    def _take_over_frontier(self) -> None:
+        """What a follower has indexed meanwhile leaves the tail."""
+        assert self._owned is not None
+        visible = self._owned.watermarks["frontier_offset"]
+        if visible > min(self.view.frontiers):
+            self.view.advance(Frontiers(visible, visible))
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether some process follows this store now, and so builds its indexes."""
+        return locks.owner_is_live(self.layout.own(own.FOLLOWER_NAME))
+
+    def lag(self) -> Lag:
+        """How far the indexes are behind what is confirmed; readers do not wait for them, the tail answers."""
+        view = self._open_view()
+        view.catch_up()
+        begin = max(min(view.frontiers), view.log.min_offset)
+        behind = max(0, view.confirmed() - begin)
+        stored = view.log.store_time(begin) if behind else -1
+        age = max(0, time.time_ns() // 1_000_000 - stored) if stored > 0 else 0
+        return Lag(behind, view.queues_table.tail.entries if behind else 0, age)
+
     @property
     def is_writing(self) -> bool:
         """Whether messages can be put: it is open, and not read-only."""
@@ -255,7 +300,12 @@ class MessageStore:
     @property
     def behind_bytes(self) -> int:
         """Bytes of log that no durable index covers yet."""
-        return max(0, self.view.confirmed() - max(min(self.view.frontiers), self.view.log.min_offset))
+        return max(0, self.view.confirmed() - max(self._durable_frontier(), self.view.log.min_offset))
+
+    def _durable_frontier(self) -> int:
+        """The log offset below which indexes are durable; what is visible may be further on, beside a follower."""
+        frontier = read_frontier(self.layout)
+        return min(min(self.view.frontiers), visible_offset(frontier)) if frontier else min(self.view.frontiers)
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -283,6 +333,43 @@ class MessageStore:
         """
         tags = filter if isinstance(filter, TagFilter) else TagFilter(filter) if filter else EVERYTHING
         return self._open_view().get_message(topic, queue_id, offset, max_messages, tags, max_bytes)
+
+    def wait(self, topic: str, queue_id: int, offset: int, timeout_s: float) -> bool:
+        """Wait until a queue has a message at `offset`, at most `timeout_s`; whether it has.
+
+        Raises: as `get_message`.
+        """
+        arrived = threading.Event()
+        waiter = self.on_arrival(topic, queue_id, offset, arrived.set)
+        try:
+            arrived.wait(timeout_s)
+        finally:
+            self._arrivals.remove(waiter)
+        return self.max_offset(topic, queue_id) > offset
+
+    def on_arrival(self, topic: str, queue_id: int, offset: int, arrived: Callable[[], None]) -> Waiter:
+        """Have `arrived` called once, from any thread, as soon as a queue has a message at `offset`, or at close.
+
+        The wait is no thread: there may be thousands. `stop_waiting` ends it.
+        """
+        self._open_view().key_of(topic, queue_id)
+        waiter = Waiter(topic, queue_id, offset, arrived)
+        self._arrivals.add(waiter)
+        if self._appender is None and self._housekeeper is None:
+            # Another process writes: somebody has to look.
+            self._housekeeper = threading.Thread(target=self._look_out, name="reput-store", daemon=True)
+            self._housekeeper.start()
+        # It may have come before, and a put looks only at who waits already.
+        self._arrivals.reached(topic, queue_id, self.max_offset(topic, queue_id))
+        return waiter
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        """End a wait that `on_arrival` began."""
+        self._arrivals.remove(waiter)
+
+    def _tell_arrivals(self) -> None:
+        for topic, queue_id in self._arrivals.queues():
+            self._arrivals.reached(topic, queue_id, self.view.max_offset(topic, queue_id))
 
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary | str = Boundary.LOWER
@@ -371,7 +458,7 @@ class MessageStore:
         minimum. A disk over its highest ratio stops puts (DISK_FULL) until there is room again.
         """
         appender = self._appender or self._no_appender()
-        below = min(self.view.frontiers)
+        below = self._durable_frontier()
         decision = clean(self.layout.commit_log, appender.settings, manual=manual, below=below)
         appender.set_running(RunningFlag.DISK_FULL if decision.disk_full else RunningFlag(0))
         if decision.remove:
@@ -401,6 +488,9 @@ class MessageStore:
         while not self._stop.wait(_TICK_S):
             try:
                 self.view.catch_up()
+                self._take_over_frontier()
+                if self._arrivals:
+                    self._tell_arrivals()
                 self.progress.persist_if_due(time.time_ns() // 1_000_000)
                 if time.monotonic() >= next_checkpoint:
                     next_checkpoint = time.monotonic() + _CHECKPOINT_S
@@ -410,6 +500,13 @@ class MessageStore:
                     self.delete_expired()
             except ReputError as error:
                 # Kept for whoever asks; puts and reads meet the same trouble themselves where it concerns them.
+                self.background_error = error
+
+    def _look_out(self) -> None:
+        while not self._stop.wait(_LOOK_OUT_S):
+            try:
+                self._tell_arrivals()
+            except ReputError as error:
                 self.background_error = error
 
     def _on_flushed(self, flushed: Flushed) -> None:
@@ -436,6 +533,7 @@ class MessageStore:
         if self._closed:
             return
         self._closed = True
+        self._arrivals.tell_all()
         self._stop.set()
         try:
             if self._housekeeper is not None:

@@ -35,10 +35,28 @@ class Ownership:
         if self.stage:
             self.verify()
         self.watermarks["epoch"] += 1
-        self.stage = self.watermarks["epoch"]
-        self.watermarks.sync()
-        locks.close_fence(self.layout.own(own.FENCE_NAME))
+        with locks.closed_fence(self.layout.own(own.FENCE_NAME)):
+            # Once more: a writer and a follower may both be raising it, and each must have a number of its own.
+            self.watermarks["epoch"] += 1
+            self.stage = self.watermarks["epoch"]
+            self.watermarks.sync()
         return self.stage
+
+    def take_back(self) -> int:
+        """A stage of one's own again, after a follower beside has had its own; its lock must be held."""
+        self.stage = 0
+        return self.next_stage()
+
+    @contextlib.contextmanager
+    def publishing(self) -> Iterator[None]:
+        """Hold the fence as a task does, and make sure that the store has not been taken over: to say what was done.
+
+        Raises:
+            StaleEpochError: another job has taken the store over.
+        """
+        with locks.task_fence(self.layout.own(own.FENCE_NAME)):
+            self.verify()
+            yield
 
     def indexes_replaced(self) -> None:
         """Tell readers that a swap took place: they open their files again, and read up to the new frontier."""

@@ -1,0 +1,200 @@
+"""Running a follower: as a Structured Streaming query, or in a loop without Spark; and stopping it.
+
+The query is the clock and the ledger: its source offers log offsets, each micro-batch is one step of the follower,
+whose tasks are Spark tasks. Nothing that its checkpoint says is believed: the frontier alone says how far the indexes are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from reput.errors import ConfigError, EngineError, ReputError
+from reput.formats import own
+from reput.pipeline.engine import SparkEngine
+from reput.pipeline.follow import Follow, FollowProgress
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_POLL_S = 0.02
+_TEND_S = 0.1
+_IDLE_STEP_S = 0.5
+_STREAM_SETTINGS = {
+    # How long the query waits before it asks the source again when nothing is new.
+    "spark.sql.streaming.pollingDelay": "20ms",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+}
+
+
+class FollowHandle:
+    """A follower at work. `progress` says where it is; `query` is Spark's own handle (None without Spark).
+
+    It ends by `stop`, by an error (which `wait` raises), or, started with `until_caught_up`, when nothing is left.
+    """
+
+    def __init__(self, follow: Follow, until_caught_up: bool = False, checkpoint: Path | str | None = None) -> None:
+        self.follow = follow
+        self.until_caught_up = until_caught_up
+        self.query: StreamingQuery | None = None
+        self._error: BaseException | None = None
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._closing = threading.Lock()
+        self._stepped_at = 0.0
+        engine = follow.engine
+        if isinstance(engine, SparkEngine):
+            folder = Path(checkpoint) if checkpoint else follow.layout.own(own.FOLLOW_CHECKPOINT_NAME)
+            self.query = self._start_query(engine, folder)
+        self._thread = threading.Thread(target=self._run, name="reput-follow", daemon=True)
+        self._tender = threading.Thread(target=self._tend, name="reput-follow-tend", daemon=True)
+        self._thread.start()
+        self._tender.start()
+
+    @property
+    def progress(self) -> FollowProgress:
+        """Where the follower is now."""
+        return self.follow.progress
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is still at work."""
+        return not self._ended.is_set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until it ends, at most `timeout_s`; whether it has.
+
+        Raises:
+            ReputError: what made it end.
+        """
+        if not self._ended.wait(timeout_s):
+            return False
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        return True
+
+    def stop(self) -> None:
+        """End it: what was taken in is made durable. Returns when that is done; a second call does nothing.
+
+        Raises:
+            ReputError: what had made it end before.
+        """
+        self._stopping.set()
+        self._thread.join()
+        self.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- threads -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            if self.query is None:
+                self._loop()
+            else:
+                self._watch(self.query)
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            self._stopping.set()
+            self._tender.join()
+            try:
+                self.follow.close()
+            except BaseException as error:
+                self._fail(error)
+            self._ended.set()
+
+    def _loop(self) -> None:
+        while not self._stopping.is_set() and self._error is None:
+            if not self.follow.step():
+                if self.until_caught_up and self.follow.caught_up():
+                    return
+                self._stopping.wait(_POLL_S)
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Wait for the query's end, or end it."""
+        while query.isActive and not self._stopping.is_set() and self._error is None:
+            self._stopping.wait(_POLL_S)
+        broken = query.exception()
+        with contextlib.suppress(Exception):
+            query.stop()
+        if broken is not None and self._error is None:
+            raise _error_of(broken)
+        while self.until_caught_up and not self._stopping.is_set() and self._error is None:
+            if not self.follow.step() and self.follow.caught_up():
+                return
+
+    def _tend(self) -> None:
+        while not self._stopping.wait(_TEND_S):
+            try:
+                self.follow.tend()
+                # What the query does not see: a frontier behind its checkpoint, a store whose writer has ended.
+                if self.query is not None and time.monotonic() - self._stepped_at > _IDLE_STEP_S:
+                    self._stepped_at = time.monotonic()
+                    self.follow.step()
+            except ReputError as error:
+                self._fail(error)
+                return
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = error
+
+    # --- Spark ---------------------------------------------------------------------------------
+
+    def _start_query(self, engine: SparkEngine, checkpoint: Path) -> StreamingQuery:
+        from pyspark.sql import SparkSession
+
+        from reput.pipeline.follow_source import NAME, LogSource
+
+        if engine.context is None:
+            raise EngineError("a follower needs a classic Spark session: Spark Connect cannot run its batches")
+        present = engine.session
+        session: SparkSession = (
+            present if isinstance(present, SparkSession) else SparkSession(engine.context)
+        ).newSession()
+        for name, value in _STREAM_SETTINGS.items():
+            session.conf.set(name, value)
+        session.dataSource.register(LogSource)
+        layout = self.follow.layout
+        stream: Any = session.readStream.format(NAME).options(
+            reput=str(layout.reput), commit_log=str(layout.commit_log), max_bytes=str(self.follow.max_batch_bytes)
+        )
+        writer = stream.load().writeStream.queryName(f"reput follow {layout.root}").foreachBatch(self._batch)
+        writer = writer.option("checkpointLocation", checkpoint.absolute().as_uri())
+        trigger = {"availableNow": True} if self.until_caught_up else {"processingTime": "0 seconds"}
+        query: StreamingQuery = writer.trigger(**trigger).start()
+        return query
+
+    def _batch(self, ranges: DataFrame, number: int) -> None:  # noqa: ARG002 - a foreachBatch function
+        if self._error is not None or self._stopping.is_set():
+            return
+        self._stepped_at = time.monotonic()
+        try:
+            self.follow.step()
+        except ReputError as error:
+            # Through Spark it would arrive as text; the query is stopped by whoever watches it.
+            self._fail(error)
+
+
+def _error_of(broken: Exception) -> ReputError:
+    """What made a query end, in our own words where it is ours."""
+    text = str(broken)
+    if "ConfigError" in text:
+        told = text.split("ConfigError:", 1)[-1].strip().splitlines()[0]
+        return ConfigError(told)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return EngineError(f"the streaming query ended: {lines[0][:500] if lines else type(broken).__name__}")

@@ -1,0 +1,113 @@
+"""The streaming source of a follower: its offset is a log offset, read from the store and never counted.
+
+A store's id goes with each offset, so that a checkpoint of another store is refused. The source admits at most
+`max_bytes` of log a batch. Its rows are ranges of the log; the messages stay where they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from reput.errors import ConfigError
+from reput.files.watermarks import Watermarks
+from reput.formats import own
+from reput.log.files import list_log_files
+
+NAME = "reput_log"
+_LOOK_S = 0.25
+
+
+class LogSource(DataSource):
+    """`format("reput_log")`: the log of one store, as ranges. Options: `reput`, `commit_log`, `max_bytes`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return NAME
+
+    def schema(self) -> str:
+        """One row a batch: the range of the log that it brings, as log offsets."""
+        return "begin long, end long"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark asks so
+        """The reader."""
+        return LogReader(self.options)
+
+
+class _Range(InputPartition):
+    def __init__(self, begin: int, end: int) -> None:
+        super().__init__(None)
+        self.begin = begin
+        self.end = end
+
+
+class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Tells how far the log goes."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.reput = Path(options["reput"])
+        self.commit_log = Path(options["commit_log"])
+        self.max_bytes = int(options["max_bytes"])
+        self.watermarks: Watermarks | None = None
+        self.looked_at = 0.0
+        self.data_end = 0
+        self.last_offset: int | None = None
+
+    def _marks(self) -> Watermarks:
+        if self.watermarks is None:
+            self.watermarks = Watermarks(self.reput / own.WATERMARKS_NAME, read_only=True)
+        return self.watermarks
+
+    def _confirmed(self) -> int:
+        marks = self._marks()
+        if marks["writer"]:
+            return marks["confirmed_offset"]
+        if time.monotonic() - self.looked_at > _LOOK_S:
+            self.looked_at = time.monotonic()
+            files = list_log_files(self.commit_log).files
+            self.data_end = max((file.data_end for file in files if file.data_end > file.start), default=0)
+        return self.data_end
+
+    def _place(self, offset: int) -> dict[str, Any]:
+        return {"store": self._marks().store_id, "offset": offset}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark asks so
+        """The visible frontier."""
+        return self._place(self._marks()["frontier_offset"])
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark asks so
+        """None in rows: bytes are what is limited."""
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark asks so
+        """End at what is there now."""
+        self.last_offset = self._confirmed()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
+        """What is confirmed now, as far as one batch may go."""
+        if start["store"] != self._marks().store_id:
+            raise ConfigError(
+                f"the streaming checkpoint belongs to the store {start['store']}, and {self.reput} to "
+                f"{self._marks().store_id}. Remove the checkpoint: the frontier knows how far the indexes are"
+            )
+        confirmed = self._confirmed()
+        if self.last_offset is not None:
+            confirmed = min(confirmed, self.last_offset)
+        # What lies below the frontier is done, whatever the checkpoint says.
+        begin = max(int(start["offset"]), min(self._marks()["frontier_offset"], confirmed))
+        return self._place(max(int(start["offset"]), min(confirmed, begin + self.max_bytes)))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One: the range."""
+        return [_Range(start["offset"], end["offset"])]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, int]]:
+        """The range itself."""
+        assert isinstance(partition, _Range)
+        yield partition.begin, partition.end

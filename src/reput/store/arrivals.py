@@ -1,0 +1,71 @@
+"""Waiting for messages: who waits for a queue to reach an offset is told as soon as it has.
+
+A waiter is one entry in a table, not a thread: thousands cost a put one look at whether anybody waits, and an arrival
+only those who wait for that queue. It is the primitive of long polling (`PullRequestHoldService`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Waiter(NamedTuple):
+    """One who waits until `(topic, queue_id)` has a message at `offset`; `arrived` is called once, from any thread."""
+
+    topic: str
+    queue_id: int
+    offset: int
+    arrived: Callable[[], None]
+
+
+class Arrivals:
+    """The waiters of one store. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[tuple[str, int], list[Waiter]] = {}
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiters)
+
+    def add(self, waiter: Waiter) -> None:
+        """Begin to wait."""
+        with self._lock:
+            self._waiters.setdefault((waiter.topic, waiter.queue_id), []).append(waiter)
+
+    def remove(self, waiter: Waiter) -> None:
+        """Give up waiting; nothing happens where it has been told already."""
+        with self._lock:
+            self._keep(waiter.topic, waiter.queue_id, lambda other: other is not waiter)
+
+    def queues(self) -> list[tuple[str, int]]:
+        """The queues that somebody waits for."""
+        with self._lock:
+            return list(self._waiters)
+
+    def reached(self, topic: str, queue_id: int, max_offset: int) -> None:
+        """The queue has all messages in front of `max_offset`: tell those who waited for one of them."""
+        with self._lock:
+            waiting = self._waiters.get((topic, queue_id), ())
+            told = [waiter for waiter in waiting if waiter.offset < max_offset]
+            if told:
+                self._keep(topic, queue_id, lambda other: other.offset >= max_offset)
+        for waiter in told:
+            waiter.arrived()
+
+    def _keep(self, topic: str, queue_id: int, wanted: Callable[[Waiter], bool]) -> None:
+        left = [waiter for waiter in self._waiters.get((topic, queue_id), ()) if wanted(waiter)]
+        if left:
+            self._waiters[topic, queue_id] = left
+        else:
+            self._waiters.pop((topic, queue_id), None)
+
+    def tell_all(self) -> None:
+        """Wake everybody: the store closes."""
+        with self._lock:
+            waiters = [waiter for waiting in self._waiters.values() for waiter in waiting]
+            self._waiters.clear()
+        for waiter in waiters:
+            waiter.arrived()

@@ -1,0 +1,137 @@
+"""Following a store: who may build its indexes while it is written, and from where.
+
+One process at a time follows a store; it holds `reput/follower`. Beside a reput writer (in this process or another) it
+takes an epoch of its own, and what the writer confirms is the end it builds up to. Where nobody writes it owns the
+store while it works, as a rebuild does, and lets go when it is done. Beside a live RocketMQ broker, which builds its own
+queues, it refuses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reput.config import StoreConfig
+from reput.errors import StoreLockedError
+from reput.files import locks
+from reput.files.watermarks import Watermarks
+from reput.formats import own
+from reput.formats.record import Verdict
+from reput.log.files import list_log_files
+from reput.log.maps import LogMaps
+from reput.queue.queues import Queues
+from reput.store.beside import Writer, writer_of
+from reput.store.frontier import Frontiers
+from reput.store.index_tags import tag_items_in_use
+from reput.store.indexer import CatchUpTask
+from reput.store.layout import StoreLayout
+from reput.store.owner import Ownership, own_store
+from reput.store.recovery import find_start, judge_tail
+from reput.store.settings import resolve_settings
+
+
+@dataclass(slots=True)
+class Attachment:
+    """A follower's hold on a store: what it builds (`task`), and up to where it may.
+
+    `writer`: REPUT beside one, NOBODY where the store is owned. `min_offset` of the log when this began.
+    """
+
+    layout: StoreLayout
+    writer: Writer
+    owned: Ownership
+    task: CatchUpTask
+    log: LogMaps
+
+    def confirmed(self) -> int:
+        """The log offset up to which indexes may be built; without a writer the data's end, perhaps inside a record."""
+        if self.writer is Writer.REPUT:
+            return self.owned.watermarks["confirmed_offset"]
+        return self.data_end()
+
+    def data_end(self) -> int:
+        """The log offset behind the last byte that the files hold."""
+        files = list_log_files(self.layout.commit_log, self.log.file_size).files
+        return max((file.data_end for file in files if file.data_end > file.start), default=0)
+
+    def writer_is_gone(self) -> bool:
+        """Whether the writer beside which this began has ended."""
+        return self.writer is Writer.REPUT and (
+            self.owned.watermarks["writer"] == 0 or not locks.owner_is_live(self.layout.own(own.LOCK_NAME))
+        )
+
+    def refuse_damaged_end(self, end: int) -> None:
+        """Make sure that the log really ends where reading it stopped.
+
+        Raises:
+            DamagedLogError: good records follow that were durable once.
+        """
+        self.log.refresh()
+        judge_tail(self.layout, self.log, end, Verdict.ZERO)
+
+    def publish(self, offset: int) -> None:
+        """Let readers use the indexes up to this log offset from now on.
+
+        Raises:
+            StaleEpochError: another process has taken the store over.
+        """
+        with self.owned.publishing():
+            self.owned.watermarks["frontier_offset"] = offset
+
+
+@contextlib.contextmanager
+def following(layout: StoreLayout) -> Iterator[None]:
+    """Be the one process that follows this store.
+
+    Raises:
+        StoreLockedError: another one does.
+        AccessError: this user may not write here.
+    """
+    path = layout.own(own.FOLLOWER_NAME)
+    if not path.parent.is_dir():
+        with own_store(layout):
+            pass
+    with locks.follower_lock(path, "End that one first, or leave it at work: one is enough"):
+        yield
+
+
+@contextlib.contextmanager
+def attach(layout: StoreLayout, config: StoreConfig) -> Iterator[Attachment]:
+    """Take hold of a store to build its indexes; `following` must be held.
+
+    Raises:
+        StoreLockedError: a live broker, or another job of reput, is at work on it.
+    """
+    writer = writer_of(layout)
+    if writer is Writer.BROKER:
+        raise StoreLockedError(
+            f"{layout.broker_lock}: a running broker holds this store, and builds its indexes itself. Read beside it "
+            '(`reput get`, format("rocketmq")), or follow the store when the broker is stopped'
+        )
+    with contextlib.ExitStack() as held:
+        if writer is Writer.REPUT:
+            watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
+            held.callback(watermarks.close)
+            owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
+        else:
+            owned = held.enter_context(own_store(layout))
+        yield _attached(layout, config, writer, owned)
+
+
+def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: Ownership) -> Attachment:
+    files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
+    settings = resolve_settings(layout, config)
+    log = LogMaps(layout.commit_log, files.file_size)
+    if writer is Writer.REPUT:
+        # As long as the writer lives the system has not crashed, so what was visible is in the files.
+        visible = owned.watermarks["frontier_offset"]
+        frontiers = Frontiers(visible, visible)
+    else:
+        frontiers = find_start(layout, log, settings.index_enabled).frontiers
+    queues = Queues(layout.consume_queue, settings.queue_file_size)
+    queues.load(min(frontiers), log.min_offset)
+    ends = {key: stored.end for key, stored in queues.stored.items()}
+    tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
+    task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, tag_items)
+    return Attachment(layout, writer, owned, task, log)
