@@ -32,11 +32,11 @@ LEVELS = {
     "pipeline": 7,
     "connect": 8,
     "broker": 8,
-    "api": 8,  # the calls of the public face: joins store and pipeline
-    "embedded": 9,  # MessageStore: the same for an open store
-    "reput": 8,  # the public face itself
-    "cli": 10,
-    "__main__": 11,
+    "api": 9,  # the calls of the public face: joins store and pipeline
+    "embedded": 10,  # MessageStore: the same for an open store
+    "reput": 10,  # the public face itself
+    "cli": 11,
+    "__main__": 12,
 }
 
 # Calls that change files or hold descriptors, each with what to use instead: only files/ makes them.

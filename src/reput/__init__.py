@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import check, info, rebuild
+    from reput.api import check, follow, info, rebuild
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.errors import (

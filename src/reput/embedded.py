@@ -78,11 +78,11 @@ class MessageStore(message_store.MessageStore):
                 `local[*]` by default), a session or context is used, "loop" does without Spark. `follower` is its
                 handle.
         """
+        if follow is not False and read_only:
+            raise ConfigError(f"{path}: opened read-only, and a follower writes. Leave one of them out")
         store = super().open(path, config, read_only=read_only, create=create, limits=limits)
         if follow is not False:
             try:
-                if read_only:
-                    raise ConfigError(f"{path}: opened read-only, and a follower writes. Leave one of them out")
                 store.follower = reput_follow(path, spark=_spark_of(follow), master=master, config=config)
             except BaseException:
                 super(MessageStore, store).close()

@@ -23,6 +23,7 @@ _VERBS = {
     "progress": "how far groups have read, their lag in messages and in time; changes of it",
     "check": "hold the indexes against the log: does every entry say what its record says?",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
+    "follow": "let the indexes go on with the log, all day",
     "put": "messages into a queue, from lines of text or of JSON",
     "prepare": "compile the kernels and speed up later starts of Spark (once a machine)",
 }

@@ -55,6 +55,11 @@ _engine_options = _together(
         show_default=True,
         help="loop runs the same tasks one after the other in this process, without Java.",
     ),
+)
+
+_quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, assumptions or notes on stderr.")
+
+_split_options = _together(
     click.option(
         "--splits-mb",
         type=click.FloatRange(min=0.001, max=1024),
@@ -115,6 +120,11 @@ class JobOptions:
         }
 
 
+def _refuse_both(master: str | None, engine: str) -> None:
+    if master and engine == LOOP:
+        raise click.UsageError("--engine loop runs without Spark, and --master chooses one: give one of them")
+
+
 def job(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a verb that runs a job: it is called with `store`, `job` (a JobOptions) and `as_json`."""
 
@@ -130,11 +140,30 @@ def job(verb: Callable[..., Any]) -> Callable[..., Any]:
         quiet: bool,
         **others: Any,
     ) -> Any:
-        if master and engine == LOOP:
-            raise click.UsageError("--engine loop runs without Spark, and --master chooses one: give one of them")
+        _refuse_both(master, engine)
         config = config_of(config_path, assignments, store)
         return verb(store, JobOptions(master, engine, splits_mb, no_verify_crc, config, quiet), **others)
 
-    quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, assumptions or notes on stderr.")
-    shared = _together(config_options, _engine_options, quiet_option, json_option)
+    shared = _together(config_options, _engine_options, _split_options, _quiet_option, json_option)
+    return store_argument(shared(called))  # type: ignore[no-any-return]
+
+
+def follow_job(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a verb whose job has no splits of its own; otherwise as `job`."""
+
+    @functools.wraps(verb)
+    def called(
+        store: str,
+        config_path: str | None,
+        assignments: tuple[str, ...],
+        master: str | None,
+        engine: str,
+        quiet: bool,
+        **others: Any,
+    ) -> Any:
+        _refuse_both(master, engine)
+        config = config_of(config_path, assignments, store)
+        return verb(store, JobOptions(master, engine, 0, False, config, quiet), **others)
+
+    shared = _together(config_options, _engine_options, _quiet_option, json_option)
     return store_argument(shared(called))  # type: ignore[no-any-return]

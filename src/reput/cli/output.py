@@ -33,6 +33,12 @@ def say(text: str) -> None:
         click.echo(printable(text), err=True)
 
 
+def redraw(text: str) -> None:
+    """The line that changes on a terminal, on stderr, from its start."""
+    with contextlib.suppress(OSError):
+        click.echo(f"\r{printable(text)}", nl=False, err=True)
+
+
 def show(text: str) -> None:
     """One line of data on stdout."""
     click.echo(printable(text))

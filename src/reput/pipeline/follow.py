@@ -1,8 +1,9 @@
 """follow: the indexes of a store go on with its log, for as long as this runs.
 
 A *step* takes in the log between the frontier and what is confirmed, at most `max_batch_bytes`, and then publishes
-the visible frontier: readers go over from the tail to the indexes. Every `DURABLE_INTERVAL_S` log and indexes are synced and
-the durable frontier says so; after a crash that one counts, and a repeat of what came behind it writes the same bytes.
+the visible frontier: readers go over from the tail to the indexes. Every `DURABLE_INTERVAL_S` log and indexes are
+synced and the durable frontier says so; after a crash that one counts, and a repeat of what came behind it writes the
+same bytes.
 
 Whoever calls `step` is the clock: a Structured Streaming query (`follow_query`), or a loop without Spark. `tend` does
 what has to be done whether something arrives or not.
@@ -139,13 +140,16 @@ class Follow:
         confirmed = attachment.confirmed()
         target = min(confirmed, grower.offset + self.max_batch_bytes)
         if target <= grower.offset or grower.offset == self._stopped_at:
-            self._report(attachment, grower, confirmed)
+            self._report(attachment, grower, min(confirmed, target) if confirmed == target else grower.offset)
             return False
         begin, before = time.perf_counter(), grower.offset
         growth = grower.grow(target)
         if growth.stopped:
             attachment.refuse_damaged_end(growth.end)
             self._stopped_at = growth.end
+        if growth.end == before:
+            self._report(attachment, grower, growth.end)
+            return False
         attachment.publish(growth.end)
         with self._reaching:
             self._reached = self._reached or publish.Reached(growth.end)
@@ -153,8 +157,8 @@ class Follow:
         self._count(growth, growth.end - before, time.perf_counter() - begin)
         for line in growth.crooked:
             self.listener.note(f"queue offsets do not run straight: {line}")
-        self._report(attachment, grower, attachment.confirmed())
-        return growth.end > before
+        self._report(attachment, grower, growth.end if growth.stopped else attachment.confirmed())
+        return True
 
     def _fall_forward(self, attachment: Attachment, grower: Grower) -> None:
         """Go on at the log's first file where files were deleted that had not been taken in."""
@@ -192,10 +196,13 @@ class Follow:
                 return
             attachment = self._attached[0]
             done = self.caught_up()
-            if done and (attachment.writer is Writer.NOBODY or self._is_time_to_look() and attachment.writer_is_gone()):
+            if done and (attachment.writer is Writer.NOBODY or self._writer_has_ended(attachment)):
                 self.make_durable()
                 self._detach()
                 self._seen = self._signature()
+
+    def _writer_has_ended(self, attachment: Attachment) -> bool:
+        return self._is_time_to_look() and attachment.writer_is_gone()
 
     def make_durable(self) -> None:
         """Sync log and indexes up to the visible frontier, and let the durable one say so."""

@@ -1,7 +1,8 @@
 """Running a follower: as a Structured Streaming query, or in a loop without Spark; and stopping it.
 
 The query is the clock and the ledger: its source offers log offsets, each micro-batch is one step of the follower,
-whose tasks are Spark tasks. Nothing that its checkpoint says is believed: the frontier alone says how far the indexes are.
+whose tasks are Spark tasks. Nothing that its checkpoint says is believed: the frontier alone says how far the indexes
+are.
 """
 
 from __future__ import annotations
@@ -106,14 +107,14 @@ class FollowHandle:
                 self._loop()
             else:
                 self._watch(self.query)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - `wait` raises it
             self._fail(error)
         finally:
             self._stopping.set()
             self._tender.join()
             try:
                 self.follow.close()
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - `wait` raises it
                 self._fail(error)
             self._ended.set()
 

@@ -1,9 +1,9 @@
 """Following a store: who may build its indexes while it is written, and from where.
 
-One process at a time follows a store; it holds `reput/follower`. Beside a reput writer (in this process or another) it
-takes an epoch of its own, and what the writer confirms is the end it builds up to. Where nobody writes it owns the
-store while it works, as a rebuild does, and lets go when it is done. Beside a live RocketMQ broker, which builds its own
-queues, it refuses.
+One process at a time follows a store; it holds `reput/follower`. Beside a reput writer (in this process or another)
+it takes an epoch of its own, and what the writer confirms is the end it builds up to. Where nobody writes it owns the
+store while it works, as a rebuild does, and lets go when it is done. Beside a live RocketMQ broker, which builds its
+own queues, it refuses.
 """
 
 from __future__ import annotations

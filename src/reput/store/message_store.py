@@ -305,7 +305,7 @@ class MessageStore:
     def _durable_frontier(self) -> int:
         """The log offset below which indexes are durable; what is visible may be further on, beside a follower."""
         frontier = read_frontier(self.layout)
-        return min(min(self.view.frontiers), visible_offset(frontier)) if frontier else min(self.view.frontiers)
+        return min(*self.view.frontiers, visible_offset(frontier)) if frontier else min(self.view.frontiers)
 
     # --- reading -------------------------------------------------------------------------------
 
