@@ -147,6 +147,20 @@ def test_lost_frontier(tmp_path: Path) -> None:
     assert contents(store) == rebuilt(store, tmp_path / "copy")
 
 
+def test_index_file_without_length(tmp_path: Path) -> None:
+    """An IndexFile that a killed task had made, and not given its length yet, is made anew."""
+    log = LogBuilder(4096)
+    rng = random.Random(1)
+    grow(log, rng, 40)
+    store = stores.with_log(tmp_path, log)
+    catch_up(store)
+    (store / paths.INDEX / "99991231235959999").touch()
+    grow(log, rng, 30)
+    stores.with_log(tmp_path, log)
+    catch_up(store)
+    assert contents(store) == rebuilt(store, tmp_path / "copy")
+
+
 def test_damage_moves_nothing(tmp_path: Path) -> None:
     """A damaged record between frontier and end is an error that names it; the frontier stays."""
     log = LogBuilder(4096)

@@ -140,7 +140,7 @@ class Follow:
         confirmed = attachment.confirmed()
         target = min(confirmed, grower.offset + self.max_batch_bytes)
         if target <= grower.offset or grower.offset == self._stopped_at:
-            self._report(attachment, grower, min(confirmed, target) if confirmed == target else grower.offset)
+            self._report(attachment, grower, grower.offset if grower.offset == self._stopped_at else confirmed)
             return False
         begin, before = time.perf_counter(), grower.offset
         growth = grower.grow(target)
@@ -234,6 +234,11 @@ class Follow:
         try:
             attachment = held.enter_context(attach(self.layout, self.config))
             held.callback(attachment.log.close)
+            if not attachment.has_log():
+                # Nothing tells yet how large the log's files are.
+                held.close()
+                self._seen = self._signature()
+                return
             grower = Grower.begin(attachment.task, self.engine, self.listener)
             held.callback(grower.close)
             grower.soft_end = attachment.writer is Writer.NOBODY
@@ -249,7 +254,7 @@ class Follow:
             raise
         self._attached = (attachment, grower, held)
         self._reached, self._stopped_at = None, -1
-        self.progress.durable = told
+        self.progress.durable, self.progress.frontier = told, grower.offset
         self.progress.state = "following" if attachment.writer is Writer.REPUT else "catching up"
 
     def _attach_again(self) -> bool:
@@ -263,7 +268,7 @@ class Follow:
                 self.listener.note(f"waiting: {error}")
                 self._tell(self.progress)
             return False
-        return True
+        return self._attached is not None
 
     def _detach(self) -> None:
         if self._attached is not None:

@@ -110,8 +110,10 @@ class Grower:
     def grow(self, end: int) -> Growth:
         """Take in the log up to `end`, which lies behind `offset`; a record that begins before it is taken whole.
 
+        In front of damage it ends earlier.
+
         Raises:
-            DamagedLogError: the log in between is damaged.
+            DamagedLogError: the log is damaged at `offset`.
             StaleEpochError: another process has taken the store over.
         """
         for folder in (self.job.staging, self.job.parts_folder):
@@ -133,8 +135,10 @@ class Grower:
         split = self._split(end)
         task = partial(_grow_task, self.job, self.index_end, datetime.now())  # noqa: DTZ005 - RocketMQ names IndexFiles by local time
         result, index_files = self.engine.run(task, [split], self.listener.advance)[0]
-        if not self.soft_end or result.gaps:
-            self._refuse_damage([result])
+        if result.gaps:
+            return self._in_one_task(self._in_front_of(result.gaps[0].begin))
+        if result.open_verdict is not None and not self.soft_end:
+            self._in_front_of(result.chain_end)
         refuse_oddities(self._log(), [result])
         crooked = self._finish_queues([split], [result])
         return self._growth([result], index_files, crooked)
@@ -153,9 +157,9 @@ class Grower:
         splits, stopped = self._proved_splits(end)
         if not splits:
             return Growth(self.offset, 0, 0, 0, None, (), (), stopped)
-        results = self.engine.run(partial(decode_and_sink, self.job), splits, self.listener.advance)
-        if not self.soft_end:
-            self._refuse_damage(results)
+        # Bodies were checked by whoever proved the splits.
+        task = partial(decode_and_sink, replace(self.job, decode=self.job.decode._replace(crc_check=CHECK_NONE)))
+        results = self.engine.run(task, splits, self.listener.advance)
         refuse_oddities(self._log(), results)
         crooked = self._finish_queues(splits, results)
         index_files = self._build_index(results) if self.job.build_index else []
@@ -168,12 +172,11 @@ class Grower:
         """
         log = self._log()
         splits = plan_splits(log, _PARALLEL_SPLIT_BYTES, self.offset, end)
-        walk = partial(_walk, replace(self.job, decode=self.job.decode._replace(crc_check=CHECK_NONE)))
+        walk = partial(_walk, self.job)
         results = self.engine.run(walk, splits, self.listener.advance)
         stitched = stitch(self.offset, splits, results, walk, log.gaps)
         if stitched.gaps or (stitched.end < end and not self.soft_end):
-            at = stitched.gaps[0].begin if stitched.gaps else stitched.end
-            raise DamagedLogError(_damage(log, at))
+            return self._proved_splits(self._in_front_of(stitched.gaps[0].begin if stitched.gaps else stitched.end))
         pairs = zip(stitched.splits, stitched.results, strict=True)
         proved = [replace(split, begin=found.first_record, exact=True) for split, found in pairs if found.records]
         return proved, stitched.end < end
@@ -201,14 +204,21 @@ class Grower:
             last=with_records[-1] if with_records else None,
             index_files=tuple(index_files),
             crooked=tuple(crooked),
-            stopped=any(result.open_verdict is not None for result in results),
+            stopped=self.soft_end and any(result.open_verdict is not None for result in results),
         )
 
-    def _refuse_damage(self, results: Sequence[SplitResult]) -> None:
-        for result in results:
-            if result.gaps or result.open_verdict is not None:
-                at = result.gaps[0].begin if result.gaps else result.chain_end
-                raise DamagedLogError(_damage(self._log(), at))
+    def _in_front_of(self, damage: int) -> int:
+        """The end of what can still be taken in in front of damage.
+
+        Raises:
+            DamagedLogError: that is nothing.
+        """
+        if damage > self.offset:
+            return damage
+        raise DamagedLogError(
+            f"{place(self._log(), damage)}: no record, though the log is confirmed behind it. The indexes stay where "
+            "they are; look with `reput check`"
+        )
 
     def _finish_queues(self, splits: Sequence[Split], results: Sequence[SplitResult]) -> list[str]:
         """Do again in log order what does not run straight on; returns what was odd, for people."""
@@ -246,8 +256,13 @@ class Grower:
 def _grow_task(
     job: Job, index_end: IndexEnd, named_at: datetime, split: Split
 ) -> tuple[SplitResult, list[IndexFileResult]]:
-    """All of a short range: its entries to their places, its items to the end of the last IndexFile."""
+    """All of a short range: its entries to their places, its items to the end of the last IndexFile.
+
+    Nothing is written where it has a gap: what stands in place cannot be taken back.
+    """
     decoded = decode_split(split, job.decode, columns_for(split))
+    if decoded.gaps:
+        return split_result(decoded, 0), []
     with job.writing():
         result = sink_split(job, decoded)
         index_files = append_items(job, decoded.columns, result, index_end, named_at) if job.build_index else []
@@ -265,13 +280,6 @@ def _append_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int
     return [redo.append_queue(job, key, end, parts) for key, end, parts in zip(group.keys, ends, found, strict=True)]
 
 
-def _damage(log: LogFiles, offset: int) -> str:
-    return (
-        f"{place(log, offset)}: no record, though the log is confirmed behind it. The indexes stay where they are; "
-        "look with `reput check`"
-    )
-
-
 def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
     """Where the IndexFiles end that hold items of records below the frontier.
 
@@ -280,6 +288,8 @@ def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
     """
     size = file_size(task.settings.index_slots, task.settings.index_items)
     for file in reversed(list_index_files(task.layout.index)):
+        if file.size == 0:
+            continue  # made by a task that was killed before it had its length
         if file.size != size or file.header is None:
             raise DamagedStoreError(
                 f"{file.path}: {file.size} bytes, {size} expected. Run `reput rebuild --only index`"

@@ -44,6 +44,10 @@ class Attachment:
     task: CatchUpTask
     log: LogMaps
 
+    def has_log(self) -> bool:
+        """Whether the log has a file yet."""
+        return bool(list_log_files(self.layout.commit_log, self.log.file_size).files)
+
     def confirmed(self) -> int:
         """The log offset up to which indexes may be built; without a writer the data's end, perhaps inside a record."""
         if self.writer is Writer.REPUT:

@@ -196,8 +196,8 @@ class MessageStore:
         result = appender.append(message, queue_id)
         if self._sync_flush and self._flush:
             result = self._flush.settle(result, message.waits_for_flush)
-        if self._arrivals:
-            self._tell_arrivals()
+        if self._arrivals.waits(message.topic, queue_id):
+            self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
         return result
 
     def put_messages(
@@ -304,6 +304,8 @@ class MessageStore:
 
     def _durable_frontier(self) -> int:
         """The log offset below which indexes are durable; what is visible may be further on, beside a follower."""
+        if self._owned is not None and not self._closed:
+            self._take_over_frontier()
         frontier = read_frontier(self.layout)
         return min(*self.view.frontiers, visible_offset(frontier)) if frontier else min(self.view.frontiers)
 
