@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,14 +15,15 @@ from reput.files.maps import MapCache
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
 from reput.queue.files import QueueFile, QueueFolder, list_queues, max_offset
-from reput.queue.kinds import NO_BOUND, QueueOnDisk, StoredQueue
+from reput.queue.kinds import FILTER_ENTRIES, NO_BOUND, QueueOnDisk, StoredQueue
 from reput.queue.reader import QueueSpan, queue_span, read_entries
 from reput.queue.tail import Trimmed
 
 FILE = "file"
 _MOST_MAPS = 8192
-_FILTER_ENTRIES = 800
-"""maxFilterMessageSize (16,000 bytes) in entries."""
+_FEW_ENTRIES = 64
+"""Without a filter no more is looked at than is given, but for a few gaps."""
+_MOST_BLOCKS = 1 << 16
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 _CHUNK_BYTES = 1 << 20
 
@@ -158,7 +159,7 @@ class FileQueues:
     """
 
     name = FILE
-    filter_entries = _FILTER_ENTRIES
+    most_blocks = _MOST_BLOCKS
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.folder = folder
@@ -182,7 +183,7 @@ class FileQueues:
             found[QueueKey(topic, queue.queue_id)] = _Found(str(queue.path), first, stored)
         self._found = found
 
-    def advance(self, grown: Iterable[Trimmed]) -> None:
+    def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:  # noqa: ARG002 - as DurableQueues has it
         """The files hold these entries now: no look at the disk is needed."""
         for gone in grown:
             found = self._found.get(gone.key)
@@ -194,9 +195,17 @@ class FileQueues:
                 stored = StoredQueue(gone.next, found.stored.min_offset)
                 self._found[gone.key] = found._replace(stored=stored)
 
-    def keys(self) -> Iterator[QueueKey]:
+    def spans(self) -> Iterator[tuple[QueueKey, StoredQueue]]:
         """Every queue that has a folder."""
-        return iter(self._found)
+        return ((key, found.stored) for key, found in self._found.items())
+
+    def pull_entries(self, max_messages: int, has_filter: bool) -> int:
+        """With a filter 800 entries, or as many as may be returned if that is more."""
+        return max(FILTER_ENTRIES if has_filter else _FEW_ENTRIES, max_messages)
+
+    def store_times(self, key: QueueKey) -> Callable[[int], int] | None:  # noqa: ARG002 - as DurableQueues has it
+        """Entries have no time: the log tells it."""
+        return None
 
     def find(self, key: QueueKey) -> StoredQueue | None:
         """Where a queue begins and ends."""

@@ -7,7 +7,7 @@ which kinds there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +19,8 @@ from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed
 
 NO_BOUND = (1 << 63) - 1
+FILTER_ENTRIES = 800
+"""Entries that a pull with a filter looks at, or as many as it may return if that is more: maxFilterMessageSize."""
 
 
 class StoredQueue(NamedTuple):
@@ -72,25 +74,31 @@ class DurableQueues(Protocol):
 
     name: str
 
-    @property
-    def filter_entries(self) -> int:
-        """How many entries a pull with a filter looks at, or as many as it may return if that is more."""
-        ...
+    most_blocks: int
+    """How many blocks may be kept at hand."""
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
         """Look anew at what lies on disk, up to the frontier."""
         ...
 
-    def advance(self, grown: Iterable[Trimmed]) -> None:
-        """The entries that left the tail are durable now."""
+    def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
+        """All entries below the frontier are durable now; these left the tail."""
         ...
 
-    def keys(self) -> Iterator[QueueKey]:
-        """Every queue with durable entries, or with a number to keep."""
+    def spans(self) -> Iterator[tuple[QueueKey, StoredQueue]]:
+        """Every queue with durable entries, or with a number to keep, and where it begins and ends."""
         ...
 
     def find(self, key: QueueKey) -> StoredQueue | None:
         """Where a queue begins and ends; None for one that is not there."""
+        ...
+
+    def pull_entries(self, max_messages: int, has_filter: bool) -> int:
+        """How many entries one pull looks at, at most."""
+        ...
+
+    def store_times(self, key: QueueKey) -> Callable[[int], int] | None:
+        """What tells the store time (ms) of a queue's durable entries, -1 for none; None where only the log does."""
         ...
 
     def block_end(self, offset: int) -> int:
