@@ -352,6 +352,12 @@ def link(source: Path | str, target: Path | str) -> None:
         os.link(source, target, follow_symlinks=False)
 
 
+def symlink(target: Path | str, name: Path | str) -> None:
+    """Let `name`, which is not there, lead to `target`."""
+    with errors_named(name, f"let it lead to {target}"):
+        os.symlink(target, name)
+
+
 def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> None:
     """Replace a file's content at once: a reader, and a crash, finds the old bytes or the new ones."""
     temporary = f"{path}.tmp"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
-from reput.formats import checkpoint, consume_queue, consumer_offset, index_file, paths, properties, record
+from reput.formats import checkpoint, consume_queue, consumer_offset, index_file, paths, properties, record, rocksdb
 from reput.formats.record import Verdict
 
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ FILE_NAMES: tuple[tuple[str, str], ...] = (
         "entries of one queue; the name is a byte offset in the queue, 20 digits",
     ),
     (
+        f"{paths.CONSUME_QUEUE}/{rocksdb.FOLDER_SIGNS[0]}",
+        "the folder is a RocksDB, which holds the entries of all queues",
+    ),
+    (
         f"{paths.INDEX}/20261121023731573",
         "index by key; the name is the local time of creation, yyyyMMddHHmmssSSS",
     ),
@@ -99,6 +103,7 @@ def _parts() -> Iterator[str]:
     """)
     yield from _record()
     yield from _consume_queue()
+    yield from _rocksdb()
     yield from _index_file()
     yield from _checkpoint()
     yield from _consumer_offset()
@@ -195,6 +200,33 @@ def _consume_queue() -> Iterator[str]:
         size {consume_queue.LAST_BLANK_SIZE} in the last of its pre-blanks: RocketMQ takes the last entry's
         physical offset + size for the place up to which the queue is built, and after a pre-blank of the
         usual size it would give no entry to any message in the log's first 2 GiB.
+    """)
+
+
+def _rocksdb() -> Iterator[str]:
+    yield "## RocksDB ConsumeQueue"
+    yield _text(rocksdb.__doc__ or "")
+    for title, key_parts in (
+        ("Key of an entry", rocksdb.ENTRY_KEY_PARTS),
+        ("Key of a queue's max or min", rocksdb.OFFSET_KEY_PARTS),
+    ):
+        yield f"### {title}"
+        yield _table(
+            ("Size", "Name", "Meaning"),
+            ((size, f"`{name}`" if name else "", meaning) for size, name, meaning in key_parts),
+        )
+    for layout in (rocksdb.VALUE, rocksdb.OFFSET_VALUE, rocksdb.RESTART_VALUE):
+        yield f"### {layout.title}"
+        yield _layout(layout)
+    yield _text("""
+        The database is the folder consumequeue itself; with double write the topics' folders stand beside
+        its files. RocketMQ writes it without a log of its own (WAL) and flushes both families at once, so
+        after a crash they agree with one another, and what is missing is in the CommitLog from the restart
+        point on. Its tables have format version 5 at most: RocketMQ's RocksDB takes a newer one for damage.
+
+        A number without a message, in a gap of queue offsets, has a pre-blank entry here too, with the
+        store time of the message behind it. In front of a queue's first message there is nothing: `min`
+        tells where it begins.
     """)
 
 

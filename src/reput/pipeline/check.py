@@ -56,6 +56,7 @@ from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched, stitch
 from reput.queue.files import list_queues
+from reput.store.kinds import refuse_unbuilt_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.queue_rules import compare_entries
 from reput.store.report import NOTE, CheckReport
@@ -85,6 +86,7 @@ def check_store(
     begin = time.perf_counter()
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
+    refuse_unbuilt_kinds(layout, config)
     standstill = begin_reading(layout)
     with tempfile.TemporaryDirectory(prefix="reput-check-") as work:
         check = _prepare(layout, engine, config, verify_crc, Path(work), listener or ProgressListener())

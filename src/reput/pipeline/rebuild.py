@@ -41,6 +41,7 @@ from reput.store import swap
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
+from reput.store.kinds import refuse_unbuilt_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
 from reput.store.report import QueueOddity, RebuildReport
@@ -70,6 +71,7 @@ def rebuild_store(
     begin = time.perf_counter()
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
+    refuse_unbuilt_kinds(layout, config)
     refuse_linked_indexes(layout)
     with own_store(layout) as owned:
         run = _prepare(layout, owned, engine, config, options, listener)

@@ -25,6 +25,7 @@ from reput.kernels.columns import Pull
 from reput.log.decode import DecodeSettings
 from reput.log.maps import LogMaps
 from reput.queue.by_time import Boundary, offset_by_time
+from reput.queue.kinds import QueueKind
 from reput.queue.queues import Queues
 from reput.store.follower import Follower, IndexPlace
 from reput.store.frontier import Frontiers
@@ -36,14 +37,10 @@ from reput.store.tag_filter import EVERYTHING, TagFilter
 
 MAX_PULL_BYTES = 128 << 20
 _MIN_PULL_BYTES = 100
-_FILTER_ENTRIES = 800
-"""Entries that one pull looks at, or as many as it may return if that is more (maxFilterMessageSize)."""
 _END_OF_TIME = (1 << 63) - 1
 _MAX_QUEUE_ID = (1 << 31) - 1
 _ENTRIES_AT_ONCE = 1 << 16
-_FEW_ENTRIES = 64
 _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
-_MOST_WINDOWS = 1 << 16
 _FOUND = int(Pull.FOUND)
 
 
@@ -86,6 +83,7 @@ class StoreView:
     """What can be read of a store; safe for threads.
 
     Args:
+        kinds: of queues; the first answers.
         confirmed: tells the log offset up to which readers may look.
     """
 
@@ -93,6 +91,7 @@ class StoreView:
         self,
         layout: StoreLayout,
         settings: StoreSettings,
+        kinds: Sequence[QueueKind],
         log: LogMaps,
         frontiers: Frontiers,
         confirmed: Callable[[], int],
@@ -104,7 +103,8 @@ class StoreView:
         self.log = log
         self.confirmed = confirmed
         self.limits = limits or PullLimits()
-        self.queues_table = Queues(layout.consume_queue, settings.queue_file_size)
+        self.kinds = kinds
+        self.queues_table = Queues(kinds[0].open())
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
         decode = DecodeSettings(settings.crc_check, tag_items, settings.delays_ms)
         begin = max(min(frontiers), log.min_offset)
@@ -179,8 +179,7 @@ class StoreView:
         """Messages of a queue from an offset on; every status as RocketMQ has it."""
         if self.refresh is not None or self.follower.offset < self.confirmed():
             self.catch_up()
-        # Without a filter no more is looked at than is given, but for a few gaps.
-        count = max(_FILTER_ENTRIES if len(tags.codes) else _FEW_ENTRIES, max_messages)
+        count = self.queues_table.durable.pull_entries(max_messages, len(tags.codes) > 0)
         window = self._windows.get((topic, queue_id))
         tail = self.queues_table.tail.queues.get(window.key) if window is not None else None
         if (
@@ -203,18 +202,18 @@ class StoreView:
                 entries = table.entries(key, offset, offset + count)
                 self._open_window(topic, key, offset)
             if not len(entries):
-                behind = (offset // table.entries_per_file + 1) * table.entries_per_file
+                behind = table.durable.block_end(offset)
                 return GetResult(GetStatus.OFFSET_FOUND_NULL, behind, first, end)
         return self._pull(entries, offset, first, end, max_messages, tags, max_bytes)
 
     def _open_window(self, topic: str, key: QueueKey, offset: int) -> None:
         """Let the next pulls from this queue file find its entries without a search."""
-        found = self.queues_table.file_entries(key, offset)
+        found = self.queues_table.block(key, offset)
         if found is not None:
             begin, entries = found
             end, table = begin + len(entries) // ENTRY_SIZE, self.queues_table
             first = max(begin, table.min_offset(key))
-            if len(self._windows) >= _MOST_WINDOWS:
+            if len(self._windows) >= self.queues_table.durable.most_blocks:
                 self._windows.clear()
             self._windows[topic, key.queue_id] = _Window(
                 key,
@@ -223,7 +222,7 @@ class StoreView:
                 entries[(first - begin) * ENTRY_SIZE :],
                 table.min_offset(key),
                 table.max_offset(key),
-                end % table.entries_per_file == 0,
+                end == table.durable.block_end(begin),
             )
 
     def _pull(
@@ -280,6 +279,9 @@ class StoreView:
 
     def _times_of(self, key: QueueKey, topic: str) -> Callable[[int], int]:
         """What tells the store time of a queue's offsets; one file's entries are kept for the next question."""
+        told = self.queues_table.durable.store_times(key)
+        if told is not None:
+            return self._times_by_kind(key, told)
         log_time, place = self.log.store_time, ENTRY.struct.unpack_from
         begin = end = 0
         data: bytes | memoryview = b""
@@ -295,6 +297,19 @@ class StoreView:
                 begin, end, data = window.begin, window.end, window.entries.data
             physical_offset, size, _ = place(data, (offset - begin) * ENTRY_SIZE)
             return -1 if physical_offset == 0 and size in _BLANK_SIZES else log_time(physical_offset)
+
+        return store_time
+
+    def _times_by_kind(self, key: QueueKey, told: Callable[[int], int]) -> Callable[[int], int]:
+        """What tells the store times where the durable entries themselves do, and the log tells those of the tail."""
+        tail, stored = self.queues_table.tail.queues.get(key), self.queues_table.durable.find(key)
+        durable_to = 0 if stored is None or (tail is not None and tail.restarted) else stored.end
+
+        def store_time(offset: int) -> int:
+            if offset >= durable_to:
+                return self._store_time(key, offset)
+            with self.follower.lock:
+                return told(offset)
 
         return store_time
 
@@ -325,7 +340,7 @@ class StoreView:
                 entries = self.queues_table.entries(key, position, min(end, position + _ENTRIES_AT_ONCE))
             read = len(entries) // ENTRY_SIZE
             if not read:
-                position = (position // self.queues_table.entries_per_file + 1) * self.queues_table.entries_per_file
+                position = self.queues_table.durable.block_end(position)
                 continue
             rows = np.frombuffer(entries, dtype=ENTRY.dtype)
             real = rows["physical_offset"] >= self.log.min_offset
@@ -393,10 +408,9 @@ class StoreView:
         """All queues, or those of a topic, by topic and id."""
         self.catch_up()
         with self.follower.lock:
-            table = self.queues_table
             return sorted(
-                QueueInfo(name, key.queue_id, table.min_offset(key), table.max_offset(key))
-                for key in table.keys()  # noqa: SIM118 - a method, no mapping
+                QueueInfo(name, key.queue_id, first, end)
+                for key, first, end in self.queues_table.spans()
                 if (name := key.topic.decode("utf-8", "surrogateescape")) == topic or topic is None
             )
 
