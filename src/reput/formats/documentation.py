@@ -173,7 +173,7 @@ def _record() -> Iterator[str]:
     yield _table(("Verdict", "What stands there"), ((v.name, v.meaning) for v in Verdict))
     yield _text(f"""
         A queue offset may be at most physical offset / {record.MIN_RECORD_SIZE} +
-        {record.QUEUE_OFFSET_SLACK:,}.
+        {record.QUEUE_OFFSET_SLACK:,}; that of an inner batch {record.MAX_BATCH_MESSAGES:,} times the quotient more.
     """)
 
 
