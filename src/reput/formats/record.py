@@ -37,6 +37,8 @@ FLAG_INNER_BATCH = 0x80
 COMPRESSION_MASK = 0x700
 
 SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
+LMQ_PREFIX = b"%LMQ%"
+"""How the names of light message queues begin."""
 """Delayed messages wait under this topic; their tags code is the delivery time."""
 
 COMPRESSION_NAMES = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from reput.formats import properties
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import (
+    LMQ_PREFIX,
     MAX_BATCH_MESSAGES,
     batch_offset_bound,
     decode_record,
@@ -82,7 +83,7 @@ def further_queues(
             offset = _number(number)
             if not 0 <= offset <= queue_offset_bound(at) or not is_topic_folder_name(topic):
                 continue
-            queue_id = 0 if topic.startswith(properties.LMQ_PREFIX) else int(record_queue_id[n])
+            queue_id = 0 if topic.startswith(LMQ_PREFIX) else int(record_queue_id[n])
             if (topic, queue_id) not in rows and not add_queue(topic, queue_id, queues):
                 return int(Stop.QUEUES_FULL), n
             row = rows.setdefault((topic, queue_id), len(rows))

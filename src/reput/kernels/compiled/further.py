@@ -21,7 +21,7 @@ _NUM = np.frombuffer(props.INNER_NUM + b"\x01", dtype=np.uint8)
 _BASE = np.frombuffer(props.INNER_BASE + b"\x01", dtype=np.uint8)
 _DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + b"\x01", dtype=np.uint8)
 _OFFSETS = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + b"\x01", dtype=np.uint8)
-_LMQ = np.frombuffer(props.LMQ_PREFIX, dtype=np.uint8)
+_LMQ = np.frombuffer(fmt.LMQ_PREFIX, dtype=np.uint8)
 _SCHEDULE_TOPIC = np.frombuffer(fmt.SCHEDULE_TOPIC, dtype=np.uint8)
 _COMMA, _MINUS, _PLUS = 0x2C, 0x2D, 0x2B
 _CHECK_NONE, _MAX_MESSAGES = fmt.CHECK_NONE, fmt.MAX_BATCH_MESSAGES
