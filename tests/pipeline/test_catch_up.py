@@ -32,7 +32,7 @@ def catch_up(store: Path, config: StoreConfig = stores.SMALL, end: int | None = 
     layout = find_store(store, config)
     with own_store(layout) as owned:
         view = open_view(layout, config).view
-        ends = {key: stored.end for key, stored in view.queues_table.stored.items()}
+        ends = view.queues_table.durable_ends()
         task = CatchUpTask(
             layout, view.settings, owned, view.frontiers, end or view.follower.offset, ends, tag_items=True
         )

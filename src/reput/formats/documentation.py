@@ -17,6 +17,7 @@ from reput.formats import (
     paths,
     properties,
     record,
+    rocksdb,
 )
 from reput.formats.record import Verdict
 
@@ -65,6 +66,10 @@ FILE_NAMES: tuple[tuple[str, str], ...] = (
         "entries of one queue; the name is a byte offset in the queue, 20 digits",
     ),
     (
+        f"{paths.CONSUME_QUEUE}/{rocksdb.FOLDER_SIGNS[0]}",
+        "the folder is a RocksDB, which holds the entries of all queues",
+    ),
+    (
         f"{paths.INDEX}/20261121023731573",
         "index by key; the name is the local time of creation, yyyyMMddHHmmssSSS",
     ),
@@ -110,6 +115,7 @@ def _parts() -> Iterator[str]:
     yield from _record()
     yield from _consume_queue()
     yield from _batch_consume_queue()
+    yield from _rocksdb()
     yield from _index_file()
     yield from _checkpoint()
     yield from _consumer_offset()
@@ -223,6 +229,33 @@ def _batch_consume_queue() -> Iterator[str]:
         Only a record with `{properties.INNER_NUM.decode()}` and `{properties.INNER_BASE.decode()}` has an entry; both
         are written for inner batches (sysFlag 0x{record.FLAG_INNER_BATCH:X}), `{properties.INNER_BASE.decode()}` by
         the broker when it gives the batch its queue offsets.
+    """)
+
+
+def _rocksdb() -> Iterator[str]:
+    yield "## RocksDB ConsumeQueue"
+    yield _text(rocksdb.__doc__ or "")
+    for title, key_parts in (
+        ("Key of an entry", rocksdb.ENTRY_KEY_PARTS),
+        ("Key of a queue's max or min", rocksdb.OFFSET_KEY_PARTS),
+    ):
+        yield f"### {title}"
+        yield _table(
+            ("Size", "Name", "Meaning"),
+            ((size, f"`{name}`" if name else "", meaning) for size, name, meaning in key_parts),
+        )
+    for layout in (rocksdb.VALUE, rocksdb.OFFSET_VALUE, rocksdb.RESTART_VALUE):
+        yield f"### {layout.title}"
+        yield _layout(layout)
+    yield _text("""
+        The database is the folder consumequeue itself; with double write the topics' folders stand beside
+        its files. RocketMQ writes it without a log of its own (WAL) and flushes both families at once, so
+        after a crash they agree with one another, and what is missing is in the CommitLog from the restart
+        point on. Its tables have format version 5 at most: RocketMQ's RocksDB takes a newer one for damage.
+
+        A number without a message, in a gap of queue offsets, has a pre-blank entry here too, with the
+        store time of the message behind it. In front of a queue's first message there is nothing: `min`
+        tells where it begins.
     """)
 
 

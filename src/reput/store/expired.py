@@ -1,27 +1,22 @@
 """Queue and index files follow the log: those that only speak of deleted records go.
 
-Source: `ConsumeQueue.deleteExpiredFile`, `IndexService.deleteExpiredFile`. Files go from the oldest on, and the last
+Source: `IndexService.deleteExpiredFile`; queues: `QueueKind.delete_expired`. Files go from the oldest on, and the last
 one of a queue, or of the index, always stays: it keeps the queue's numbering.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, decode_entry
 from reput.index.files import list_index_files
-from reput.queue.files import QueueFile, list_queues
+from reput.queue.kinds import QueueKind
 from reput.store.layout import StoreLayout
 
 
-def delete_expired_indexes(layout: StoreLayout, log_min_offset: int) -> list[str]:
+def delete_expired_indexes(layout: StoreLayout, kinds: Sequence[QueueKind], log_min_offset: int) -> list[str]:
     """Delete the queue and index files whose records all lie below the log's first byte; returns their paths."""
-    gone = []
-    for queue in list_queues(layout.consume_queue):
-        for file in queue.files[:-1]:
-            if not _all_below(file, log_min_offset):
-                break
-            fs.remove_file(file.path)
-            gone.append(str(file.path))
+    gone = [name for kind in kinds for name in kind.delete_expired(log_min_offset)]
     files = list_index_files(layout.index)
     for index_file in files[:-1]:
         if index_file.header is None or index_file.header.end_physical_offset >= log_min_offset:
@@ -29,12 +24,3 @@ def delete_expired_indexes(layout: StoreLayout, log_min_offset: int) -> list[str
         fs.remove_file(index_file.path)
         gone.append(str(index_file.path))
     return gone
-
-
-def _all_below(file: QueueFile, log_min_offset: int) -> bool:
-    """Whether a full queue file's last entry, and so all of them, speaks of a record in front of the log."""
-    data = fs.read_bytes(file.path, ENTRY_SIZE, file.size - ENTRY_SIZE) or b""
-    if len(data) < ENTRY_SIZE:
-        return False
-    last = decode_entry(data)
-    return last.is_valid and last.physical_offset < log_min_offset

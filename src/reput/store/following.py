@@ -25,6 +25,7 @@ from reput.store.beside import Writer, writer_of
 from reput.store.frontier import Frontiers
 from reput.store.index_tags import tag_items_in_use
 from reput.store.indexer import CatchUpTask
+from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership, own_store
 from reput.store.recovery import find_start, judge_tail
@@ -123,15 +124,17 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
     files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
     settings = resolve_settings(layout, config)
     log = LogMaps(layout.commit_log, files.file_size)
+    kinds = store_kinds(layout, config, settings.queue_file_size)
     if writer is Writer.REPUT:
         # As long as the writer lives the system has not crashed, so what was visible is in the files.
         visible = owned.watermarks["frontier_offset"]
         frontiers = Frontiers(visible, visible)
     else:
-        frontiers = find_start(layout, log, settings.index_enabled).frontiers
-    queues = Queues(layout.consume_queue, settings.queue_file_size)
+        frontiers = find_start(layout, log, kinds, settings.index_enabled).frontiers
+    queues = Queues(kinds[0].open())
     queues.load(min(frontiers), log.min_offset)
-    ends = {key: stored.end for key, stored in queues.stored.items()}
+    ends = queues.durable_ends()
+    queues.close()
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, tag_items)
     return Attachment(layout, writer, owned, task, log)

@@ -33,7 +33,7 @@ from reput.log.running import RunningFlag
 from reput.queue.by_time import Boundary
 from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
-from reput.store.cut import cut_log, cut_queues
+from reput.store.cut import cut_log
 from reput.store.expired import delete_expired_indexes
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
@@ -168,7 +168,7 @@ class MessageStore:
     def _cut(self, opened: Opened, owner: fs.Owner) -> None:
         tail = opened.tail
         removed = cut_log(self.view.log, tail.end, tail.written, owner)
-        queues = cut_queues(self.layout, tail.end, owner) if tail.written else []
+        queues = [name for kind in self.view.kinds for name in kind.cut(tail.end, owner)] if tail.written else []
         if tail.written:
             self.notes.append(
                 f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "
@@ -262,7 +262,7 @@ class MessageStore:
             self._owned.take_back()
             view.follower.follow_confirmed(end)
             with view.follower.lock:
-                ends = {key: stored.end for key, stored in view.queues_table.stored.items()}
+                ends = view.queues_table.durable_ends()
             task = CatchUpTask(
                 self.layout, view.settings, self._owned, view.frontiers, end, ends, view.follower.settings.tag_items
             )
@@ -464,7 +464,7 @@ class MessageStore:
         if decision.remove:
             self.view.log.refresh()
             with self._reputting:
-                delete_expired_indexes(self.layout, self.view.log.min_offset)
+                delete_expired_indexes(self.layout, self.view.kinds, self.view.log.min_offset)
                 self.view.load(self.view.frontiers)
         return [paths.offset_name(start) for start in decision.remove]
 

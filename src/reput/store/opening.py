@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reput.config import StoreConfig
 from reput.formats.record import Verdict
 from reput.log.files import list_log_files
 from reput.log.maps import LogMaps
+from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.index_tags import tag_items_in_use
+from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
 from reput.store.settings import resolve_settings
@@ -47,10 +49,11 @@ def open_view(
     files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
     settings = resolve_settings(layout, config)
     log = LogMaps(layout.commit_log, files.file_size)
-    start = find_start(layout, log, settings.index_enabled)
+    kinds = store_kinds(layout, config, settings.queue_file_size)
+    start = find_start(layout, log, kinds, settings.index_enabled)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
-    confirmed, refresh = _follow(writer, layout, log)
-    view = StoreView(layout, settings, log, start.frontiers, confirmed, limits, tag_items)
+    confirmed, refresh = _follow(writer, layout, kinds, log)
+    view = StoreView(layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items)
     begin = time.perf_counter()
     verdict = view.follower.follow(confirmed())
     seconds = time.perf_counter() - begin
@@ -68,12 +71,12 @@ def open_view(
 
 
 def _follow(
-    writer: Writer, layout: StoreLayout, log: LogMaps
+    writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], log: LogMaps
 ) -> tuple[Callable[[], int], Callable[[StoreView], None] | None]:
     """How far a reader may look, and what keeps its view up to date."""
     if writer is Writer.REPUT:
         reput = ReputWriter(layout)
         return reput.confirmed, reput.refresh
     if writer is Writer.BROKER:
-        return BrokerWriter(layout, log).confirmed, None
+        return BrokerWriter(kinds, log).confirmed, None
     return (lambda: _END), None

@@ -13,6 +13,7 @@ Source: `CommitLog.recoverNormally`, `recoverAbnormally`, `IndexService.load`.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.errors import DamagedLogError
@@ -21,8 +22,7 @@ from reput.formats.record import CHECK_BODY, MIN_RECORD_SIZE, Verdict, examine
 from reput.index.files import list_index_files
 from reput.kernels import kernels
 from reput.log.maps import LogMaps
-from reput.queue.files import list_queues
-from reput.queue.reader import queue_span
+from reput.queue.kinds import QueueKind
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import Frontiers, read_frontier
 from reput.store.layout import StoreLayout
@@ -37,7 +37,7 @@ class Start(NamedTuple):
     how: str
 
 
-def find_start(layout: StoreLayout, log: LogMaps, index_enabled: bool = True) -> Start:
+def find_start(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool = True) -> Start:
     """The log offsets below which the indexes on disk can be believed.
 
     Raises:
@@ -52,8 +52,8 @@ def find_start(layout: StoreLayout, log: LogMaps, index_enabled: bool = True) ->
         if min(ours) >= 0:
             return Start(ours, "own")
     if layout.abort.exists():
-        return Start(_after_crash(layout, log), "crash")
-    return Start(_after_clean_end(layout, log, index_enabled), "clean")
+        return Start(_after_crash(layout, log, kinds), "crash")
+    return Start(_after_clean_end(layout, log, kinds, index_enabled), "clean")
 
 
 def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) -> int:
@@ -72,18 +72,14 @@ def _end_of_files(log: LogMaps) -> int:
     return log.starts[-1] + log.file_size if log.starts else 0
 
 
-def _after_clean_end(layout: StoreLayout, log: LogMaps, index_enabled: bool) -> Frontiers:
+def _after_clean_end(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
     begin = log.min_offset
-    end = begin
-    for queue in list_queues(layout.consume_queue):
-        last = queue_span(queue, begin).last
-        if last is not None and last.physical_offset + last.size > end and _is_record(log, last.physical_offset):
-            end = last.physical_offset + last.size
+    end = min((_clean_end_of(kind, log) for kind in kinds), default=begin)
     has_index = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
     return Frontiers(end, end if has_index or not index_enabled else begin)
 
 
-def _after_crash(layout: StoreLayout, log: LogMaps) -> Frontiers:
+def _after_crash(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind]) -> Frontiers:
     checkpoint = read_checkpoint(layout)
     begin = log.min_offset
     trusted = checkpoint.min_timestamp
@@ -92,7 +88,7 @@ def _after_crash(layout: StoreLayout, log: LogMaps) -> Frontiers:
         if _is_record(log, start) and log.store_time(start) <= trusted and len(data) > MIN_RECORD_SIZE:
             begin = start
             break
-    if not any(True for _ in list_queues(layout.consume_queue)):
+    if not any(kind.is_present() for kind in kinds):
         begin = log.min_offset
     index_begin = begin
     trusted_index = checkpoint.index_msg_timestamp
@@ -103,6 +99,16 @@ def _after_crash(layout: StoreLayout, log: LogMaps) -> Frontiers:
             index_begin = min(index_begin, max(file.header.begin_physical_offset, log.min_offset))
             break
     return Frontiers(begin, index_begin if files else log.min_offset)
+
+
+def _clean_end_of(kind: QueueKind, log: LogMaps) -> int:
+    """The end of the last record that any queue of a kind names."""
+    end = log.min_offset
+    for queue in kind.queues():
+        last = queue.span(log.min_offset).last
+        if last is not None and last.physical_offset + last.size > end and _is_record(log, last.physical_offset):
+            end = last.physical_offset + last.size
+    return end
 
 
 def _is_record(log: LogMaps, offset: int) -> bool:

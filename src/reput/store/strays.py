@@ -10,8 +10,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.index_file import is_index_name
 from reput.index.files import list_index_files
-from reput.queue.files import list_queues
-from reput.queue.reader import queue_span
+from reput.store.kinds import present_kinds
 from reput.store.layout import StoreLayout
 from reput.store.report import RebuildReport
 
@@ -60,7 +59,7 @@ def refuse_lost_log(layout: StoreLayout, why: str) -> None:
         NotAStoreError: queues or IndexFiles hold entries.
     """
     # Pre-blank entries alone hold a numbering, and that is kept without any record.
-    queues = any(queue_span(queue).last for queue in list_queues(layout.consume_queue))
+    queues = any(queue.span().last for kind in present_kinds(layout) for queue in kind.queues())
     items = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
     if queues or items:
         raise NotAStoreError(

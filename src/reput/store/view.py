@@ -25,6 +25,7 @@ from reput.kernels.columns import Pull
 from reput.log.decode import DecodeSettings
 from reput.log.maps import LogMaps
 from reput.queue.by_time import Boundary, offset_by_time
+from reput.queue.kinds import QueueKind
 from reput.queue.queues import Queues
 from reput.store.follower import Follower, IndexPlace
 from reput.store.frontier import Frontiers
@@ -36,8 +37,6 @@ from reput.store.tag_filter import EVERYTHING, TagFilter
 
 MAX_PULL_BYTES = 128 << 20
 _MIN_PULL_BYTES = 100
-_FILTER_ENTRIES = 800
-"""Entries that one pull looks at, or as many as it may return if that is more (maxFilterMessageSize)."""
 _END_OF_TIME = (1 << 63) - 1
 _MAX_QUEUE_ID = (1 << 31) - 1
 _ENTRIES_AT_ONCE = 1 << 16
@@ -86,6 +85,7 @@ class StoreView:
     """What can be read of a store; safe for threads.
 
     Args:
+        kinds: of queues; the first answers.
         confirmed: tells the log offset up to which readers may look.
     """
 
@@ -93,6 +93,7 @@ class StoreView:
         self,
         layout: StoreLayout,
         settings: StoreSettings,
+        kinds: Sequence[QueueKind],
         log: LogMaps,
         frontiers: Frontiers,
         confirmed: Callable[[], int],
@@ -104,7 +105,8 @@ class StoreView:
         self.log = log
         self.confirmed = confirmed
         self.limits = limits or PullLimits()
-        self.queues_table = Queues(layout.consume_queue, settings.queue_file_size)
+        self.kinds = kinds
+        self.queues_table = Queues(kinds[0].open())
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
         decode = DecodeSettings(settings.crc_check, tag_items, settings.delays_ms)
         begin = max(min(frontiers), log.min_offset)
@@ -180,7 +182,7 @@ class StoreView:
         if self.refresh is not None or self.follower.offset < self.confirmed():
             self.catch_up()
         # Without a filter no more is looked at than is given, but for a few gaps.
-        count = max(_FILTER_ENTRIES if len(tags.codes) else _FEW_ENTRIES, max_messages)
+        count = max(self.queues_table.durable.filter_entries if len(tags.codes) else _FEW_ENTRIES, max_messages)
         window = self._windows.get((topic, queue_id))
         tail = self.queues_table.tail.queues.get(window.key) if window is not None else None
         if (
@@ -203,13 +205,13 @@ class StoreView:
                 entries = table.entries(key, offset, offset + count)
                 self._open_window(topic, key, offset)
             if not len(entries):
-                behind = (offset // table.entries_per_file + 1) * table.entries_per_file
+                behind = table.durable.block_end(offset)
                 return GetResult(GetStatus.OFFSET_FOUND_NULL, behind, first, end)
         return self._pull(entries, offset, first, end, max_messages, tags, max_bytes)
 
     def _open_window(self, topic: str, key: QueueKey, offset: int) -> None:
         """Let the next pulls from this queue file find its entries without a search."""
-        found = self.queues_table.file_entries(key, offset)
+        found = self.queues_table.block(key, offset)
         if found is not None:
             begin, entries = found
             end, table = begin + len(entries) // ENTRY_SIZE, self.queues_table
@@ -223,7 +225,7 @@ class StoreView:
                 entries[(first - begin) * ENTRY_SIZE :],
                 table.min_offset(key),
                 table.max_offset(key),
-                end % table.entries_per_file == 0,
+                end == table.durable.block_end(begin),
             )
 
     def _pull(
@@ -325,7 +327,7 @@ class StoreView:
                 entries = self.queues_table.entries(key, position, min(end, position + _ENTRIES_AT_ONCE))
             read = len(entries) // ENTRY_SIZE
             if not read:
-                position = (position // self.queues_table.entries_per_file + 1) * self.queues_table.entries_per_file
+                position = self.queues_table.durable.block_end(position)
                 continue
             rows = np.frombuffer(entries, dtype=ENTRY.dtype)
             real = rows["physical_offset"] >= self.log.min_offset
