@@ -8,7 +8,17 @@ from __future__ import annotations
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
-from reput.formats import checkpoint, consume_queue, consumer_offset, index_file, paths, properties, record, rocksdb
+from reput.formats import (
+    batch_consume_queue,
+    checkpoint,
+    consume_queue,
+    consumer_offset,
+    index_file,
+    paths,
+    properties,
+    record,
+    rocksdb,
+)
 from reput.formats.record import Verdict
 
 if TYPE_CHECKING:
@@ -68,9 +78,10 @@ FILE_NAMES: tuple[tuple[str, str], ...] = (
     (paths.LOCK, "locked (POSIX record lock on byte 0) by the broker that runs"),
     (f"{paths.CONFIG}/*.json", "topics, consumer offsets, delay offsets"),
     (
-        f"{paths.CONSUME_QUEUE_EXT}/, {paths.BATCH_CONSUME_QUEUE}/",
-        "other kinds of queues; recognised, not read yet",
+        f"{paths.BATCH_CONSUME_QUEUE}/TOPIC/QUEUE/{paths.offset_name(0)}",
+        "the same of a queue of batches (`queue.type` BatchCQ)",
     ),
+    (f"{paths.CONSUME_QUEUE_EXT}/", "what an entry has no room for; recognised, not read yet"),
     (f"{paths.REPUT}/", "reput's own files, which RocketMQ ignores"),
 )
 
@@ -103,6 +114,7 @@ def _parts() -> Iterator[str]:
     """)
     yield from _record()
     yield from _consume_queue()
+    yield from _batch_consume_queue()
     yield from _rocksdb()
     yield from _index_file()
     yield from _checkpoint()
@@ -167,7 +179,7 @@ def _record() -> Iterator[str]:
     yield _table(("Verdict", "What stands there"), ((v.name, v.meaning) for v in Verdict))
     yield _text(f"""
         A queue offset may be at most physical offset / {record.MIN_RECORD_SIZE} +
-        {record.QUEUE_OFFSET_SLACK:,}.
+        {record.QUEUE_OFFSET_SLACK:,}; that of an inner batch {record.MAX_BATCH_MESSAGES:,} times the quotient more.
     """)
 
 
@@ -200,6 +212,23 @@ def _consume_queue() -> Iterator[str]:
         size {consume_queue.LAST_BLANK_SIZE} in the last of its pre-blanks: RocketMQ takes the last entry's
         physical offset + size for the place up to which the queue is built, and after a pre-blank of the
         usual size it would give no entry to any message in the log's first 2 GiB.
+    """)
+
+
+def _batch_consume_queue() -> Iterator[str]:
+    yield "## Batch ConsumeQueue"
+    yield _layout(batch_consume_queue.BATCH_ENTRY)
+    yield _text(f"""
+        The queues of topics whose `queue.type` is BatchCQ. Entries stand one behind the other in log order, one for
+        each record, so entry n has nothing to do with queue offset n: the entry of a message is the last one whose
+        `base_offset` is not above its queue offset. A file begins at a multiple of the file size (by default
+        {batch_consume_queue.DEFAULT_FILE_SIZE:,} bytes). An entry is valid when its physical offset and base offset
+        are not negative and its size and messages are above 0; the first that is not ends the queue. There are no
+        pre-blank entries.
+
+        Only a record with `{properties.INNER_NUM.decode()}` and `{properties.INNER_BASE.decode()}` has an entry; both
+        are written for inner batches (sysFlag 0x{record.FLAG_INNER_BATCH:X}), `{properties.INNER_BASE.decode()}` by
+        the broker when it gives the batch its queue offsets.
     """)
 
 

@@ -37,6 +37,8 @@ FLAG_INNER_BATCH = 0x80
 COMPRESSION_MASK = 0x700
 
 SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
+LMQ_PREFIX = b"%LMQ%"
+"""How the names of light message queues begin."""
 """Delayed messages wait under this topic; their tags code is the delivery time."""
 
 COMPRESSION_NAMES = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
@@ -426,7 +428,9 @@ def examine(
     if not _crc_matches(data, offset, size, parts, crc_check):
         return Verdict.BAD_CRC, size
     queue_id, _, queue_offset = struct.unpack_from(">iiq", data, offset + HEAD.offsets["queue_id"])
-    if queue_id < 0 or queue_offset < 0 or queue_offset > queue_offset_bound(physical_offset):
+    (sys_flag,) = struct.unpack_from(">i", data, offset + SYS_FLAG_AT)
+    bound = batch_offset_bound if sys_flag & FLAG_INNER_BATCH else queue_offset_bound
+    if queue_id < 0 or queue_offset < 0 or queue_offset > bound(physical_offset):
         return Verdict.BAD_QUEUE, size
     if not is_topic_folder_name(bytes(data[parts.topic_at : parts.topic_at + parts.topic_length])):
         return Verdict.BAD_TOPIC, size
@@ -443,6 +447,14 @@ def queue_offset_bound(physical_offset: int) -> int:
     start. It keeps a hostile queue offset from becoming a file position far out.
     """
     return physical_offset // MIN_RECORD_SIZE + QUEUE_OFFSET_SLACK
+
+
+MAX_BATCH_MESSAGES = 0x7FFF
+
+
+def batch_offset_bound(physical_offset: int) -> int:
+    """The same for an inner batch: each record in front of it may have held as many messages as a batch can."""
+    return physical_offset // MIN_RECORD_SIZE * MAX_BATCH_MESSAGES + QUEUE_OFFSET_SLACK
 
 
 def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _Parts, crc_check: int) -> bool:

@@ -135,6 +135,7 @@ class Follower:
         self._columns.clear()
         decoder = RangeDecoder(self.log.array(start), start, self.settings, self._columns, limit)
         stop = decoder.decode(begin, min(limit, begin + _PIECE_BYTES))
+        decoder.read_further()
         position = start + int(self._columns.state[State.POSITION])
         at_end_of_file = stop is Stop.FILE_END
         self._take(start + self.log.file_size if at_end_of_file else position)

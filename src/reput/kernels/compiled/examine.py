@@ -19,7 +19,7 @@ _QUEUE_OFFSET_AT, _PHYSICAL_AT = fmt.HEAD.offsets["queue_offset"], fmt.PHYSICAL_
 _SYS_FLAG_AT = fmt.SYS_FLAG_AT
 _V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
 _BORN_V6, _STORE_V6 = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_STORE_HOST_V6
-_SLACK = fmt.QUEUE_OFFSET_SLACK
+_SLACK, _MAX_BATCH, _INNER_BATCH = fmt.QUEUE_OFFSET_SLACK, fmt.MAX_BATCH_MESSAGES, fmt.FLAG_INNER_BATCH
 _CRC_SIZE = fmt.CRC_PROPERTY_SIZE
 _CRC_NAME = np.frombuffer(props.CRC32 + b"\x01", dtype=np.uint8)
 _CHECK_BODY, _CHECK_PROPERTY = fmt.CHECK_BODY, fmt.CHECK_PROPERTY
@@ -127,7 +127,8 @@ def examine_parts(begin, limit, physical_offset, crc_check):
         verdict = BAD_CRC
     if verdict == GOOD:
         queue_offset = load_be64(begin + _QUEUE_OFFSET_AT)
-        bound = physical_offset // _MIN_SIZE + _SLACK
+        records = physical_offset // _MIN_SIZE
+        bound = (records * _MAX_BATCH if sys_flag & _INNER_BATCH else records) + _SLACK
         if load_be32(begin + _QUEUE_ID_AT) < 0 or queue_offset < 0 or queue_offset > bound:
             verdict = BAD_QUEUE
     return verdict, size, body_at, topic_at, topic_end, sys_flag
