@@ -76,7 +76,7 @@ def _starts_with(begin, end, name):
 
 
 @kernel
-def _next_separator(at, end, limit):
+def next_separator(at, end, limit):
     """Address of the next 0x02, or `end`."""
     while at < end and at + 32 <= limit:
         found = separators_32(at)
@@ -113,7 +113,7 @@ def find_properties(begin, end, limit):
     multi = 0
     piece = begin
     while piece < end:
-        stop = _next_separator(piece, end, limit)
+        stop = next_separator(piece, end, limit)
         if piece + 8 <= limit:
             word = load_le64(piece)
             if word & _FIVE_BYTES == _KEYS:
