@@ -38,42 +38,61 @@ def raw(sets: list[dict[str, str]]) -> RawProperties:
     return RawProperties.of_arrow(pa.array(encoded, pa.binary()))
 
 
-def conditions() -> st.SearchStrategy[str]:
+@st.composite
+def conditions(draw: st.DrawFn, depth: int = 3) -> str:
     """Filters, each right by the grammar."""
-    names = st.sampled_from(NAMES)
-    texts = st.sampled_from(TEXTS).map(lambda text: f"'{text}'")
-    numeric = st.one_of(names, st.sampled_from(NUMBERS), names.map(lambda name: f"-{name}"), st.just("-'x'"))
-    either = st.one_of(numeric, texts)
-    no = st.sampled_from(["", "NOT "])
-    simple = st.one_of(
-        st.builds("{} {} {}".format, numeric, st.sampled_from(["<", "<=", ">", ">="]), numeric),
-        st.builds("{} {} {}".format, either, st.sampled_from(["=", "<>"]), either),
-        st.builds("{} {} {}".format, names, st.sampled_from(["=", "<>"]), st.sampled_from(["TRUE", "FALSE"])),
-        st.builds("{} = {}".format, st.sampled_from(["TRUE", "FALSE"]), names),
-        st.builds("{} IS {}NULL".format, either, no),
-        st.builds("{} {}IN ({}, {})".format, names, no, texts, texts),
-        st.builds("{} {}BETWEEN {} AND b".format, names, no, numeric),
-        st.builds("{} {}{} {}".format, either, no, st.sampled_from(["CONTAINS", "STARTSWITH", "ENDSWITH"]), texts),
-        st.sampled_from([*NAMES, "TRUE", "FALSE", "NULL"]),
-    )
-    return st.recursive(
-        simple.map(lambda text: f"({text})"),
-        lambda inner: st.one_of(
-            st.builds("({} AND {})".format, inner, inner),
-            st.builds("({} OR {})".format, inner, inner),
-            st.builds("{} OR {} AND {}".format, inner, inner, inner).map(lambda text: f"({text})"),
-            inner.map(lambda text: f"(NOT {text})"),
-            st.builds("({} {} {})".format, inner, st.sampled_from(["=", "<>"]), inner).filter(_comparable),
-            st.builds("({} = {})".format, inner, st.one_of(names, texts, st.just("5"))).filter(_comparable),
-            st.builds("({} = {})".format, st.one_of(names, texts, st.just("5")), inner).filter(_comparable),
-            inner.map(lambda text: f"(-{text} < 5)"),
-            st.builds("({} CONTAINS 'x')".format, inner),
-            st.builds("({} IS NULL)".format, inner),
-        ),
-        max_leaves=6,
-    )
-
-
-def _comparable(text: str) -> bool:
+    if depth == 0 or draw(st.integers(0, 2)) == 0:
+        return f"({_simple(draw)})"
+    inner = [draw(conditions(depth=depth - 1)) for _ in range(3)]
+    form = draw(st.sampled_from(FORMS))
     # A literal in parentheses is still one: NULL cannot be compared, nor TRUE with a text or a number.
-    return not any(f"({word})" in text for word in ("NULL", "TRUE", "FALSE"))
+    if ("=" in form or "<>" in form) and any(inner[n] in LITERALS for n in range(3)):
+        form = "({0} AND {1})"
+    return form.format(*inner, draw(st.sampled_from([*NAMES, "'x'", "'true'", "5"])))
+
+
+LITERALS = ("(NULL)", "(TRUE)", "(FALSE)")
+FORMS = (
+    "({0} AND {1})",
+    "({0} OR {1})",
+    "({0} OR {1} AND {2})",
+    "(NOT {0})",
+    "({0} = {1})",
+    "({0} <> {1})",
+    "({0} = {3})",
+    "({3} = {0})",
+    "(-{0} < 5)",
+    "(b >= -{0})",
+    "({0} CONTAINS 'x')",
+    "({0} IS NULL)",
+    "({0} IS NOT NULL)",
+)
+
+
+def _simple(draw: st.DrawFn) -> str:
+    """A condition without another inside."""
+    name, text = draw(st.sampled_from(NAMES)), f"'{draw(st.sampled_from(TEXTS))}'"
+    numeric = draw(st.sampled_from([*NAMES, *NUMBERS, "-a", "-'x'"]))
+    other = draw(st.sampled_from([*NAMES, *NUMBERS, "-b"]))
+    no = draw(st.sampled_from(["", "NOT "]))
+    order, equal = draw(st.sampled_from(["<", "<=", ">", ">="])), draw(st.sampled_from(["=", "<>"]))
+    place, truth = (
+        draw(st.sampled_from(["CONTAINS", "STARTSWITH", "ENDSWITH"])),
+        draw(st.sampled_from(["TRUE", "FALSE"])),
+    )
+    either = draw(st.sampled_from([numeric, text]))
+    simple = (
+        f"{numeric} {order} {other}",
+        f"{either} {equal} {other}",
+        f"{other} {equal} {either}",
+        f"{name} {equal} {truth}",
+        f"{truth} = {name}",
+        f"{either} IS {no}NULL",
+        f"{name} {no}IN ({text}, 'xy')",
+        f"{name} {no}BETWEEN {numeric} AND b",
+        f"{either} {no}{place} {text}",
+        name,
+        truth,
+        "NULL",
+    )
+    return draw(st.sampled_from(simple))
