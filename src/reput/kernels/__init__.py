@@ -91,6 +91,37 @@ def encode_kernels(kind: str | None = None) -> EncodeKernels:
     raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
 
 
+class FilterKernels(NamedTuple):
+    """The kernels of SQL92 filters; signatures stand in `reput.kernels.reference_filter`."""
+
+    locate_properties: Callable[..., None]
+    find_values: Callable[..., None]
+    is_one_of: Callable[..., None]
+    is_same: Callable[..., None]
+    holds_text: Callable[..., None]
+    has_wide: Callable[..., None]
+    read_whole: Callable[..., None]
+    read_double: Callable[..., None]
+
+
+@cache
+def filter_kernels(kind: str | None = None) -> FilterKernels:
+    """The filters' kernels of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    kind = kind or os.environ.get(SWITCH, "compiled")
+    module: Any
+    if kind == "compiled":
+        from reput.kernels.compiled import filter as module
+    elif kind == "reference":
+        from reput.kernels import reference_filter as module
+    else:
+        raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+    return FilterKernels(*(getattr(module, name) for name in FilterKernels._fields))
+
+
 def decode_arguments(columns: Any) -> tuple[Any, ...]:
     """The arrays of `columns` in the order in which the decode kernels take them."""
     return (

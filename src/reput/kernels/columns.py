@@ -69,6 +69,14 @@ class Pull(IntEnum):
     REMOVED = 2
 
 
+class Read(IntEnum):
+    """What came of reading a text as a number: one, none, or a text that only slower code can read."""
+
+    GOOD = 0
+    BAD = 1
+    ASK = 2
+
+
 class Columns:
     """The columns of one decoded range, with room for `records` records and `items` index items.
 

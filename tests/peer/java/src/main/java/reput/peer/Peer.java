@@ -24,8 +24,11 @@ import java.util.stream.Stream;
  * bench-read STORE [--pull MAX ...] [--questions FILE] [--milliseconds MS]     pulls, look-ups by time and by key, timed
  * offsets FILE                                             a consumerOffset.json read and written again
  * hash                                                     String.hashCode of base64 lines on stdin, taken as UTF-8
+ * sql                                                      SQL92 filters asked about properties, a line each on stdin
+ * bloom                                                    the Bloom filter's bits for texts, a line each on stdin
+ * bench-sql LOG_FILE SQL [--rounds N]                      one filter over all records of a log file, timed
  *
- * of all but offsets and hash:
+ * of those that take a STORE:
  *                  --commitlog-file BYTES --cq-file BYTES --index-slots N --index-items N
  *                  --batch-topic TOPIC --set NAME=VALUE     (any of RocketMQ's store settings)
  * </pre>
@@ -64,6 +67,9 @@ public final class Peer {
             case "ask" -> Asking.ask(args, out);
             case "dump" -> Asking.dump(args, out);
             case "offsets" -> out.println(Json.text(Offsets.offsets(args)));
+            case "sql" -> Filtering.sql(System.in, out);
+            case "bloom" -> Filtering.bloom(System.in, out);
+            case "bench-sql" -> out.println(Json.text(Filtering.bench(args)));
             case "hash" -> Hashing.hash(System.in, out);
             default -> throw new IllegalArgumentException("unknown command: " + command);
         }

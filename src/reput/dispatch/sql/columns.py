@@ -1,0 +1,161 @@
+"""Message properties as columns, as the vectorised filter takes them: texts are places in a buffer, nothing is copied.
+
+Two sources: the properties of records as they stand in the log (`RawProperties`), and Arrow columns, one a property
+(`ArrowProperties`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.errors import ConfigError
+from reput.formats.hashing import utf16_units
+from reput.kernels import filter_kernels
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+
+class Texts(NamedTuple):
+    """A property of many messages: UTF-8 in `data` (uint8), from `at` (int64) on `size` (int32) bytes, -1: none."""
+
+    data: NDArray[np.uint8]
+    at: NDArray[np.int64]
+    size: NDArray[np.int32]
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which messages have no such property."""
+        return self.size < 0
+
+    def rows(self, rows: NDArray[np.int64]) -> Texts:
+        """Those of some messages."""
+        return Texts(self.data, self.at[rows], self.size[rows])
+
+    def text(self, row: int) -> str | None:
+        """One message's, as Java decodes it."""
+        size = int(self.size[row])
+        return None if size < 0 else java_text(self.data[int(self.at[row]) : int(self.at[row]) + size].tobytes())
+
+
+class PropertyColumns(Protocol):
+    """What a filter looks at: so many messages, and each one's properties by name."""
+
+    def __len__(self) -> int: ...
+
+    def texts(self, names: Iterable[str]) -> dict[str, Texts]:
+        """The columns of these properties."""
+        ...
+
+
+class RawProperties:
+    """The properties of records, each as one stretch of a buffer in RocketMQ's own form.
+
+    Args:
+        data: uint8, such as a mapped file of the log.
+        at: int64, where each message's properties begin in it.
+        size: int32, their length in bytes; -1 counts as none.
+    """
+
+    def __init__(self, data: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32]) -> None:
+        self.data, self.at, self.size = data, at, size
+
+    @classmethod
+    def of_records(cls, data: NDArray[np.uint8], positions: NDArray[np.int64]) -> RawProperties:
+        """The properties of the records that begin at these places (int64) of a buffer."""
+        at, size = np.empty(len(positions), dtype=np.int64), np.empty(len(positions), dtype=np.int32)
+        filter_kernels().locate_properties(data, positions, at, size)
+        return cls(data, at, size)
+
+    @classmethod
+    def of_arrow(cls, array: pa.Array) -> RawProperties:
+        """The properties in an Arrow column of texts or bytes, each in RocketMQ's own form (`name 0x01 value 0x02`)."""
+        return cls(*arrow_texts(array))
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def texts(self, names: Iterable[str]) -> dict[str, Texts]:
+        """The columns of these properties."""
+        wanted = list(dict.fromkeys(names))
+        encoded = [name.encode() for name in wanted]
+        ends = np.cumsum([len(name) for name in encoded], dtype=np.int32)
+        shape = len(wanted), len(self)
+        at, size = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int32)
+        flat = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        filter_kernels().find_values(self.data, self.at, self.size, flat, ends, at, size)
+        return {name: Texts(self.data, at[row], size[row]) for row, name in enumerate(wanted)}
+
+
+class ArrowProperties:
+    """Properties that are Arrow columns (text or bytes) already; a name that has none is a property of no message."""
+
+    def __init__(self, columns: Mapping[str, pa.Array], count: int) -> None:
+        self._columns, self._count = columns, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def texts(self, names: Iterable[str]) -> dict[str, Texts]:
+        """The columns of these properties."""
+        found = {}
+        for name in names:
+            column = self._columns.get(name)
+            if column is None:
+                nothing = np.zeros(self._count, dtype=np.int64), np.full(self._count, -1, dtype=np.int32)
+                found[name] = Texts(np.empty(0, dtype=np.uint8), *nothing)
+            else:
+                found[name] = arrow_texts(column)
+                if len(found[name].at) != self._count:
+                    raise ConfigError(f"property {name}: {len(found[name].at)} rows where {self._count} are expected")
+        return found
+
+
+def arrow_texts(array: pa.Array) -> Texts:
+    """The texts of an Arrow column, where they stand in its buffer.
+
+    Raises:
+        ConfigError: it is no column of texts or bytes, or its offsets point outside its data.
+    """
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = array.type
+    wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    if not (wide or pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        raise ConfigError(f"a column of {kind}: give texts or bytes")
+    try:
+        array.validate()
+    except pa.ArrowInvalid as error:
+        raise ConfigError(f"a column's offsets point outside its data: {error}") from error
+    _, offsets, data = array.buffers()
+    if offsets is None or not len(array):
+        return Texts(
+            np.empty(0, dtype=np.uint8), np.zeros(len(array), dtype=np.int64), np.full(len(array), -1, dtype=np.int32)
+        )
+    dtype = np.dtype(np.int64 if wide else np.int32)
+    places = np.frombuffer(offsets, dtype=dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize)
+    places = places.astype(np.int64)
+    buffer = np.frombuffer(data, dtype=np.uint8) if data else np.empty(0, dtype=np.uint8)
+    if int(places[0]) < 0 or int(places[-1]) > len(buffer) or bool((np.diff(places) < 0).any()):
+        raise ConfigError("a column's offsets point outside its data")
+    size = np.diff(places)
+    if array.null_count:
+        size = np.where(np.asarray(array.is_valid()), size, -1)
+    return Texts(buffer, places[:-1], size.astype(np.int32))
+
+
+def java_text(data: bytes) -> str:
+    """UTF-8 as Java decodes it."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        units = np.fromiter(utf16_units(data), dtype=np.uint16)
+        return units.tobytes().decode("utf-16-le", "surrogatepass")

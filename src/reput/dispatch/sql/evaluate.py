@@ -1,0 +1,166 @@
+"""One message at a time: what a filter says about a message's properties. The specification of `select`.
+
+A value is a text, a number, a boolean or NULL (None). Where RocketMQ's evaluation throws, as for a text that is no
+number beside a number, so does this (`NoAnswerError`): the message then does not match, whatever else the filter asks.
+
+Source: `ComparisonExpression`, `UnaryExpression`, `LogicExpression`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reput.dispatch.sql import tree
+from reput.dispatch.sql.numbers import double_key, parse_double, parse_whole
+from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Long, Node, Order, Place
+
+_HOLDS = {
+    Order.LESS: lambda sign: sign < 0,
+    Order.LESS_EQUAL: lambda sign: sign <= 0,
+    Order.GREATER: lambda sign: sign > 0,
+    Order.GREATER_EQUAL: lambda sign: sign >= 0,
+}
+
+
+class NoAnswerError(Exception):
+    """The evaluation has no result: RocketMQ throws here, and takes the message for one that does not match."""
+
+
+def evaluate(node: Node, properties: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one for each kind of node
+    """The value of a node for a message with these properties.
+
+    Raises:
+        NoAnswerError: a text is no number, or cannot be compared.
+    """
+    match node:
+        case tree.Property(name):
+            return properties.get(name)
+        case tree.Literal(value):
+            return value
+        case tree.Negated(value):
+            return _negated(evaluate(value, properties))
+        case tree.Cast(value):
+            found = evaluate(value, properties)
+            return None if found is None else found is True
+        case tree.Not(value):
+            truth = evaluate(value, properties)
+            return None if truth is None else not truth
+        case tree.Or(parts):
+            return _any(parts, properties)
+        case tree.And(parts):
+            return _all(parts, properties)
+        case tree.Equal(left, right):
+            return _equal(evaluate(left, properties), evaluate(right, properties))
+        case tree.Ordered(order, left, right):
+            return _ordered(order, left, right, properties)
+        case tree.Search():
+            return _search(node, properties)
+        case tree.In(value, texts, negated):
+            found = evaluate(value, properties)
+            return (found in texts) != negated if isinstance(found, str) else None
+
+
+def _negated(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return None
+    return Long(-value) if isinstance(value, Long) else -value
+
+
+def _any(parts: tuple[Node, ...], properties: Mapping[str, Any]) -> bool | None:
+    unknown = False
+    for part in parts:
+        truth = evaluate(part, properties)
+        if truth:
+            return True
+        unknown |= truth is None
+    return None if unknown else False
+
+
+def _all(parts: tuple[Node, ...], properties: Mapping[str, Any]) -> bool | None:
+    unknown = False
+    for part in parts:
+        truth = evaluate(part, properties)
+        if truth is False:
+            return False
+        unknown |= truth is None
+    return None if unknown else True
+
+
+def _equal(left: Any, right: Any) -> bool | None:
+    if left is None and right is not None:
+        return None
+    if right is None:
+        return left is None
+    return _compare(left, right) == 0
+
+
+def _ordered(order: Order, left: Node, right: Node, properties: Mapping[str, Any]) -> bool | None:
+    first = evaluate(left, properties)
+    if first is None:
+        return None
+    second = evaluate(right, properties)
+    if second is None:
+        return None
+    if isinstance(first, str) and isinstance(second, str):
+        first, second = _double(first), _double(second)
+    return bool(_HOLDS[order](_compare(first, second)))
+
+
+def _search(node: tree.Search, properties: Mapping[str, Any]) -> bool:
+    if not node.text:
+        return False
+    value = evaluate(node.value, properties)
+    if not isinstance(value, str):
+        return False
+    if node.place is Place.ANYWHERE:
+        found = node.text in value
+    else:
+        found = value.startswith(node.text) if node.place is Place.START else value.endswith(node.text)
+    return found != node.negated
+
+
+def _compare(left: Any, right: Any) -> int:
+    """Java's sign of a comparison, with RocketMQ's conversions: a text becomes what stands beside it.
+
+    Raises:
+        NoAnswerError: the text is no such thing, or a boolean stands on the left of a text, which RocketMQ cannot do.
+    """
+    if isinstance(left, str) and isinstance(right, str):
+        return 0 if left == right else 1
+    if isinstance(left, bool) or isinstance(right, bool):
+        return _compare_truth(left, right)
+    if isinstance(left, str):
+        left = _number_beside(left, right)
+    elif isinstance(right, str):
+        right = _number_beside(right, left)
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = double_key(float(left)), double_key(float(right))
+    return int(left > right) - int(left < right)
+
+
+def _compare_truth(left: Any, right: Any) -> int:
+    if isinstance(left, bool) and isinstance(right, str):
+        raise NoAnswerError(f"{left} = {right!r}: a text cannot stand on the right of a boolean")
+    if isinstance(left, str):
+        left = left.lower() == "true"
+    if not (isinstance(left, bool) and isinstance(right, bool)):
+        return -1
+    return int(left) - int(right)
+
+
+def _number_beside(text: str, number: Any) -> Any:
+    if isinstance(number, float):
+        return _double(text)
+    is_long = isinstance(number, Long) or not INT_MIN <= number <= INT_MAX
+    value = parse_whole(text, *((LONG_MIN, LONG_MAX) if is_long else (INT_MIN, INT_MAX)))
+    if value is None:
+        raise NoAnswerError(f"{text!r} is no {'long' if is_long else 'int'}")
+    return value
+
+
+def _double(text: str) -> float:
+    value = parse_double(text)
+    if value is None:
+        raise NoAnswerError(f"{text!r} is no number")
+    return value

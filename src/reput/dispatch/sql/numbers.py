@@ -1,0 +1,57 @@
+"""Numbers in texts, as Java reads them, and the order of doubles that Java has.
+
+Source: `Integer.valueOf`, `Long.valueOf`, `Double.valueOf`, `Double.compareTo`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+
+# Character.digit knows every decimal digit of Unicode's first plane.
+_WHOLE = re.compile(r"[+-]?\d+")
+_FIRST_PLANE = "\uffff"
+_DECIMAL = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
+_HEX = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+_NAMED = re.compile(r"[+-]?(?:NaN|Infinity)")
+# Java's String.trim: every character up to the space.
+_TRIMMED = "".join(map(chr, range(0x21)))
+_MOST_DIGITS = 4000
+_NAN_KEY = 0x7FF8000000000000
+
+
+def parse_whole(text: str, low: int, high: int) -> int | None:
+    """The whole number that a text is, None where it is none or lies outside [low, high]."""
+    if not _WHOLE.fullmatch(text) or max(text) > _FIRST_PLANE:
+        return None
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > _MOST_DIGITS:
+        return None
+    value = int(text)
+    return value if low <= value <= high else None
+
+
+def parse_double(text: str) -> float | None:
+    """The double that a text is, None where it is none."""
+    text = text.strip(_TRIMMED)
+    if _NAMED.fullmatch(text):
+        return float(text)
+    if text[-1:] in ("f", "F", "d", "D") and not _HEX.fullmatch(text):
+        text = text[:-1]
+    if _DECIMAL.fullmatch(text):
+        return float(text)
+    if _HEX.fullmatch(text):
+        try:
+            return float.fromhex(text)
+        except OverflowError:
+            return float("-inf" if text[0] == "-" else "inf")
+    return None
+
+
+def double_key(value: float) -> int:
+    """A number whose order is Double.compareTo's: -0.0 below 0.0, NaN above all and equal to itself."""
+    if math.isnan(value):
+        return _NAN_KEY
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits if bits >= 0 else bits ^ 0x7FFFFFFFFFFFFFFF

@@ -1,0 +1,323 @@
+"""Many messages at once: what a filter says about each, as one array of codes. `evaluate` is the specification.
+
+Every part of a filter is evaluated for every message; what RocketMQ would not have come to is left out when parts are
+put together, so that a text that is no number stops a message only where RocketMQ would have read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.dispatch.sql import tree
+from reput.dispatch.sql.columns import PropertyColumns, Texts
+from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
+from reput.dispatch.sql.numbers import double_key, parse_double, parse_whole
+from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Constant, Long, Node, Order, Place
+from reput.kernels import filter_kernels
+from reput.kernels.columns import Read
+
+Codes = NDArray[np.uint8]
+FALSE, TRUE, UNKNOWN, NO_ANSWER = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
+
+_NOT = np.array([TRUE, FALSE, UNKNOWN, NO_ANSWER])
+_IN_WORDS = {True: TRUE, False: FALSE, None: UNKNOWN}
+_REPLACEMENT = "\ufffd"
+_NAN_KEY = np.int64(0x7FF8000000000000)
+_ORDER_OF = {Order.LESS: np.less, Order.LESS_EQUAL: np.less_equal, Order.GREATER: np.greater,
+             Order.GREATER_EQUAL: np.greater_equal}  # fmt: skip
+
+
+class _Constant:
+    """A text or a number that is the same for all messages."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Constant) -> None:
+        self.value = value
+
+
+# What a node comes to: a property's column, a constant, or codes: truths, of which UNKNOWN is NULL, too.
+_Value = Texts | _Constant | Codes
+
+
+def _both(table: list[list[int]]) -> Codes:
+    return np.array(table, dtype=np.uint8).ravel()
+
+
+# Rows: the left part's code, columns: the right one's. A decided left part is not asked further.
+_OR = _both([[0, 1, 2, 3], [1, 1, 1, 1], [2, 1, 2, 3], [3, 3, 3, 3]])
+_AND = _both([[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 2, 3], [3, 3, 3, 3]])
+# NULL on the left is unknown, on the right false, on both sides true.
+_EQUAL = _both([[1, 0, 0, 3], [0, 1, 0, 3], [2, 2, 1, 3], [3, 3, 3, 3]])
+
+
+def select_codes(node: Node, columns: PropertyColumns) -> Codes:
+    """What a filter says about each message: FALSE, TRUE, UNKNOWN or NO_ANSWER (uint8)."""
+    names = list(dict.fromkeys(tree.property_names(node)))
+    codes = _Selection(columns.texts(names) if names else {}, len(columns)).value(node)
+    assert isinstance(codes, np.ndarray)
+    return codes
+
+
+class _Selection:
+    """The evaluation over one batch; `texts` are the columns that it may look at, `count` its messages."""
+
+    def __init__(self, texts: dict[str, Texts], count: int) -> None:
+        self.texts, self.count = texts, count
+
+    def value(self, node: Node) -> _Value:  # noqa: PLR0911 - one for each kind of node
+        """What a node comes to for each message."""
+        match node:
+            case tree.Property(name):
+                return self.texts[name]
+            case tree.Literal(value):
+                return self._literal(value)
+            case tree.Negated(value):
+                return self._negated(value)
+            case tree.Cast(value):
+                return np.where(self.texts[value.name].missing, UNKNOWN, FALSE)
+            case tree.Not(value):
+                return _NOT[self._codes(value)]
+            case tree.Or(parts):
+                return self._joined(parts, _OR)
+            case tree.And(parts):
+                return self._joined(parts, _AND)
+            case tree.Equal(left, right):
+                return self._equal(self.value(left), self.value(right))
+            case tree.Ordered(order, left, right):
+                return self._ordered(order, self.value(left), self.value(right))
+            case tree.Search():
+                return self._search(node)
+            case tree.In():
+                return self._in(node)
+
+    def _codes(self, node: Node) -> Codes:
+        codes = self.value(node)
+        assert isinstance(codes, np.ndarray), f"{node} is a condition"
+        return codes
+
+    def _full(self, code: np.uint8) -> Codes:
+        return np.full(self.count, code)
+
+    def _literal(self, value: Constant | bool | None) -> _Value:
+        if value is None or isinstance(value, bool):
+            return self._full(_IN_WORDS[value])
+        return _Constant(value)
+
+    def _negated(self, node: Node) -> _Value:
+        inner = self.value(node)
+        if isinstance(inner, np.ndarray):
+            return np.where(inner == NO_ANSWER, NO_ANSWER, UNKNOWN)
+        if isinstance(inner, _Constant):
+            return self._literal(evaluate(tree.Negated(tree.Literal(inner.value)), {}))
+        return self._full(UNKNOWN)
+
+    def _joined(self, parts: tuple[Node, ...], table: Codes) -> Codes:
+        codes = self._codes(parts[0])
+        for part in parts[1:]:
+            codes = _looked_up(table, codes, self._codes(part))
+        return codes
+
+    # --- = -------------------------------------------------------------------------------------
+
+    def _equal(self, left: _Value, right: _Value) -> Codes:
+        if isinstance(left, np.ndarray):
+            return self._truth_equal(left, right)
+        if isinstance(right, np.ndarray):
+            return self._equal_truth(left, right)
+        if isinstance(left, Texts):
+            if isinstance(right, Texts):
+                codes = _truths(_is_same(left, right))
+                codes[right.missing] = FALSE
+                codes[left.missing] = np.where(right.missing[left.missing], TRUE, UNKNOWN)
+                return codes
+            codes = self._equal_constant(left, right.value)
+            codes[left.missing] = UNKNOWN
+            return codes
+        if isinstance(right, Texts):
+            codes = self._equal_constant(right, left.value)
+            codes[right.missing] = FALSE
+            return codes
+        return self._full(_code_of(tree.Equal(tree.Literal(left.value), tree.Literal(right.value))))
+
+    def _equal_constant(self, texts: Texts, value: Constant) -> Codes:
+        if isinstance(value, str):
+            return _truths(_is_one_of(texts, (value,)))
+        numbers, bad = _numbers_beside(texts, value)
+        codes = _truths(numbers == _key(value))
+        codes[bad] = NO_ANSWER
+        return codes
+
+    def _truth_equal(self, left: Codes, right: _Value) -> Codes:
+        """A boolean or NULL on the left: it is equal to another, a number is not it, and a text is an error."""
+        if isinstance(right, np.ndarray):
+            return _looked_up(_EQUAL, left, right)
+        if isinstance(right, Texts):
+            codes = np.where(right.missing, FALSE, NO_ANSWER)
+            codes[left == UNKNOWN] = np.where(right.missing[left == UNKNOWN], TRUE, UNKNOWN)
+        else:
+            codes = self._full(NO_ANSWER if isinstance(right.value, str) else FALSE)
+            codes[left == UNKNOWN] = UNKNOWN
+        codes[left == NO_ANSWER] = NO_ANSWER
+        return codes
+
+    def _equal_truth(self, left: Texts | _Constant, right: Codes) -> Codes:
+        """A boolean or NULL on the right: a text on the left becomes a boolean, a number is never equal to one."""
+        if isinstance(left, Texts):
+            as_truth = np.where(_is_true(left), TRUE, FALSE)
+            as_truth[left.missing] = UNKNOWN
+            return _looked_up(_EQUAL, as_truth, right)
+        if isinstance(left.value, str):
+            as_truth = self._full(TRUE if left.value.lower() == "true" else FALSE)
+            return _looked_up(_EQUAL, as_truth, right)
+        return np.where(right == NO_ANSWER, NO_ANSWER, FALSE)
+
+    # --- < <= > >= -----------------------------------------------------------------------------
+
+    def _ordered(self, order: Order, left: _Value, right: _Value) -> Codes:
+        if isinstance(left, np.ndarray):
+            # Only what stands behind a minus can be codes here: NULL, or an error on the way to it.
+            return left
+        if isinstance(right, np.ndarray):
+            codes = right.copy()
+            if isinstance(left, Texts):
+                codes[left.missing] = UNKNOWN
+            return codes
+        if isinstance(left, _Constant) and isinstance(right, _Constant):
+            return self._full(_code_of(tree.Ordered(order, tree.Literal(left.value), tree.Literal(right.value))))
+        first, second = left, right
+        holds = _ORDER_OF[order]
+        if isinstance(first, Texts) and isinstance(second, Texts):
+            (one, bad), (other, bad_too) = _doubles(first), _doubles(second)
+            codes = _truths(holds(one, other))
+            codes[bad | bad_too] = NO_ANSWER
+            codes[first.missing | second.missing] = UNKNOWN
+        elif isinstance(first, Texts):
+            assert isinstance(second, _Constant)
+            numbers, bad = _numbers_beside(first, second.value)
+            codes = _truths(holds(numbers, _key(second.value)))
+            codes[bad] = NO_ANSWER
+            codes[first.missing] = UNKNOWN
+        else:
+            assert isinstance(second, Texts)
+            numbers, bad = _numbers_beside(second, first.value)
+            codes = _truths(holds(_key(first.value), numbers))
+            codes[bad] = NO_ANSWER
+            codes[second.missing] = UNKNOWN
+        return codes
+
+    # --- texts ---------------------------------------------------------------------------------
+
+    def _search(self, node: tree.Search) -> Codes:
+        if not node.text:
+            return self._full(FALSE)
+        value = self.value(node.value)
+        if isinstance(value, np.ndarray):
+            return np.where(value == NO_ANSWER, NO_ANSWER, FALSE)
+        if isinstance(value, _Constant):
+            return self._full(_code_of(tree.Search(node.place, tree.Literal(value.value), node.text, node.negated)))
+        codes = _truths(_holds_text(value, node.text, node.place) != node.negated)
+        codes[value.missing] = FALSE
+        return codes
+
+    def _in(self, node: tree.In) -> Codes:
+        texts = self.texts[node.value.name]
+        codes = _truths(_is_one_of(texts, node.texts) != node.negated)
+        codes[texts.missing] = UNKNOWN
+        return codes
+
+
+def _looked_up(table: Codes, left: Codes, right: Codes) -> Codes:
+    codes: Codes = table[left << np.uint8(2) | right]
+    return codes
+
+
+def _truths(holds: NDArray[np.bool_]) -> Codes:
+    return holds.view(np.uint8)
+
+
+def _code_of(node: Node) -> np.uint8:
+    try:
+        return _IN_WORDS[evaluate(node, {})]
+    except NoAnswerError:
+        return NO_ANSWER
+
+
+def _is_one_of(texts: Texts, wanted: tuple[str, ...]) -> NDArray[np.bool_]:
+    encoded = [text.encode("utf-8", "surrogatepass") for text in wanted]
+    found = np.empty(len(texts.at), dtype=np.bool_)
+    ends = np.cumsum([len(text) for text in encoded], dtype=np.int32)
+    filter_kernels().is_one_of(*texts, np.frombuffer(b"".join(encoded), dtype=np.uint8), ends, found)
+    if any(_REPLACEMENT in text for text in wanted):
+        # Bytes that are no UTF-8 are decoded to this character, so bytes alone do not tell.
+        _ask(texts, ~found & ~texts.missing, lambda text: text in wanted, found)
+    return found
+
+
+def _holds_text(texts: Texts, wanted: str, place: Place) -> NDArray[np.bool_]:
+    found = np.empty(len(texts.at), dtype=np.bool_)
+    needle = np.frombuffer(wanted.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    filter_kernels().holds_text(*texts, needle, place is Place.START, place is Place.END, found)
+    if _REPLACEMENT in wanted:
+        asked = tree.Search(place, tree.Property(""), wanted, negated=False)
+        _ask(texts, ~found & ~texts.missing, lambda text: bool(evaluate(asked, {"": text})), found)
+    return found
+
+
+def _is_same(left: Texts, right: Texts) -> NDArray[np.bool_]:
+    kernels = filter_kernels()
+    found, wide = np.empty(len(left.at), dtype=np.bool_), np.empty(len(left.at), dtype=np.bool_)
+    kernels.is_same(*left, *right, found)
+    kernels.has_wide(*left, wide)
+    for row in np.flatnonzero(wide & ~found & ~right.missing).tolist():
+        found[row] = left.text(row) == right.text(row)
+    return found
+
+
+def _is_true(texts: Texts) -> NDArray[np.bool_]:
+    """Whether each text is `true`, in letters of either size."""
+    found = np.zeros(len(texts.at), dtype=np.bool_)
+    _ask(texts, texts.size == len("true"), lambda text: text.lower() == "true", found)
+    return found
+
+
+def _ask(texts: Texts, rows: NDArray[np.bool_], holds: Callable[[str], bool], found: NDArray[np.bool_]) -> None:
+    for row in np.flatnonzero(rows).tolist():
+        text = texts.text(row)
+        found[row] = text is not None and holds(text)
+
+
+def _numbers_beside(texts: Texts, number: Constant) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The texts read as a number is: keys (int64) whose order is theirs, and which texts are no such number."""
+    if isinstance(number, float):
+        return _doubles(texts)
+    low, high = (LONG_MIN, LONG_MAX) if isinstance(number, Long) else (INT_MIN, INT_MAX)
+    values, status = np.empty(len(texts.at), dtype=np.int64), np.empty(len(texts.at), dtype=np.uint8)
+    filter_kernels().read_whole(*texts, low, high, values, status)
+    for row in np.flatnonzero(status == Read.ASK).tolist():
+        value = parse_whole(texts.text(row) or "", low, high)
+        values[row], status[row] = value or 0, Read.BAD if value is None else Read.GOOD
+    return values, status != Read.GOOD
+
+
+def _doubles(texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    values, status = np.empty(len(texts.at), dtype=np.float64), np.empty(len(texts.at), dtype=np.uint8)
+    filter_kernels().read_double(*texts, values, status)
+    for row in np.flatnonzero(status == Read.ASK).tolist():
+        value = parse_double(texts.text(row) or "")
+        values[row], status[row] = value or 0.0, Read.BAD if value is None else Read.GOOD
+    return _double_keys(values), status != Read.GOOD
+
+
+def _double_keys(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    bits = values.view(np.int64)
+    keys = np.where(bits >= 0, bits, bits ^ np.int64(LONG_MAX))
+    return np.where(np.isnan(values), _NAN_KEY, keys)
+
+
+def _key(number: Constant) -> int:
+    assert not isinstance(number, str)
+    return double_key(number) if isinstance(number, float) else int(number)

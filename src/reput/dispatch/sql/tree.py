@@ -1,0 +1,156 @@
+"""What a SQL92 filter is made of once it is parsed. The parser makes no tree that RocketMQ would refuse.
+
+Values are properties (text, or not there) and literals; conditions are true, false or unknown (None).
+
+Source: the classes of `org.apache.rocketmq.filter.expression`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Long(int):
+    """A whole number outside Java's int. RocketMQ reads the text beside it as a long, else as an int."""
+
+
+Constant = str | int | float
+"""A text, or a number; whole ones and decimal ones are compared by rules of their own."""
+
+INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
+LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A message's property, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A text, a number (int, Long, float), a boolean, or NULL (None)."""
+
+    value: Constant | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """The number behind a minus; of what is no number, NULL."""
+
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A property alone, where a condition is needed. Properties are texts, so it is never true."""
+
+    value: Property
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """NOT of a condition."""
+
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Several conditions, asked from left to right until one is true."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Several conditions, asked from left to right until one is false."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """`=`; `<>` is its NOT, and IS NULL is it with NULL on the right."""
+
+    left: Node
+    right: Node
+
+
+class Order(Enum):
+    """The comparisons that numbers have."""
+
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """`<`, `<=`, `>` or `>=`."""
+
+    order: Order
+    left: Node
+    right: Node
+
+
+class Place(Enum):
+    """Where a text is looked for in another."""
+
+    ANYWHERE = "CONTAINS"
+    START = "STARTSWITH"
+    END = "ENDSWITH"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """CONTAINS, STARTSWITH or ENDSWITH; an empty text is found nowhere, and is missing nowhere either."""
+
+    place: Place
+    value: Node
+    text: str
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """IN or NOT IN a list of texts."""
+
+    value: Property
+    texts: tuple[str, ...]
+    negated: bool
+
+
+Node = Property | Literal | Negated | Cast | Not | Or | And | Equal | Ordered | Search | In
+
+CONDITIONS = (Cast, Not, Or, And, Equal, Ordered, Search, In)
+"""The nodes that are conditions; a literal TRUE, FALSE or NULL is one, too."""
+
+
+def is_condition(node: Node) -> bool:
+    """Whether a node can stand where a condition is needed."""
+    return isinstance(node, CONDITIONS) or (isinstance(node, Literal) and (node.value is None or is_truth(node.value)))
+
+
+def is_truth(value: object) -> bool:
+    """Whether a value is TRUE or FALSE."""
+    return isinstance(value, bool)
+
+
+def property_names(node: Node) -> Iterator[str]:
+    """The names of the properties that a tree looks at, in their order, perhaps more than once."""
+    match node:
+        case Property(name):
+            yield name
+        case Negated(value) | Cast(value) | Not(value) | Search(value=value) | In(value=value):
+            yield from property_names(value)
+        case Or(parts) | And(parts):
+            for part in parts:
+                yield from property_names(part)
+        case Equal(left, right) | Ordered(left=left, right=right):
+            yield from property_names(left)
+            yield from property_names(right)
