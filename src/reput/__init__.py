@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import check, follow, info, rebuild
+    from reput.api import check, follow, info, rebuild, register
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.errors import (
@@ -49,6 +49,7 @@ _HOMES = {
     "follow": "reput.api",
     "info": "reput.api",
     "rebuild": "reput.api",
+    "register": "reput.api",
     "StoreConfig": "reput.config",
     "AccessError": "reput.errors",
     "ClosedError": "reput.errors",
@@ -92,6 +93,7 @@ __all__ = [
     "follow",
     "info",
     "rebuild",
+    "register",
 ]
 
 
