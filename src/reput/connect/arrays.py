@@ -59,10 +59,7 @@ class Rows:
         Raises:
             DamagedLogError: at one of the places no such record stands.
         """
-        table = field_table(len(self))
-        done = field_kernels().read_fields(
-            self.buffer, self.base, len(self.buffer), self.crc_check, self.wants, self.position, self.size, table
-        )
+        table, done = self._read()
         if done < len(self):
             raise DamagedLogError(
                 f"{self.path}: at log offset {int(self.position[done])} stands no sound record of "
@@ -70,18 +67,40 @@ class Rows:
             )
         return table
 
+    @property
+    def readable(self) -> int:
+        """How many of the first rows have sound records."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[Int64s, int]:
+        table = field_table(len(self))
+        done = field_kernels().read_fields(
+            self.buffer, self.base, len(self.buffer), self.crc_check, self.wants, self.position, self.size, table
+        )
+        return table, int(done)
+
     def stored_ms(self) -> Int64s:
         """Store times (ms)."""
         return self.table[Field.STORE_TIMESTAMP] if self.store_timestamp is None else self.store_timestamp
 
     def taken(self, chosen: NDArray[Any] | slice) -> Rows:
         """Some of the rows, by a mask or by numbers."""
-        return Rows(
+        rows = Rows(
             self.path, self.buffer, self.base, self.position[chosen], self.size[chosen], self.topics,
             self.topic_row[chosen], self.queue_id[chosen], self.queue_offset[chosen],
             None if self.store_timestamp is None else self.store_timestamp[chosen],
             self.crc_check, self.broker_name, self.wants,
         )  # fmt: skip
+        if "table" in self.__dict__:
+            # What has been looked up stays known.
+            rows.__dict__["table"] = np.ascontiguousarray(self.table[:, chosen])
+        return rows
+
+
+def topics_of(rows: Rows) -> pa.Array:
+    """The topics as the records have them, as a dictionary array."""
+    names = _gathered(rows, rows.table[Field.TOPIC_AT], rows.table[Field.TOPIC_SIZE], pa.binary())
+    return names.dictionary_encode()
 
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])

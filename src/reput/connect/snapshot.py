@@ -8,12 +8,16 @@ itself is walked there, in pieces, so memory does not grow with it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
 
 from reput.config import StoreConfig
 from reput.errors import DamagedLogError
 from reput.files import fs
+from reput.formats.consume_queue import QueueKey
 from reput.formats.record import Verdict
-from reput.kernels.columns import Columns, State, Stop
+from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.files import LogFile, LogFiles, list_log_files
 from reput.log.maps import LogMaps
@@ -25,8 +29,18 @@ from reput.store.recovery import find_start, judge_tail
 from reput.store.settings import StoreSettings, resolve_settings
 
 _PIECE_BYTES = 4 << 20
+_MOST_QUEUES = 1 << 16
+_NO_OFFSET = (1 << 62) - 1
 CUT_BYTES = 8 << 20
 """How far apart the boundaries are that a walk notes."""
+
+
+class TailSpan(NamedTuple):
+    """What stands of a queue behind the frontier: queue offsets [begin, end), and its last store time (ms)."""
+
+    begin: int
+    end: int
+    last_stored_ms: int
 
 
 @dataclass
@@ -34,7 +48,8 @@ class Snapshot:
     """A store as it is read; offsets are log offsets.
 
     Records stand in [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
-    `frontiers.index_offset`. `boundaries`: places behind the lower of the two where a record begins, in order.
+    `frontiers.index_offset`. `boundaries`: places behind the lower of the two where a record begins, in order;
+    `tails`: the queues that have records there.
     """
 
     layout: StoreLayout
@@ -45,6 +60,7 @@ class Snapshot:
     end: int
     writer: Writer
     boundaries: list[int] = field(default_factory=list)
+    tails: dict[QueueKey, TailSpan] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -137,7 +153,9 @@ class _Walk:
             base = self.offset
             decoder = RangeDecoder(buffer, base, self._decode, self._columns)
             while self.offset < limit:
-                self._columns.clear()
+                if self._columns.queues > _MOST_QUEUES:
+                    self._columns.clear()
+                self._columns.state[State.RECORDS] = self._columns.state[State.ITEMS] = 0
                 stop = decoder.decode(self.offset - base, min(limit, self.offset + _PIECE_BYTES) - base)
                 self._note()
                 self.offset = base + int(self._columns.state[State.POSITION])
@@ -149,6 +167,21 @@ class _Walk:
         return True
 
     def _note(self) -> None:
-        noted = self.snapshot.boundaries
-        if self._columns.records and (not noted or int(self._columns.position[0]) >= noted[-1] + CUT_BYTES):
-            noted.append(int(self._columns.position[0]))
+        columns, count, noted = self._columns, self._columns.records, self.snapshot.boundaries
+        if not count:
+            return
+        if not noted or int(columns.position[0]) >= noted[-1] + CUT_BYTES:
+            noted.append(int(columns.position[0]))
+        in_queue = np.flatnonzero(columns.flags[:count] & IN_QUEUE)
+        rows, offsets = columns.queue[:count][in_queue], columns.queue_offset[:count][in_queue]
+        # Store times grow with the log, so the last one that is assigned stays.
+        first, last, stored = (np.full(columns.queues, fill, dtype=np.int64) for fill in (_NO_OFFSET, -1, -1))
+        np.minimum.at(first, rows, offsets)
+        np.maximum.at(last, rows, offsets)
+        stored[rows] = columns.store_timestamp[:count][in_queue]
+        for row in np.flatnonzero(last >= 0).tolist():
+            key = QueueKey(columns.topic(row), int(columns.queue_id[row]))
+            known = self.snapshot.tails.get(key, TailSpan(_NO_OFFSET, 0, -1))
+            self.snapshot.tails[key] = TailSpan(
+                min(known.begin, int(first[row])), max(known.end, int(last[row]) + 1), int(stored[row])
+            )
