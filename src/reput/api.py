@@ -167,6 +167,20 @@ def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) ->
     return store_info(path, config_from(config))
 
 
+def register(spark: SparkSession) -> None:
+    """Make `format("rocketmq")` known to a Spark session, and let it hand filters down to the reader.
+
+        reput.register(spark)
+        orders = spark.read.format("rocketmq").option("topic", "orders").load("/data/store")
+
+    Where reput is installed on Spark's Python path the format is found without this call; filters are then handed down
+    when `spark.sql.python.filterPushdown.enabled` is true.
+    """
+    from reput.connect.registration import register as register_source
+
+    register_source(spark)
+
+
 def config_from(config: StoreConfig | str | Path | None) -> StoreConfig:
     """The settings that a caller gave as such or as the path of a broker.conf."""
     if config is None:

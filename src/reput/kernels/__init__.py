@@ -122,6 +122,33 @@ def filter_kernels(kind: str | None = None) -> FilterKernels:
     return FilterKernels(*(getattr(module, name) for name in FilterKernels._fields))
 
 
+class FieldKernels(NamedTuple):
+    """The kernels that turn records into columns; signatures stand in `reput.kernels.reference_fields`."""
+
+    read_fields: Callable[..., int]
+    gather_bytes: Callable[..., int]
+    gather_pairs: Callable[..., int]
+
+
+@cache
+def field_kernels(kind: str | None = None) -> FieldKernels:
+    """The field kernels of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    kind = kind or os.environ.get(SWITCH, "compiled")
+    if kind == "compiled":
+        from reput.kernels.compiled import fields
+
+        return FieldKernels(fields.read_fields, fields.gather_bytes, fields.gather_pairs)
+    if kind == "reference":
+        from reput.kernels import reference_fields
+
+        return FieldKernels(reference_fields.read_fields, reference_fields.gather_bytes, reference_fields.gather_pairs)
+    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+
+
 def decode_arguments(columns: Any) -> tuple[Any, ...]:
     """The arrays of `columns` in the order in which the decode kernels take them."""
     return (
