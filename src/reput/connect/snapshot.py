@@ -7,6 +7,7 @@ itself is walked there, in pieces, so memory does not grow with it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,8 +23,10 @@ from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.files import LogFile, LogFiles, list_log_files
 from reput.log.maps import LogMaps
 from reput.log.reader import place
+from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.frontier import Frontiers
+from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout, find_store
 from reput.store.recovery import find_start, judge_tail
 from reput.store.settings import StoreSettings, resolve_settings
@@ -82,8 +85,9 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=tolerant)
     settings = resolve_settings(layout, config)
     maps = LogMaps(layout.commit_log, log.file_size)
-    start = find_start(layout, maps, settings.index_enabled)
-    confirmed = _confirmed(writer, layout, maps)
+    kinds = store_kinds(layout, config, settings.queue_file_size)
+    start = find_start(layout, maps, kinds, settings.index_enabled)
+    confirmed = _confirmed(writer, layout, kinds, maps)
     begin = log.min_offset
     queue_offset = max(start.frontiers.queue_offset, begin)
     index_offset = max(start.frontiers.index_offset, begin)
@@ -101,12 +105,12 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     return snapshot
 
 
-def _confirmed(writer: Writer, layout: StoreLayout, maps: LogMaps) -> int | None:
+def _confirmed(writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], maps: LogMaps) -> int | None:
     """How far another process allows us to look; None where nobody writes."""
     if writer is Writer.REPUT:
         return ReputWriter(layout).confirmed()
     if writer is Writer.BROKER:
-        return BrokerWriter(layout, maps).confirmed()
+        return BrokerWriter(kinds, maps).confirmed()
     return None
 
 
