@@ -347,6 +347,22 @@ def test_damage_stops_it(what: str, splits: str, tmp_path: Path, monkeypatch: py
 # --- who may ---------------------------------------------------------------------------------------
 
 
+def test_lets_go_for_a_writer(tmp_path: Path) -> None:
+    """A follower that is catching up gives the store to a program that opens it to write, and goes on beside it."""
+    log = LogBuilder(1 << 14)
+    for number in range(2000):
+        log.message("ab"[number % 2], keys=f"k{number % 5}", tags="t")
+    path = stores.with_log(tmp_path, log)
+    with reput.follow(path, spark=False, config=CONFIG, max_batch_mb=0.002) as follower:
+        soon(lambda: follower.progress.batches > 3, "some batches")
+        assert follower.progress.state == "catching up"
+        with reput.MessageStore.open(path, CONFIG) as store:
+            assert store.put_message(reput.Message("a", b"new")).queue_offset == 1000
+            soon(lambda: follower.progress.state == "following", "following beside the writer")
+            soon(lambda: store.lag().bytes == 0, "no lag")
+    assert_as_rebuilt(path, CONFIG, tmp_path / "copy")
+
+
 def test_second_follower_is_refused(tmp_path: Path) -> None:
     """One process follows a store; the other is told so, and works once the first is gone."""
     store = stores.with_log(tmp_path, LogBuilder(4096))

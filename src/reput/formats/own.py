@@ -46,12 +46,13 @@ WATERMARKS = Layout(
         Field("frontier_offset", "q", "visible frontier: log offset up to which the indexes may be read"),
         Field("generation", "q", "raised when index files are replaced; readers then open them again"),
         Field("writer", "q", "process id of the program that has the store open to put messages, 0 for none"),
+        Field("wanted_until_ms", "q", "a program waits to write until then: who catches up lets go of the store"),
     ],
     byte_order="<",
 )
 WATERMARKS_MAGIC = int.from_bytes(b"reput01\0", "little")
 WATERMARKS_FILE_SIZE = 4096
-assert WATERMARKS.size == 80
+assert WATERMARKS.size == 88
 
 LAYOUTS = (WATERMARKS,)
 

@@ -27,7 +27,7 @@ from reput.pipeline.engine import Engine
 from reput.pipeline.grow import Grower, Growth
 from reput.pipeline.listener import ProgressListener
 from reput.store.beside import Writer, writer_of
-from reput.store.following import Attachment, attach, following
+from reput.store.following import Attachment, attach, following, someone_waits
 from reput.store.kinds import refuse_unbuilt_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 
@@ -129,6 +129,9 @@ class Follow:
                 return False
             assert self._attached is not None
             attachment, grower, _ = self._attached
+            if attachment.is_wanted():
+                self._let_go()
+                return False
             try:
                 return self._step(attachment, grower)
             except StaleEpochError:
@@ -199,9 +202,13 @@ class Follow:
             attachment = self._attached[0]
             done = self.caught_up()
             if done and (attachment.writer is Writer.NOBODY or self._writer_has_ended(attachment)):
-                self.make_durable()
-                self._detach()
+                self._let_go()
                 self._seen = self._signature()
+
+    def _let_go(self) -> None:
+        self.make_durable()
+        self._detach()
+        self._seen = None
 
     def _writer_has_ended(self, attachment: Attachment) -> bool:
         return self._is_time_to_look() and attachment.writer_is_gone()
@@ -263,6 +270,8 @@ class Follow:
         if not self._is_time_to_look() or not self._something_new():
             return False
         try:
+            if someone_waits(self.layout) and writer_of(self.layout) is Writer.NOBODY:
+                return False
             self._attach()
         except StoreLockedError as error:
             if self.progress.state != "waiting":

@@ -47,7 +47,7 @@ class FollowHandle:
         self._error: BaseException | None = None
         self._stopping = threading.Event()
         self._ended = threading.Event()
-        self._closing = threading.Lock()
+        self._in_batch = threading.Lock()
         self._stepped_at = 0.0
         engine = follow.engine
         if isinstance(engine, SparkEngine):
@@ -129,7 +129,9 @@ class FollowHandle:
         """Wait for the query's end, or end it."""
         while query.isActive and not self._stopping.is_set() and self._error is None:
             self._stopping.wait(_POLL_S)
-        broken = query.exception()
+        with self._in_batch:
+            broken = query.exception()
+        # From here on batches do nothing: to stop the query would interrupt the jobs of one.
         with contextlib.suppress(Exception):
             query.stop()
         if broken is not None and self._error is None:
@@ -188,7 +190,8 @@ class FollowHandle:
     def _batch(self, ranges: DataFrame, number: int) -> None:  # noqa: ARG002 - a foreachBatch function
         self._stepped_at = time.monotonic()
         try:
-            self._take_in(self.follow.progress.frontier + self.follow.max_batch_bytes)
+            with self._in_batch:
+                self._take_in(self.follow.progress.frontier + self.follow.max_batch_bytes)
         except ReputError as error:
             # Through Spark it would arrive as text; the query is stopped by whoever watches it.
             self._fail(error)

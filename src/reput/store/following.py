@@ -27,7 +27,7 @@ from reput.store.index_tags import tag_items_in_use
 from reput.store.indexer import CatchUpTask
 from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
-from reput.store.owner import Ownership, own_store
+from reput.store.owner import Ownership, is_wanted, own_store
 from reput.store.recovery import find_start, judge_tail
 from reput.store.settings import resolve_settings
 
@@ -60,6 +60,10 @@ class Attachment:
         files = list_log_files(self.layout.commit_log, self.log.file_size).files
         return max((file.data_end for file in files if file.data_end > file.start), default=0)
 
+    def is_wanted(self) -> bool:
+        """Whether a program waits to write, and this follower has the store."""
+        return self.writer is Writer.NOBODY and is_wanted(self.owned.watermarks)
+
     def writer_is_gone(self) -> bool:
         """Whether the writer beside which this began has ended."""
         return self.writer is Writer.REPUT and (
@@ -83,6 +87,15 @@ class Attachment:
         """
         with self.owned.publishing():
             self.owned.watermarks["frontier_offset"] = offset
+
+
+def someone_waits(layout: StoreLayout) -> bool:
+    """Whether a program waits to write into this store."""
+    watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
+    try:
+        return is_wanted(watermarks)
+    finally:
+        watermarks.close()
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_bu
 from reput.store.log_settings import log_settings
 from reput.store.message import StoredMessage
 from reput.store.opening import Opened, open_view
-from reput.store.owner import Ownership, own_store
+from reput.store.owner import Ownership, take_over
 from reput.store.progress import ConsumerProgress
 from reput.store.results import GetResult, QueryResult
 from reput.store.tag_filter import EVERYTHING, TagFilter
@@ -120,7 +120,7 @@ class MessageStore:
 
         Raises:
             NotAStoreError: there is no store, and none is to be made.
-            StoreLockedError: a live broker or another reput process has it.
+            StoreLockedError: a live broker or another reput process has it. (A follower that catches up lets go.)
             DamagedLogError: the log is damaged below what was once known to be durable; nothing was changed.
             ReputError: see `reput.errors`.
         """
@@ -132,7 +132,7 @@ class MessageStore:
         if not read_only:
             refuse_unbuilt_kinds(layout, config)
         with contextlib.ExitStack() as resources:
-            owned = None if read_only else resources.enter_context(own_store(layout))
+            owned = None if read_only else resources.enter_context(take_over(layout))
             opened = open_view(layout, config, limits, beside=read_only)
             store = cls(layout, config, opened, owned, resources.pop_all())
         try:
