@@ -243,7 +243,7 @@ class DatabaseOwner:
             self._handle.write(batch.changes)
 
     def ingest(self, family: str, tables: Sequence[str]) -> None:
-        """Take in tables that `write_table` wrote, whose keys are in no other; they are moved, not copied."""
+        """Take in tables that a `TableWriter` wrote, whose keys are in no other; they are moved, not copied."""
         if not tables:
             return
         options = rocksdict.IngestExternalFileOptions()
@@ -318,14 +318,26 @@ class Batch:
         return len(self.changes)
 
 
-def write_table(path: str, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
-    """Write a table to be taken in by `DatabaseOwner.ingest`: keys ascending, each once, at least one."""
-    with errors_named(path, "write"):
-        writer = rocksdict.SstFileWriter(_options())
-        writer.open(path)
-        for key, value in zip(keys, values, strict=True):
-            writer[key] = value
-        writer.finish()
+class TableWriter:
+    """Writes a table to be taken in by `DatabaseOwner.ingest`: keys ascending, each once, at least one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with errors_named(path, "make a table"):
+            self._writer = rocksdict.SstFileWriter(_options())
+            self._writer.open(path)
+
+    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Add some keys behind those before them."""
+        writer = self._writer
+        with errors_named(self._path, "write"):
+            for key, value in zip(keys, values, strict=True):
+                writer[key] = value
+
+    def finish(self) -> None:
+        """Complete the table."""
+        with errors_named(self._path, "write"):
+            self._writer.finish()
 
 
 def is_database(folder: Path) -> bool:

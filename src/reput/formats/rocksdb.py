@@ -14,6 +14,7 @@ Source: `RocksDBConsumeQueueTable`, `RocksDBConsumeQueueOffsetTable`, `RocksDBCo
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import NamedTuple
 
@@ -24,6 +25,10 @@ ENTRY_FAMILY = "default"
 OFFSET_FAMILY = "offset"
 FOLDER_SIGNS = ("CURRENT", "IDENTITY")
 """Files that every RocksDB has: they tell that a consumequeue folder is one."""
+
+_DATABASE_FILE = re.compile(
+    r"CURRENT|IDENTITY|LOCK|LOG(\.old[.\d]*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(sst|log|blob|dbtmp)|rocksdict-config\.json"
+)
 
 CONTROL_0, CONTROL_1, CONTROL_2 = b"\x00", b"\x01", b"\x02"
 MAX, MIN = b"max", b"min"
@@ -101,6 +106,11 @@ class OffsetKey(NamedTuple):
 
     queue: QueueKey
     kind: bytes
+
+
+def is_database_file(name: str) -> bool:
+    """Whether a file of this name in a database's folder is the database's."""
+    return _DATABASE_FILE.fullmatch(name) is not None
 
 
 def queue_prefix(queue: QueueKey) -> bytes:

@@ -20,7 +20,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.index.files import list_index_files
 from reput.log.decode import DecodeSettings
 from reput.log.files import list_log_files
-from reput.pipeline import parts, redo
+from reput.pipeline import parts
 from reput.pipeline.check_findings import (
     check_checkpoint,
     index_findings,
@@ -52,6 +52,7 @@ from reput.pipeline.listener import ProgressListener
 from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched, stitch
@@ -217,7 +218,7 @@ def _check_crooked(check: Check, stitched: Stitched, table: QueueTable, crooked:
     mismatch_findings(check, table, found)
 
 
-def _compare_crooked(job: Job, work: tuple[redo.QueueOutcome, str]) -> Mismatch | None:
+def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | None:
     outcome, live_folder = work
     step = job.queue_file_size // 20
     missing, wrong, first_missing, first_wrong = 0, 0, -1, -1

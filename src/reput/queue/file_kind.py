@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -74,6 +74,12 @@ class FileKind:
     def is_present(self) -> bool:
         """Whether there is a queue's folder."""
         return any(True for _ in list_queues(self.folder))
+
+    def owns(self, names: Sequence[str]) -> bool:
+        """Files lie at TOPIC/QUEUE/OFFSET."""
+        if len(names) != 3:
+            return False
+        return paths.parse_queue_name(names[1]) is not None and paths.parse_offset_name(names[2]) is not None
 
     def queues(self) -> Iterator[QueueOnDisk]:
         """The queues by topic and id."""

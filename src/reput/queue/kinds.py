@@ -7,7 +7,7 @@ which kinds there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -128,6 +128,10 @@ class QueueKind(Protocol):
 
     def is_present(self) -> bool:
         """Whether the folder has queues of this kind."""
+        ...
+
+    def owns(self, names: Sequence[str]) -> bool:
+        """Whether a file below the consumequeue folder, by the names that lead to it, is one of this kind's."""
         ...
 
     def queues(self) -> Iterator[QueueOnDisk]:

@@ -8,7 +8,7 @@ Source: `RocksDBConsumeQueueStore`, `RocksDBConsumeQueueTable`, `RocksDBConsumeQ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -341,6 +341,10 @@ class RocksdbKind:
     def is_present(self) -> bool:
         """Whether the folder is a database."""
         return database.is_database(self.folder)
+
+    def owns(self, names: Sequence[str]) -> bool:
+        """The database's files lie in the folder itself."""
+        return len(names) == 1 and fmt.is_database_file(names[0]) and self.is_present()
 
     def queues(self) -> Iterator[QueueOnDisk]:
         """The queues in the order of their keys."""
