@@ -71,7 +71,7 @@ def build_tables(job: Job, stretch: Stretch) -> Built:
     # Each attempt writes files of its own, so that one that dies leaves a finished one alone.
     name = f"{stretch.number}-{uuid.uuid4().hex}"
     with job.writing(), _Tables(job, name) as tables:
-        for key, pieces in _queues_of(job, stretch.ranges):
+        for key, pieces in queues_of(job, stretch.ranges):
             found: Iterable[Piece] = pieces
             if key in stretch.crooked:
                 crooked = CrookedQueue(job, key, name)
@@ -88,7 +88,7 @@ def build_tables(job: Job, stretch: Stretch) -> Built:
     return Built(name, made, len(keys), entries, tuple(outcomes))
 
 
-def _queues_of(job: Job, ranges: Sequence[PartRange]) -> Iterator[tuple[QueueKey, list[Piece]]]:
+def queues_of(job: Job, ranges: Sequence[PartRange]) -> Iterator[tuple[QueueKey, list[Piece]]]:
     """The queues of a stretch in the order of their keys, each with its pieces in log order."""
     found: dict[QueueKey, list[Piece]] = {}
     for part in ranges:
@@ -129,7 +129,7 @@ class _Tables:
         """Add a queue whose pieces follow one another; returns its ends, None where there is no entry."""
         prefix = queue_prefix(key)
         first = last = first_physical = last_physical = -1
-        for begin, values in _chunks(pieces):
+        for begin, values in chunks(pieces):
             count = len(values) // VALUE_SIZE
             if first < 0:
                 first, first_physical = begin, int.from_bytes(values[:8])
@@ -167,7 +167,7 @@ class _Tables:
         self._writer = None
 
 
-def _chunks(pieces: Iterable[Piece]) -> Iterator[tuple[int, bytes]]:
+def chunks(pieces: Iterable[Piece]) -> Iterator[tuple[int, bytes]]:
     """The values of consecutive pieces in larger or smaller chunks, each with its first queue offset."""
     begin, count, held = -1, 0, list[bytes]()
     for piece in pieces:
