@@ -123,6 +123,12 @@ def queue_bounds(queue: QueueKey) -> tuple[bytes, bytes]:
     return _queue(queue) + CONTROL_0, _queue(queue) + CONTROL_2
 
 
+def topic_bounds(topic: bytes) -> tuple[bytes, bytes]:
+    """The range [begin, end) of keys in which all of a topic lie, in either family, and no other's."""
+    begin = _topic(topic)
+    return begin, begin[:-1] + CONTROL_2
+
+
 def _queue(queue: QueueKey) -> bytes:
     return _topic(queue.topic) + _QUEUE_ID.pack(queue.queue_id)
 
