@@ -151,10 +151,13 @@ class DatabaseReader:
             self._link()
             try:
                 with errors_named(self.folder, "open"):
+                    # A cache of its own: RocksDB tells blocks by the name their table was born with, and a copy of a
+                    # database would be answered from what its original holds.
+                    cache = rocksdict.Cache(_CACHE_BYTES)
                     strict = rocksdict.AccessType.read_only(error_if_log_file_exist=False)
-                    rocksdict.Rdict(str(self._links), _options(), _families(families), strict).close()
+                    rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), strict).close()
                     follow = rocksdict.AccessType.secondary(str(self._shadow / "own"))
-                    return rocksdict.Rdict(str(self._links), _options(), _families(families), follow)
+                    return rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), follow)
             except DamagedStoreError:
                 # Beside a writer files come and go: look again before it is called damage.
                 if attempt == _TRIES - 1:
@@ -221,15 +224,16 @@ class DatabaseOwner:
         self._owner = owner
         fs.make_dirs(folder, owner)
         fs.make_dirs(logs, owner)
-        options = _options(create=True)
+        cache = rocksdict.Cache(_CACHE_BYTES)
+        options = _options(cache, create=True)
         options.set_db_log_dir(str(logs))
         options.set_keep_log_file_num(2)
         names = list(families)
         with errors_named(folder, "open"):
             if fs.exists(folder / "CURRENT"):
                 # Whoever writes must open every family there is.
-                names += [name for name in rocksdict.Rdict.list_cf(str(folder), _options()) if name not in names]
-            self._handle = rocksdict.Rdict(str(folder), options, _families(names))
+                names += [name for name in rocksdict.Rdict.list_cf(str(folder), _options(cache)) if name not in names]
+            self._handle = rocksdict.Rdict(str(folder), options, _families(names, cache))
         self.families = {name: Family(folder, self._handle.get_column_family(name)) for name in names}
         self._handles = {name: self._handle.get_column_family_handle(name) for name in names}
 
@@ -243,7 +247,7 @@ class DatabaseOwner:
             self._handle.write(batch.changes)
 
     def ingest(self, family: str, tables: Sequence[str]) -> None:
-        """Take in tables that `write_table` wrote, whose keys are in no other; they are moved, not copied."""
+        """Take in tables that a `TableWriter` wrote, whose keys are in no other; they are moved, not copied."""
         if not tables:
             return
         options = rocksdict.IngestExternalFileOptions()
@@ -318,14 +322,26 @@ class Batch:
         return len(self.changes)
 
 
-def write_table(path: str, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
-    """Write a table to be taken in by `DatabaseOwner.ingest`: keys ascending, each once, at least one."""
-    with errors_named(path, "write"):
-        writer = rocksdict.SstFileWriter(_options())
-        writer.open(path)
-        for key, value in zip(keys, values, strict=True):
-            writer[key] = value
-        writer.finish()
+class TableWriter:
+    """Writes a table to be taken in by `DatabaseOwner.ingest`: keys ascending, each once, at least one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with errors_named(path, "make a table"):
+            self._writer = rocksdict.SstFileWriter(_options(rocksdict.Cache(0)))
+            self._writer.open(path)
+
+    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Add some keys behind those before them."""
+        writer = self._writer
+        with errors_named(self._path, "write"):
+            for key, value in zip(keys, values, strict=True):
+                writer[key] = value
+
+    def finish(self) -> None:
+        """Complete the table."""
+        with errors_named(self._path, "write"):
+            self._writer.finish()
 
 
 def is_database(folder: Path) -> bool:
@@ -333,15 +349,15 @@ def is_database(folder: Path) -> bool:
     return fs.exists(folder / "CURRENT") or fs.exists(folder / "IDENTITY")
 
 
-def _families(names: Sequence[str]) -> dict[str, Any]:
-    return {name: _options() for name in names}
+def _families(names: Sequence[str], cache: Any) -> dict[str, Any]:
+    return {name: _options(cache) for name in names}
 
 
-def _options(create: bool = False) -> Any:
+def _options(cache: Any, create: bool = False) -> Any:
     table = rocksdict.BlockBasedOptions()
     table.set_format_version(_TABLE_FORMAT)
     table.set_block_size(_BLOCK_BYTES)
-    table.set_block_cache(_cache())
+    table.set_block_cache(cache)
     options = rocksdict.Options(raw_mode=True)
     options.set_block_based_table_factory(table)
     options.set_compression_type(rocksdict.DBCompressionType.lz4())
@@ -352,13 +368,3 @@ def _options(create: bool = False) -> Any:
     options.create_if_missing(create)
     options.create_missing_column_families(create)
     return options
-
-
-_caches: list[Any] = []
-
-
-def _cache() -> Any:
-    """One block cache for all databases of this process."""
-    if not _caches:
-        _caches.append(rocksdict.Cache(_CACHE_BYTES))
-    return _caches[0]

@@ -413,6 +413,16 @@ def save_array(path: str, *arrays: np.ndarray) -> None:
             os.close(descriptor)
 
 
+def append(path: str, data: bytes | memoryview) -> None:
+    """Write bytes behind the last one of a file of a job's own; the file is made where there is none."""
+    with errors_named(path, "write"):
+        descriptor = os.open(path, _NEW_OR_OURS, 0o600)
+        try:
+            pwrite(descriptor, data, os.fstat(descriptor).st_size)
+        finally:
+            os.close(descriptor)
+
+
 def load_array(path: str, dtype: str, count: int, offset: int = 0) -> np.ndarray:
     """`count` values of a raw array from byte `offset` of a file that `save_array` wrote."""
     with errors_named(path, "read"):

@@ -16,6 +16,7 @@ from reput.formats import own
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
 from reput.pipeline.decode import Gap
+from reput.queue.file_kind import FILE
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Job:
     """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks.
 
     A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`; no entry
-    of a record below log offset `frontier` may be overwritten then.
+    of a record below log offset `frontier` may be overwritten then. `kinds` are the kinds of queues that are built.
     """
 
     reput_folder: str
@@ -41,6 +42,7 @@ class Job:
     sync_in_tasks: bool = False
     fenced: bool = True
     live: str | None = None
+    kinds: tuple[str, ...] = (FILE,)
     frontier: int = 0
 
     def wants(self, topic: bytes) -> bool:

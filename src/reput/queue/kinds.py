@@ -7,7 +7,7 @@ which kinds there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -30,6 +30,28 @@ class StoredQueue(NamedTuple):
     min_offset: int
 
 
+class FilesOnDisk(NamedTuple):
+    """How many files a queue has of its own, and their bytes."""
+
+    number: int
+    bytes: int
+
+
+class Oddities(NamedTuple):
+    """What is odd about a queue's files: lines to note, and lines that tell damage."""
+
+    notes: list[str]
+    damage: list[str]
+
+
+class Bounds(NamedTuple):
+    """Queue offsets [min_offset, max_offset), and where the last entry's record starts in the log (-1: none)."""
+
+    min_offset: int
+    max_offset: int
+    last_physical_offset: int
+
+
 class QueueOnDisk(Protocol):
     """One queue as it lies on disk, of any kind."""
 
@@ -46,6 +68,28 @@ class QueueOnDisk(Protocol):
     @property
     def room(self) -> int:
         """A queue offset that it cannot go beyond, told without reading its entries."""
+        ...
+
+    @property
+    def lowest(self) -> int:
+        """The first queue offset that it may have an entry for."""
+        ...
+
+    @property
+    def files(self) -> FilesOnDisk:
+        """Its own files: how many, and their bytes."""
+        ...
+
+    def place_of(self, offset: int) -> str:
+        """Where the entry of a queue offset lies, for people."""
+        ...
+
+    def oddities(self) -> Oddities:
+        """What its files' names and lengths say that they should not."""
+        ...
+
+    def bounds(self, log_min_offset: int = 0) -> Bounds:
+        """Its span, without a look at its last entry where that costs one."""
         ...
 
     def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
@@ -130,8 +174,15 @@ class QueueKind(Protocol):
         """Whether the folder has queues of this kind."""
         ...
 
-    def queues(self) -> Iterator[QueueOnDisk]:
-        """The queues by topic and id; those whose names no topic can have are among them."""
+    def owns(self, names: Sequence[str]) -> bool:
+        """Whether a file below the consumequeue folder, by the names that lead to it, is one of this kind's."""
+        ...
+
+    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+        """The queues, or those of a topic, by topic and id; those whose names no topic can have are among them.
+
+        A queue is good until the next one is asked for.
+        """
         ...
 
     def complete_to(self) -> int | None:

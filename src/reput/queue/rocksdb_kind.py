@@ -8,7 +8,7 @@ Source: `RocksDBConsumeQueueStore`, `RocksDBConsumeQueueTable`, `RocksDBConsumeQ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue
-from reput.queue.kinds import FILTER_ENTRIES, NO_BOUND, QueueOnDisk, StoredQueue
+from reput.queue.kinds import FILTER_ENTRIES, NO_BOUND, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue
 from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed
 
@@ -65,11 +65,12 @@ class EntryTable:
         value = self.offsets.get(fmt.offset_key(key, kind))
         return None if value is None else self._offset_value(value)
 
-    def ends(self) -> Iterator[tuple[QueueKey, OffsetValue, OffsetValue | None]]:
-        """Every queue with its `max`, and its `min` where there is one."""
+    def ends(self, of_topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetValue, OffsetValue | None]]:
+        """Every queue, or those of a topic, with its `max`, and its `min` where there is one."""
         # A topic's max keys come first, then its min keys: only one topic is held.
         topic, found, mins = b"", dict[int, OffsetValue](), dict[int, OffsetValue]()
-        for raw, value in self.offsets.walk():
+        bounds = (None, None) if of_topic is None else fmt.topic_bounds(of_topic)
+        for raw, value in self.offsets.walk(*bounds):
             key = fmt.decode_offset_key(raw)
             if key is None or raw == fmt.RESTART_KEY:
                 continue
@@ -307,6 +308,31 @@ class RocksdbQueue:
         """The queue offset behind the last entry."""
         return self._last.queue_offset + 1
 
+    @property
+    def lowest(self) -> int:
+        """The first queue offset that has an entry."""
+        first = self._table.first_key(self._key)
+        return self.room if first is None else min(first, self.room)
+
+    @property
+    def files(self) -> FilesOnDisk:
+        """It has no files of its own."""
+        return FilesOnDisk(0, 0)
+
+    def place_of(self, offset: int) -> str:
+        """The database and the key."""
+        return f"{self._place}, {self._key} queue offset {offset}"
+
+    def oddities(self) -> Oddities:
+        """There are none that show without a look at the entries."""
+        return Oddities([], [])
+
+    def bounds(self, log_min_offset: int = 0) -> Bounds:
+        """Its span as `max` and `min` tell it."""
+        stored = self._table.stored(self._key, self._last, self._first, log_min_offset, NO_BOUND)
+        is_empty = stored.min_offset >= stored.end
+        return Bounds(stored.min_offset, stored.end, -1 if is_empty else self._last.physical_offset)
+
     def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
         """Its span and last entry."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, below)
@@ -342,13 +368,17 @@ class RocksdbKind:
         """Whether the folder is a database."""
         return database.is_database(self.folder)
 
-    def queues(self) -> Iterator[QueueOnDisk]:
-        """The queues in the order of their keys."""
+    def owns(self, names: Sequence[str]) -> bool:
+        """The database's files lie in the folder itself."""
+        return len(names) == 1 and fmt.is_database_file(names[0]) and self.is_present()
+
+    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+        """The queues, or those of a topic, in the order of their keys."""
         if not self.is_present():
             return
         with open_reader(self.folder) as reader:
             table = EntryTable(reader.families)
-            for key, last, first in table.ends():
+            for key, last, first in table.ends(topic):
                 yield RocksdbQueue(str(self.folder), table, key, last, first)
 
     def complete_to(self) -> int | None:
