@@ -23,17 +23,16 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity, file_size
 from reput.formats.record import CHECK_NONE
 from reput.index.files import list_index_files, read_items
-from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import place
 from reput.pipeline import finish, parts, redo
+from reput.pipeline.batch_build import BatchOutcome, build_batch_queues
 from reput.pipeline.decode import decode_split
 from reput.pipeline.engine import Engine
 from reput.pipeline.index_append import append_items, end_behind
 from reput.pipeline.index_build import IndexEnd, IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
-from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.redo_job import Extracts, QueueGroup, extract_queues
@@ -90,8 +89,10 @@ class Grower:
             reput_folder=str(layout.reput),
             staging=str(layout.staging(task.owned.epoch)),
             epoch=task.owned.next_stage(),
-            decode=DecodeSettings(settings.crc_check, task.tag_items, settings.delays_ms),
+            decode=settings.decoding(task.tag_items),
             queue_file_size=settings.queue_file_size,
+            batch_queue_file_size=settings.batch_queue_file_size,
+            types=settings.types,
             index_slots=settings.index_slots,
             index_items=settings.index_items,
             owner=fs.owner_of(layout.root),
@@ -135,7 +136,6 @@ class Grower:
         result, index_files = self.engine.run(task, [split], self.listener.advance)[0]
         if not self.soft_end or result.gaps:
             self._refuse_damage([result])
-        refuse_oddities(self._log(), [result])
         crooked = self._finish_queues([split], [result])
         return self._growth([result], index_files, crooked)
 
@@ -156,7 +156,6 @@ class Grower:
         results = self.engine.run(partial(decode_and_sink, self.job), splits, self.listener.advance)
         if not self.soft_end:
             self._refuse_damage(results)
-        refuse_oddities(self._log(), results)
         crooked = self._finish_queues(splits, results)
         index_files = self._build_index(results) if self.job.build_index else []
         return self._growth(results, index_files, crooked)._replace(stopped=stopped)
@@ -229,10 +228,21 @@ class Grower:
             self.engine.run(partial(finish.blank_fronts, self.job), finish.in_tasks(work), self.listener.advance)
         ends.update((key, int(table.next[row])) for key, row in table.rows.items() if table.straight[row])
         ends.update((outcome.key, outcome.next) for outcome in outcomes)
-        return [
-            f"{outcome.key}: {outcome.repeats} repeated, {outcome.blanks} missing, {outcome.restarts} restarts"
-            for outcome in outcomes
+        odd = [(one.key, one.repeats, one.blanks, one.restarts) for one in outcomes]
+        odd += [
+            (one.key, one.repeats, one.missing, one.restarts) for one in self._append_batches(results) if one.is_odd
         ]
+        return [
+            f"{key}: {repeats} repeated, {missing} missing, {restarts} restarts"
+            for key, repeats, missing, restarts in odd
+        ]
+
+    def _append_batches(self, results: Sequence[SplitResult]) -> list[BatchOutcome]:
+        """Let the queues of batches go on."""
+        if not any(result.batches for result in results):
+            return []
+        self.job = replace(self.job, epoch=self.owned.next_stage())
+        return build_batch_queues(self.engine, self.job, results, self.listener)
 
     def _redo(self, crooked: list[QueueKey], splits: Sequence[Split]) -> list[redo.QueueOutcome]:
         self.job = replace(self.job, epoch=self.owned.next_stage())

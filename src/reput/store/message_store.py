@@ -43,9 +43,9 @@ from reput.store.message import StoredMessage
 from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, own_store
 from reput.store.progress import ConsumerProgress
-from reput.store.results import GetResult, QueryResult
+from reput.store.results import MAX_PULL_BYTES, GetResult, QueryResult
 from reput.store.tag_filter import EVERYTHING, TagFilter
-from reput.store.view import MAX_PULL_BYTES, PullLimits, QueueInfo, StoreView
+from reput.store.view import PullLimits, QueueInfo, StoreView
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
