@@ -159,7 +159,7 @@ def test_plain_kernels_build_what_the_peer_built(tmp_path: Path, config: Path) -
     assert_equal_to_peer(store, "crash")
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[3]], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[5], CASES[3]], ids=lambda case: case.name)
 def test_present_indexes_tell_their_settings(case: Case, tmp_path: Path) -> None:
     """Without any configuration the present files tell their sizes, and the report says so."""
     store = prepare(case, tmp_path)
@@ -170,6 +170,7 @@ def test_present_indexes_tell_their_settings(case: Case, tmp_path: Path) -> None
         f"maxIndexNum={golden.INDEX_ITEMS}",
         "messageDelayLevel=1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
         f"mappedFileSizeConsumeQueue={golden.QUEUE_FILE_SIZE}",
+        *([f"mapperFileSizeBatchConsumeQueue={golden.BATCH_QUEUE_FILE_SIZE}"] if case.store == "batch" else []),
     ]
     assert "tags are indexed, as in the present IndexFiles" in report.notes
 

@@ -21,7 +21,7 @@ from reput.formats.batch_consume_queue import BATCH_ENTRY, NOT_COMPACTED
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import MIN_RECORD_SIZE, QUEUE_OFFSET_SLACK
-from reput.kernels.columns import IN_QUEUE, INNER_BATCH, Columns
+from reput.kernels.columns import IN_QUEUE, Columns
 from reput.kernels.pack import EntrySources, pack_entries
 
 
@@ -29,9 +29,9 @@ from reput.kernels.pack import EntrySources, pack_entries
 class BatchQueues:
     """The entries of a range for queues of batches: per queue, in log order (dtype `BATCH_ENTRY`, 46 bytes each).
 
-    `without_entry` counts records of such topics that get none: their INNER_NUM and INNER_BASE do not say which
-    messages they hold; `first_without_entry` is the log offset of the first of them (-1: none). `inferred` are the
-    topics that only their records showed to be such.
+    `without_entry` counts records of such topics that get none, since what INNER_NUM and INNER_BASE say cannot be;
+    `first_without_entry` is the log offset of the first of them (-1: none). `inferred` are the topics that only their
+    records showed to be such.
     """
 
     entries: dict[QueueKey, NDArray[np.void]] = field(default_factory=dict)
@@ -101,49 +101,56 @@ def group_by_queue(columns: Columns, types: QueueTypes = UNKNOWN_TYPES) -> Queue
 def _batch_rows(columns: Columns, types: QueueTypes) -> tuple[NDArray[np.bool_], frozenset[bytes]]:
     """Which rows are queues of batches, and the topics that are so by what their records say alone."""
     topics = [columns.topic(row) for row in range(columns.queues)]
-    told = columns.batch_record[columns.batch_messages > 0]
+    told = columns.batch_record[columns.batch_base >= 0]
     inferred = frozenset(topics[row] for row in np.unique(columns.queue[told]).tolist()) - types.simple - types.batch
     known = types.batch | inferred
     return np.array([topic in known for topic in topics], dtype=np.bool_), inferred
 
 
 def _batches(columns: Columns, is_batch: NDArray[np.bool_]) -> BatchQueues:
-    batch_queue = columns.queue[columns.batch_record]
-    entered = is_batch[batch_queue] & (columns.batch_messages > 0)
-    record, row = columns.batch_record[entered], batch_queue[entered]
-    order = np.argsort(row, kind="stable")
-    record, row = record[order], row[order]
+    """One entry for each record in the queues of batches: for all messages in it, or for the one that it is.
+
+    Source: `BatchConsumeQueue.putMessagePositionInfoWrapper`, `DispatchRequest` (a count of 1 by default).
+    """
+    records = columns.records
+    record = np.flatnonzero(is_batch[columns.queue[:records]] & ((columns.flags[:records] & IN_QUEUE) != 0))
+    base, messages = columns.queue_offset[record], np.ones(len(record), dtype=np.int16)
+    inner = is_batch[columns.queue[columns.batch_record]] & ((columns.batch_base >= 0) | (columns.batch_messages == 0))
+    places = np.searchsorted(record, columns.batch_record[inner])
+    base[places], messages[places] = columns.batch_base[inner], columns.batch_messages[inner]
+    found = BatchQueues()
+    impossible = messages == 0
+    if impossible.any():
+        found.without_entry = int(np.count_nonzero(impossible))
+        found.first_without_entry = int(columns.position[record[int(np.argmax(impossible))]])
+        record, base, messages = record[~impossible], base[~impossible], messages[~impossible]
+    order = np.argsort(columns.queue[record], kind="stable")
+    record, row = record[order], columns.queue[record[order]]
     entries = np.zeros(len(record), dtype=BATCH_ENTRY.dtype)
     entries["physical_offset"] = columns.position[record]
     entries["size"] = columns.size[record]
     entries["tags_code"] = columns.tags_code[record]
     entries["store_timestamp"] = columns.store_timestamp[record]
-    entries["base_offset"] = columns.batch_base[entered][order]
-    entries["messages"] = columns.batch_messages[entered][order]
+    entries["base_offset"] = base[order]
+    entries["messages"] = messages[order]
     entries["compacted_offset"] = NOT_COMPACTED
-    found = BatchQueues()
     bounds = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), len(row)] if len(row) else []
     for begin, end in pairwise(bounds):
         queue = int(row[begin])
         found.entries[QueueKey(columns.topic(queue), int(columns.queue_id[queue]))] = entries[begin:end]
-    records = columns.records
-    left_out = is_batch[columns.queue[:records]] & ((columns.flags[:records] & IN_QUEUE) != 0)
-    left_out[record] = False
-    found.without_entry = int(np.count_nonzero(left_out))
-    if found.without_entry:
-        found.first_without_entry = int(columns.position[int(np.argmax(left_out))])
     return found
 
 
 def _without_batches(columns: Columns, is_batch: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """The flags without what has no entry of 20 bytes: records in queues of batches.
 
-    In another queue an inner batch is one message, and its queue offset must be one that such a queue can have.
+    In another queue an inner batch is one message, and a queue offset must be one that such a queue can have: it
+    becomes a place in a file.
     """
     records = columns.records
     flags = columns.flags[:records]
     bound = columns.position[:records] // MIN_RECORD_SIZE + QUEUE_OFFSET_SLACK
-    beyond = ((flags & INNER_BATCH) != 0) & (columns.queue_offset[:records] > bound)
+    beyond = columns.queue_offset[:records] > bound
     return np.where(is_batch[columns.queue[:records]] | beyond, flags & ~np.uint8(IN_QUEUE), flags)
 
 

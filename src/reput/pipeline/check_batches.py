@@ -223,7 +223,7 @@ def _record_findings(check: Check, stitched: Stitched, outcomes: Sequence[BatchO
         file, _ = log_place(check.log, found[0].first_without_entry)
         count = sum(one.without_entry for one in found)
         detail = (
-            "records of topics with queues of batches that do not say which messages they hold (INNER_NUM, "
-            f"INNER_BASE), first at log offset {found[0].first_without_entry}: they have no entry, as in RocketMQ"
+            "batches whose INNER_NUM or INNER_BASE cannot be, first at log offset "
+            f"{found[0].first_without_entry}: they have no entry"
         )
         check.report.remark(NOTE, "batch-without-entry", file, count, detail)

@@ -21,7 +21,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity, file_size
-from reput.formats.record import CHECK_NONE
+from reput.formats.record import CHECK_NONE, STRICT_OFFSETS
 from reput.index.files import list_index_files, read_items
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import place
@@ -167,7 +167,8 @@ class Grower:
         """
         log = self._log()
         splits = plan_splits(log, _PARALLEL_SPLIT_BYTES, self.offset, end)
-        walk = partial(_walk, replace(self.job, decode=self.job.decode._replace(crc_check=CHECK_NONE)))
+        unchecked = self.job.decode._replace(crc_check=CHECK_NONE | self.job.decode.crc_check & STRICT_OFFSETS)
+        walk = partial(_walk, replace(self.job, decode=unchecked))
         results = self.engine.run(walk, splits, self.listener.advance)
         stitched = stitch(self.offset, splits, results, walk, log.gaps)
         if stitched.gaps or (stitched.end < end and not self.soft_end):

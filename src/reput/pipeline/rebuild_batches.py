@@ -91,9 +91,8 @@ def _report(run: Run, stitched: Stitched, outcomes: list[BatchOutcome]) -> None:
     found = [result.oddities for result in stitched.results if result.oddities.without_entry]
     if found:
         report.warnings.append(
-            f"{place(run.log, found[0].first_without_entry)}: a record of a topic with queues of batches that does not "
-            f"say which messages it holds (INNER_NUM, INNER_BASE); {sum(one.without_entry for one in found)} such "
-            "records have no entry, as in RocketMQ"
+            f"{place(run.log, found[0].first_without_entry)}: a batch whose INNER_NUM or INNER_BASE cannot be; "
+            f"{sum(one.without_entry for one in found)} such records have no entry"
         )
     report.notes += [f"{what}; they are not built again" for what in misplaced_queues(run.layout, run.settings.types)]
 

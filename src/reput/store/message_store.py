@@ -155,6 +155,7 @@ class MessageStore:
             watermarks=self._owned.watermarks,
             last_store_timestamp=max(0, view.follower.last_store_timestamp),
             owner=owner,
+            batch_topics=view.settings.types.batch,
         )
         appender = self._appender
         self._sync_flush = appender.settings.sync_flush

@@ -59,12 +59,14 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
         levels = DEFAULT_DELAY_LEVELS
         assumed.append(f"messageDelayLevel={levels} (RocketMQ's default)")
     check = record.CHECK_PROPERTY if config.force_verify_prop_crc else record.CHECK_BODY
+    check = check if verify_crc else record.CHECK_NONE
     return StoreSettings(
         queue_file_size=_queue_file_size(layout, config, assumed),
         index_slots=slots,
         index_items=items,
         delays_ms=tuple(parse_delay_levels(levels)),
-        crc_check=check if verify_crc else record.CHECK_NONE,
+        # A message alone in a queue of batches has a number that counts all messages of the batches before it.
+        crc_check=check if types.batch else check | record.STRICT_OFFSETS,
         index_enabled=config.message_index_enable is not False,
         # The sizes above have said what they assume by now.
         batch_queue_file_size=_batch_queue_file_size(layout, config, types, assumed),

@@ -20,6 +20,7 @@ import java.util.stream.Stream;
  * ask     STORE QUESTIONS.jsonl[.gz]                       the questions answered, line for line
  * dump    STORE                                            the log's line and every queue's, with all its entries
  * append  STORE N                                          N more messages, each read back
+ * put     STORE                                            the messages that JSON lines on stdin describe, and where they went
  * bench-put STORE N [--queues Q] [--warm-up W] [--threads T] [--body BYTES]   puts into a new store, timed
  * bench-read STORE [--pull MAX ...] [--questions FILE] [--milliseconds MS]     pulls, look-ups by time and by key, timed
  * offsets FILE                                             a consumerOffset.json read and written again
@@ -64,6 +65,7 @@ public final class Peer {
             case "ask" -> Asking.ask(args, out);
             case "dump" -> Asking.dump(args, out);
             case "offsets" -> out.println(Json.text(Offsets.offsets(args)));
+            case "put" -> Putting.put(args, System.in, out);
             case "hash" -> Hashing.hash(System.in, out);
             default -> throw new IllegalArgumentException("unknown command: " + command);
         }
