@@ -182,7 +182,7 @@ def test_an_unknown_topic_in_the_log_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", ["basic", "crash", "double"])
+@pytest.mark.parametrize("name", ["basic", "crash", "double", "rocksdb"])
 def test_queue_shows_rocketmqs_entries(name: str) -> None:
     """Every entry of every queue is what RocketMQ answered, and each points to a record that says the same."""
     answers = [answer for answer in golden.answers(name) if "queue" in answer]
@@ -231,7 +231,10 @@ def test_queue_names_what_there_is() -> None:
     queue = call("queue", store, "-t", "payments", "-q", 9).exception
     assert isinstance(queue, ConfigError)
     assert "0, 1, 2, 3" in str(queue)
-    assert isinstance(call("queue", golden.shared("rocksdb")).exception, UnsupportedStoreError)
+    assert isinstance(call("queue", golden.shared("batch"), "-t", "batches").exception, UnsupportedStoreError)
+    assert isinstance(call("queue", store, "--kind", "rocksdb").exception, ConfigError)
+    double = golden.shared("double")
+    assert lines("queue", double, "--kind", "rocksdb", "-t", "orders") == lines("queue", double, "-t", "orders")
 
 
 @pytest.mark.golden

@@ -73,7 +73,7 @@ def batch(log: LogBuilder, base: str | None, messages: str | None, flag: int = F
 
 @both
 def test_batches(twin: str) -> None:
-    """The base and the count of a batch are read; without the flag there is none, without a property it is one message."""
+    """Base and count of a batch are read; without the flag it is none, without a property it is one message."""
     log = LogBuilder(4096)
     batch(log, "0", "3")
     batch(log, "+3", "0004")

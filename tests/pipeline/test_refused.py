@@ -34,7 +34,7 @@ def assert_refused(store: Path, name: str, config: StoreConfig | None = None) ->
 @pytest.mark.golden
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("ext", "ConsumeQueueExt"), ("rocksdb", "RocksDB"), ("double", "RocksDB")],
+    [("ext", "ConsumeQueueExt")],
 )
 def test_golden(name: str, kind: str, tmp_path: Path) -> None:
     """The golden stores with other kinds of queues."""
@@ -46,8 +46,6 @@ def test_golden(name: str, kind: str, tmp_path: Path) -> None:
     [
         ({"store_path_commit_log": "a,b"}, "multi-path"),
         ({"enable_dledger_commit_log": True}, "DLedger"),
-        ({"store_type": "defaultRocksDB"}, "RocksDB"),
-        ({"rocksdb_cq_double_write_enable": True}, "RocksDB"),
         ({"enable_consume_queue_ext": True}, "ConsumeQueueExt"),
     ],
 )

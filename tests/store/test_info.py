@@ -50,7 +50,7 @@ def spans(info: StoreInfo) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", ["basic", "crash", "ext", "double"])
+@pytest.mark.parametrize("name", ["basic", "crash", "ext", "double", "rocksdb"])
 def test_offsets_are_rocketmqs(name: str) -> None:
     """The log's and each queue's min and max offset are what RocketMQ answered."""
     answers = list(golden.answers(name))
@@ -115,7 +115,7 @@ def test_nothing_is_changed(name: str, tmp_path: Path) -> None:
 @pytest.mark.golden
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("ext", "ConsumeQueueExt"), ("batch", "batch ConsumeQueues"), ("double", "RocksDB"), ("rocksdb", "RocksDB")],
+    [("ext", "ConsumeQueueExt"), ("batch", "batch ConsumeQueues")],
 )
 def test_kinds_that_are_not_built_are_named(name: str, kind: str) -> None:
     """A kind of queue that reput does not build is named, and the rest is told all the same."""

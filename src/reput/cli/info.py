@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _TOPICS_SHOWN = 40
 _INDEX_FILES_SHOWN = 20
 _LINES_SHOWN = 20
+_KINDS = {("rocksdb",): "in RocksDB", ("file", "rocksdb"): "in files and in RocksDB"}
 
 
 @click.command()
@@ -74,6 +75,7 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         f"queues      {found.queues:,} in {output.counted(len(found.topics), 'topic')}, "
         f"{output.counted(found.queue_entries, 'entry', 'entries')}, "
         f"{output.size_text(found.queue_bytes)}"
+        f"{f', {_KINDS[tuple(found.queue_kinds)]}' if tuple(found.queue_kinds) in _KINDS else ''}"
     )
     yield (
         f"index       {output.counted(len(found.index_files), 'IndexFile')}, "

@@ -226,8 +226,8 @@ def _batch_consume_queue() -> Iterator[str]:
         are not negative and its size and messages are above 0; the first that is not ends the queue. There are no
         pre-blank entries.
 
-        A record with `{properties.INNER_NUM.decode()}` and `{properties.INNER_BASE.decode()}` holds so many messages, from
-        that queue offset on; both are there in inner batches (sysFlag 0x{record.FLAG_INNER_BATCH:X}),
+        A record with `{properties.INNER_NUM.decode()}` and `{properties.INNER_BASE.decode()}` holds so many
+        messages, from that queue offset on; both are there in inner batches (sysFlag 0x{record.FLAG_INNER_BATCH:X}),
         `{properties.INNER_BASE.decode()}` by the broker, who writes it when it gives the batch its queue offsets. Any
         other record of such a queue is one message, at its own queue offset.
     """)

@@ -6,6 +6,7 @@
     follower            held (flock, exclusive) by the one process that follows the log
     fence               held (flock, shared) by every task while it writes, by the next owner exclusively
     intent              the swap that is under way; JSON, replaced whole by rename; see below
+    rocksdb-log/        RocksDB's own text about what it did, where the queues are in RocksDB
     follow-checkpoint/  Spark's own files about the streaming query; nothing is believed from there
     staging-EPOCH/      what a job is building; removed by the next owner when its job died
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
@@ -60,6 +61,7 @@ LOCK_NAME = "lock"
 FENCE_NAME = "fence"
 FOLLOWER_NAME = "follower"
 FOLLOW_CHECKPOINT_NAME = "follow-checkpoint"
+ROCKSDB_LOGS = "rocksdb-log"
 INTENT_NAME = "intent"
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1

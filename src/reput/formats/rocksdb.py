@@ -14,6 +14,7 @@ Source: `RocksDBConsumeQueueTable`, `RocksDBConsumeQueueOffsetTable`, `RocksDBCo
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import NamedTuple
 
@@ -24,6 +25,10 @@ ENTRY_FAMILY = "default"
 OFFSET_FAMILY = "offset"
 FOLDER_SIGNS = ("CURRENT", "IDENTITY")
 """Files that every RocksDB has: they tell that a consumequeue folder is one."""
+
+_DATABASE_FILE = re.compile(
+    r"CURRENT|IDENTITY|LOCK|LOG(\.old[.\d]*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(sst|log|blob|dbtmp)|rocksdict-config\.json"
+)
 
 CONTROL_0, CONTROL_1, CONTROL_2 = b"\x00", b"\x01", b"\x02"
 MAX, MIN = b"max", b"min"
@@ -103,6 +108,11 @@ class OffsetKey(NamedTuple):
     kind: bytes
 
 
+def is_database_file(name: str) -> bool:
+    """Whether a file of this name in a database's folder is the database's."""
+    return _DATABASE_FILE.fullmatch(name) is not None
+
+
 def queue_prefix(queue: QueueKey) -> bytes:
     """What the keys of all entries of a queue begin with."""
     return _queue(queue) + CONTROL_1
@@ -111,6 +121,12 @@ def queue_prefix(queue: QueueKey) -> bytes:
 def queue_bounds(queue: QueueKey) -> tuple[bytes, bytes]:
     """The range [begin, end) of keys in which all entries of a queue lie, and no other's."""
     return _queue(queue) + CONTROL_0, _queue(queue) + CONTROL_2
+
+
+def topic_bounds(topic: bytes) -> tuple[bytes, bytes]:
+    """The range [begin, end) of keys in which all of a topic lie, in either family, and no other's."""
+    begin = _topic(topic)
+    return begin, begin[:-1] + CONTROL_2
 
 
 def _queue(queue: QueueKey) -> bytes:

@@ -74,7 +74,7 @@ def checked_inner(message: Message, topic: Topic, topics: TopicTable, enable_lmq
         )
     return InnerMessage(
         message,
-        _count(properties[_NUM]) if is_batch and _NUM in properties else 1,
+        _count(properties[_NUM]) if _NUM in properties else 1,
         _further(properties[_DISPATCH], topics) if enable_lmq and _is_dispatched(message, topic) else (),
     )
 

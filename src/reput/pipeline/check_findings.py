@@ -14,6 +14,7 @@ from reput.pipeline.check_index import IndexFileChecked, IndexFileToCheck, Uncov
 from reput.pipeline.check_queues import Mismatch, OutsideFinding
 from reput.pipeline.check_state import Check
 from reput.pipeline.merge import QueueTable
+from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched
 from reput.store.checkpoint import read_checkpoint
@@ -54,6 +55,18 @@ def log_place(log: LogFiles, offset: int) -> tuple[str, int]:
     """A log offset as file and byte in it; the folder where no file has it."""
     file = file_of(log, offset)
     return (str(file.path), offset - file.start) if file else (str(log.folder), offset)
+
+
+def note_crooked(check: Check, outcome: QueueOutcome) -> None:
+    """A queue whose offsets do not run straight through the log."""
+    check.report.remark(
+        NOTE,
+        "queue-offsets",
+        str(outcome.key),
+        1,
+        f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.blanks} missing, "
+        f"{outcome.restarts} restarts",
+    )
 
 
 def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) -> None:

@@ -35,6 +35,7 @@ from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.redo_job import Extracts, QueueGroup, extract_queues
 from reput.pipeline.stitch import stitch
 from reput.pipeline.tasks import columns_for, decode_and_sink, sink_split, split_result
@@ -245,7 +246,7 @@ class Grower:
         self.job = replace(self.job, epoch=self.owned.next_stage())
         return build_batch_queues(self.engine, self.job, results, self.listener)
 
-    def _redo(self, crooked: list[QueueKey], splits: Sequence[Split]) -> list[redo.QueueOutcome]:
+    def _redo(self, crooked: list[QueueKey], splits: Sequence[Split]) -> list[QueueOutcome]:
         self.job = replace(self.job, epoch=self.owned.next_stage())
         extracts = extract_queues(self.engine, self.job, splits, crooked, self.listener)
         work = [(group, tuple(self.queue_ends.get(key, 0) for key in group.keys)) for group in extracts.groups]
@@ -270,7 +271,7 @@ def _walk(job: Job, split: Split) -> SplitResult:
     return split_result(decode_split(split, job.decode, columns_for(split)), 0)
 
 
-def _append_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int, ...]]) -> list[redo.QueueOutcome]:
+def _append_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int, ...]]) -> list[QueueOutcome]:
     group, ends = work
     found = extracts.of_group(job, group)
     return [redo.append_queue(job, key, end, parts) for key, end, parts in zip(group.keys, ends, found, strict=True)]

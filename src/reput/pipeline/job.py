@@ -18,6 +18,7 @@ from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
 from reput.pipeline.decode import Gap
+from reput.queue.file_kind import FILE
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Job:
     """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks.
 
     A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`; no entry
-    of a record below log offset `frontier` may be overwritten then.
+    of a record below log offset `frontier` may be overwritten then. `kinds` are the kinds of queues that are built.
     """
 
     reput_folder: str
@@ -43,6 +44,7 @@ class Job:
     sync_in_tasks: bool = False
     fenced: bool = True
     live: str | None = None
+    kinds: tuple[str, ...] = (FILE,)
     frontier: int = 0
     batch_queue_file_size: int = DEFAULT_BATCH_FILE_SIZE
     types: QueueTypes = UNKNOWN_TYPES

@@ -60,8 +60,8 @@ def save_ranges(path: str, batch: QueueBatch, rows: NDArray[np.int64]) -> None:
     )
 
 
-def load_ranges(path: str) -> QueueRanges:
-    """The ranges that a split left."""
+def load_ranges(path: str, begin: int = 0, end: int | None = None) -> QueueRanges:
+    """The ranges that a split left, or those of its queues [begin, end) in the order in which they were left."""
     rows, name_bytes = fs.load_array(path, "i8", 2).tolist()
     offset = 16
     columns = []
@@ -70,12 +70,15 @@ def load_ranges(path: str) -> QueueRanges:
         offset += columns[-1].nbytes
     first, last, count, queue_id, topic_size, steady = columns
     names = fs.load_array(path, "u1", name_bytes, offset).tobytes()
-    bounds = [0, *np.cumsum(topic_size).tolist()]
+    chosen = slice(begin, rows if end is None else end)
+    ends = np.cumsum(topic_size)
     keys = [
-        QueueKey(names[begin:end], queue)
-        for begin, end, queue in zip(bounds[:-1], bounds[1:], queue_id.tolist(), strict=True)
+        QueueKey(names[at - size : at], queue)
+        for at, size, queue in zip(
+            ends[chosen].tolist(), topic_size[chosen].tolist(), queue_id[chosen].tolist(), strict=True
+        )
     ]
-    return QueueRanges(keys, first, last, count, steady)
+    return QueueRanges(keys, first[chosen], last[chosen], count[chosen], steady[chosen])
 
 
 def batches_path(parts_folder: str, number: int) -> str:

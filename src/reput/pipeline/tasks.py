@@ -11,7 +11,8 @@ from reput.pipeline import parts
 from reput.pipeline.decode import DecodedSplit, decode_split
 from reput.pipeline.job import Job, Oddities, SplitResult
 from reput.pipeline.plan import Split
-from reput.pipeline.sink import finish_folders, queue_path, would_overwrite, write_entries
+from reput.pipeline.rocksdb_parts import key_order
+from reput.pipeline.sinks import SINKS
 
 _scratch: list[Columns] = []
 """The columns of this worker's last split, used again: fresh memory for each split would cost its page faults."""
@@ -62,17 +63,11 @@ def leave_batches(job: Job, batch: QueueBatch, result: SplitResult) -> SplitResu
 
 
 def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
-    rows = [row for row, key in batch.queues() if job.wants(key.topic)]
-    written = set()
-    for row in rows:
-        key, first, entries = batch.key(row), int(batch.first[row]), batch.queue_entries(row)
-        if batch.steady[row] and job.live and would_overwrite(job, key, first, len(entries)):
-            batch.steady[row] = 0
-        # A queue that does not run straight is left to the redo stage, which sees all of it in log order.
-        if batch.steady[row]:
-            write_entries(job, key, first, entries)
-            written.add(queue_path(job.queue_folder, key))
-    finish_folders(job, written)
+    chosen = [(row, key) for row, key in batch.queues() if job.wants(key.topic)]
+    chosen.sort(key=lambda one: key_order(one[1]))
+    rows = [row for row, _ in chosen]
+    for kind in job.kinds:
+        SINKS[kind](job, split, batch, rows)
     wanted = np.array(rows, dtype=np.int64)
     parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, wanted)
     return int(np.diff(batch.start)[wanted].sum())

@@ -120,10 +120,10 @@ class BatchQueues:
             if not tail.entries:
                 del self._tails[key]
 
-    def keys(self) -> Iterator[QueueKey]:
-        """Every queue that is known, once."""
-        yield from self._stored
-        yield from [key for key in self._tails if key not in self._stored]
+    def spans(self) -> Iterator[tuple[QueueKey, int, int]]:
+        """Every queue that is known, once, with its first and next queue offset."""
+        for key in [*self._stored, *(key for key in self._tails if key not in self._stored)]:
+            yield key, self.min_offset(key), self.max_offset(key)
 
     def knows(self, key: QueueKey) -> bool:
         """Whether there is such a queue."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,15 +15,16 @@ from reput.files import fs
 from reput.files.maps import MapCache
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
-from reput.queue.files import QueueFile, QueueFolder, list_queues, max_offset
-from reput.queue.kinds import NO_BOUND, QueueOnDisk, StoredQueue
+from reput.queue.files import QueueFile, QueueFolder, list_queues, list_topic_queues, max_offset
+from reput.queue.kinds import FILTER_ENTRIES, NO_BOUND, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue
 from reput.queue.reader import QueueSpan, queue_span, read_entries
 from reput.queue.tail import Trimmed
 
 FILE = "file"
 _MOST_MAPS = 8192
-_FILTER_ENTRIES = 800
-"""maxFilterMessageSize (16,000 bytes) in entries."""
+_FEW_ENTRIES = 64
+"""Without a filter no more is looked at than is given, but for a few gaps."""
+_MOST_BLOCKS = 1 << 16
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 _CHUNK_BYTES = 1 << 20
 
@@ -47,6 +49,43 @@ class FileQueue:
     def room(self) -> int:
         """The queue offset behind the last entry that its files have room for."""
         return self.folder.room
+
+    @property
+    def lowest(self) -> int:
+        """The queue offset with which its first file begins."""
+        return self.folder.files[0].start // ENTRY_SIZE if self.folder.files else 0
+
+    @property
+    def files(self) -> FilesOnDisk:
+        """Its files."""
+        return FilesOnDisk(len(self.folder.files), sum(file.size for file in self.folder.files))
+
+    def place_of(self, offset: int) -> str:
+        """The file, and the byte in it."""
+        at = offset * ENTRY_SIZE
+        for file in self.folder.files:
+            if file.start <= at < file.start + file.size:
+                return f"{file.path} at {at - file.start}"
+        return f"{self.folder.path} at byte {at} of the queue"
+
+    def oddities(self) -> Oddities:
+        """Files of another length or at another place than they must have."""
+        notes, damage, files = [], [], self.folder.files
+        for number, file in enumerate(files):
+            if file.size == 0 and number == len(files) - 1:
+                notes.append(f"{file.path}: empty last file, which RocketMQ removes when it loads the queue")
+            elif file.size % ENTRY_SIZE or file.start % ENTRY_SIZE or file.size != files[0].size:
+                damage.append(
+                    f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
+                    f"{files[0].size}; files of one size, in entries of {ENTRY_SIZE} bytes, are expected. "
+                    "Run `reput rebuild --only queue`"
+                )
+        return Oddities(notes, damage)
+
+    def bounds(self, log_min_offset: int = 0) -> Bounds:
+        """Its span."""
+        span = self.span(log_min_offset)
+        return Bounds(span.min_offset, span.max_offset, span.last.physical_offset if span.last else -1)
 
     def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
         """See `queue_span`."""
@@ -74,9 +113,18 @@ class FileKind:
         """Whether there is a queue's folder."""
         return any(True for _ in list_queues(self.folder))
 
-    def queues(self) -> Iterator[QueueOnDisk]:
-        """The queues by topic and id."""
-        return (FileQueue(folder) for folder in list_queues(self.folder))
+    def owns(self, names: Sequence[str]) -> bool:
+        """Files lie at TOPIC/QUEUE/OFFSET."""
+        if len(names) != 3:
+            return False
+        return paths.parse_queue_name(names[1]) is not None and paths.parse_offset_name(names[2]) is not None
+
+    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+        """The queues, or those of a topic, by topic and id."""
+        if topic is not None and not paths.is_topic_folder_name(topic):
+            return iter(())
+        folders = list_queues(self.folder) if topic is None else list_topic_queues(self.folder / os.fsdecode(topic))
+        return (FileQueue(folder) for folder in folders)
 
     def complete_to(self) -> int | None:
         """Files do not say it."""
@@ -158,7 +206,7 @@ class FileQueues:
     """
 
     name = FILE
-    filter_entries = _FILTER_ENTRIES
+    most_blocks = _MOST_BLOCKS
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.folder = folder
@@ -182,7 +230,7 @@ class FileQueues:
             found[QueueKey(topic, queue.queue_id)] = _Found(str(queue.path), first, stored)
         self._found = found
 
-    def advance(self, grown: Iterable[Trimmed]) -> None:
+    def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:  # noqa: ARG002 - as DurableQueues has it
         """The files hold these entries now: no look at the disk is needed."""
         for gone in grown:
             found = self._found.get(gone.key)
@@ -194,9 +242,17 @@ class FileQueues:
                 stored = StoredQueue(gone.next, found.stored.min_offset)
                 self._found[gone.key] = found._replace(stored=stored)
 
-    def keys(self) -> Iterator[QueueKey]:
+    def spans(self) -> Iterator[tuple[QueueKey, StoredQueue]]:
         """Every queue that has a folder."""
-        return iter(self._found)
+        return ((key, found.stored) for key, found in self._found.items())
+
+    def pull_entries(self, max_messages: int, has_filter: bool) -> int:
+        """With a filter 800 entries, or as many as may be returned if that is more."""
+        return max(FILTER_ENTRIES if has_filter else _FEW_ENTRIES, max_messages)
+
+    def store_times(self, key: QueueKey) -> Callable[[int], int] | None:  # noqa: ARG002 - as DurableQueues has it
+        """Entries have no time: the log tells it."""
+        return None
 
     def find(self, key: QueueKey) -> StoredQueue | None:
         """Where a queue begins and ends."""

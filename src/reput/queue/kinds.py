@@ -7,7 +7,7 @@ which kinds there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +19,8 @@ from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed
 
 NO_BOUND = (1 << 63) - 1
+FILTER_ENTRIES = 800
+"""Entries that a pull with a filter looks at, or as many as it may return if that is more: maxFilterMessageSize."""
 
 
 class StoredQueue(NamedTuple):
@@ -26,6 +28,28 @@ class StoredQueue(NamedTuple):
 
     end: int
     min_offset: int
+
+
+class FilesOnDisk(NamedTuple):
+    """How many files a queue has of its own, and their bytes."""
+
+    number: int
+    bytes: int
+
+
+class Oddities(NamedTuple):
+    """What is odd about a queue's files: lines to note, and lines that tell damage."""
+
+    notes: list[str]
+    damage: list[str]
+
+
+class Bounds(NamedTuple):
+    """Queue offsets [min_offset, max_offset), and where the last entry's record starts in the log (-1: none)."""
+
+    min_offset: int
+    max_offset: int
+    last_physical_offset: int
 
 
 class QueueOnDisk(Protocol):
@@ -44,6 +68,28 @@ class QueueOnDisk(Protocol):
     @property
     def room(self) -> int:
         """A queue offset that it cannot go beyond, told without reading its entries."""
+        ...
+
+    @property
+    def lowest(self) -> int:
+        """The first queue offset that it may have an entry for."""
+        ...
+
+    @property
+    def files(self) -> FilesOnDisk:
+        """Its own files: how many, and their bytes."""
+        ...
+
+    def place_of(self, offset: int) -> str:
+        """Where the entry of a queue offset lies, for people."""
+        ...
+
+    def oddities(self) -> Oddities:
+        """What its files' names and lengths say that they should not."""
+        ...
+
+    def bounds(self, log_min_offset: int = 0) -> Bounds:
+        """Its span, without a look at its last entry where that costs one."""
         ...
 
     def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
@@ -72,25 +118,31 @@ class DurableQueues(Protocol):
 
     name: str
 
-    @property
-    def filter_entries(self) -> int:
-        """How many entries a pull with a filter looks at, or as many as it may return if that is more."""
-        ...
+    most_blocks: int
+    """How many blocks may be kept at hand."""
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
         """Look anew at what lies on disk, up to the frontier."""
         ...
 
-    def advance(self, grown: Iterable[Trimmed]) -> None:
-        """The entries that left the tail are durable now."""
+    def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
+        """All entries below the frontier are durable now; these left the tail."""
         ...
 
-    def keys(self) -> Iterator[QueueKey]:
-        """Every queue with durable entries, or with a number to keep."""
+    def spans(self) -> Iterator[tuple[QueueKey, StoredQueue]]:
+        """Every queue with durable entries, or with a number to keep, and where it begins and ends."""
         ...
 
     def find(self, key: QueueKey) -> StoredQueue | None:
         """Where a queue begins and ends; None for one that is not there."""
+        ...
+
+    def pull_entries(self, max_messages: int, has_filter: bool) -> int:
+        """How many entries one pull looks at, at most."""
+        ...
+
+    def store_times(self, key: QueueKey) -> Callable[[int], int] | None:
+        """What tells the store time (ms) of a queue's durable entries, -1 for none; None where only the log does."""
         ...
 
     def block_end(self, offset: int) -> int:
@@ -122,8 +174,15 @@ class QueueKind(Protocol):
         """Whether the folder has queues of this kind."""
         ...
 
-    def queues(self) -> Iterator[QueueOnDisk]:
-        """The queues by topic and id; those whose names no topic can have are among them."""
+    def owns(self, names: Sequence[str]) -> bool:
+        """Whether a file below the consumequeue folder, by the names that lead to it, is one of this kind's."""
+        ...
+
+    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+        """The queues, or those of a topic, by topic and id; those whose names no topic can have are among them.
+
+        A queue is good until the next one is asked for.
+        """
         ...
 
     def complete_to(self) -> int | None:

@@ -34,18 +34,23 @@ class Queues:
 
     def advance(self, frontier_offset: int) -> None:
         """All entries below a log offset are durable now: the tail's move over."""
-        self.durable.advance(self.tail.trim(frontier_offset))
+        self.durable.advance(frontier_offset, self.tail.trim(frontier_offset))
 
-    def keys(self) -> Iterator[QueueKey]:
-        """Every queue that is known, once."""
-        yield from self.durable.keys()
-        for key in list(self.tail.queues):
-            if self.durable.find(key) is None:
-                yield key
+    def spans(self) -> Iterator[tuple[QueueKey, int, int]]:
+        """Every queue that is known, once, with its first and next queue offset."""
+        tails = dict(self.tail.queues)
+        for key, stored in self.durable.spans():
+            tail = tails.pop(key, None)
+            if tail is None:
+                yield key, stored.min_offset, stored.end
+            else:
+                yield key, tail.first if tail.restarted else stored.min_offset, tail.next
+        for key, tail in tails.items():
+            yield key, tail.first, tail.next
 
     def durable_ends(self) -> dict[QueueKey, int]:
         """The queue offset behind the durable entries of each queue."""
-        return {key: stored.end for key in self.durable.keys() if (stored := self.durable.find(key))}  # noqa: SIM118 - a method, no mapping
+        return {key: stored.end for key, stored in self.durable.spans()}
 
     def knows(self, key: QueueKey) -> bool:
         """Whether there is such a queue."""

@@ -92,6 +92,7 @@ class StoreInfo:
     """What `reput info` tells. Offsets and sizes are bytes, times milliseconds.
 
     `behind` lists what is missing or behind, `damage` what is wrong, `unsupported` the kinds that reput does not build;
+    `queue_kinds` are the kinds of queues that there are; `topics` tells of the first.
     `broker_running` is None where this user may not ask.
     """
 
@@ -99,6 +100,7 @@ class StoreInfo:
     log: LogInfo
     topics: list[TopicInfo] = field(default_factory=list)
     queue_bytes: int = 0
+    queue_kinds: list[str] = field(default_factory=list)
     index_files: list[IndexInfo] = field(default_factory=list)
     checkpoint: dict[str, int] | None = None
     abort: bool = False

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 
 from reput.config import StoreConfig
 from reput.errors import UnsupportedStoreError
+from reput.formats import own
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE
 from reput.queue.file_kind import FILE, FileKind
 from reput.queue.kinds import QueueKind
+from reput.queue.rocksdb_kind import ROCKSDB, RocksdbKind
 from reput.store.layout import StoreLayout
 
-STORE_TYPE_FILE = "default"
+STORE_TYPE_FILE, STORE_TYPE_ROCKSDB = "default", "defaultRocksDB"
+_STORE_TYPES = {STORE_TYPE_FILE: FILE, STORE_TYPE_ROCKSDB: ROCKSDB}
 
 
 def all_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> dict[str, QueueKind]:
     """Every kind that reput knows, by name, in the order in which they are asked."""
-    kinds: list[QueueKind] = [FileKind(layout.consume_queue, file_size)]
+    logs = layout.own(own.ROCKSDB_LOGS)
+    kinds: list[QueueKind] = [FileKind(layout.consume_queue, file_size), RocksdbKind(layout.consume_queue, logs)]
     return {kind.name: kind for kind in kinds}
 
 
@@ -31,9 +35,15 @@ def configured_kinds(config: StoreConfig) -> list[str]:
     Raises:
         UnsupportedStoreError: a storeType that reput does not know.
     """
-    if config.store_type not in (None, STORE_TYPE_FILE):
-        raise UnsupportedStoreError(f"storeType={config.store_type}: reput does not know this kind of store")
-    return [FILE] if config.store_type else []
+    told = config.store_type or (STORE_TYPE_FILE if config.rocksdb_cq_double_write_enable else None)
+    if told is None:
+        return []
+    first = _STORE_TYPES.get(told)
+    if first is None:
+        known = " or ".join(_STORE_TYPES)
+        raise UnsupportedStoreError(f"storeType={told}: reput does not know this kind of store; {known} are known")
+    # RocketMQ writes both with a store of files alone.
+    return [first, ROCKSDB] if config.rocksdb_cq_double_write_enable and first == FILE else [first]
 
 
 def store_kinds(
@@ -54,6 +64,18 @@ def store_kinds(
         )
     kinds = all_kinds(layout, file_size)
     return [kinds[name] for name in _in_order(wanted, names) or [FILE]]
+
+
+def refuse_unbuilt_kinds(layout: StoreLayout, config: StoreConfig) -> None:
+    """Refuse kinds that can be read, and not built yet.
+
+    Raises:
+        UnsupportedStoreError: RocksDB queues.
+    """
+    if any(kind.name == ROCKSDB for kind in store_kinds(layout, config)):
+        raise UnsupportedStoreError(
+            f"{layout.consume_queue}: RocksDB ConsumeQueues, which reput can neither check nor build yet"
+        )
 
 
 def _in_order(wanted: Sequence[str], present: Sequence[str]) -> list[str]:

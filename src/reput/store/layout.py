@@ -11,7 +11,6 @@ from reput.errors import NotAStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import own, paths
 
-_ROCKSDB_SIGNS = ("CURRENT", "IDENTITY")
 _SWAPPED_BY_RENAMES = (
     "New indexes are swapped in by renames within the store's file system: put the folder itself here, or the whole "
     "store on that disk, and run it again"
@@ -105,7 +104,7 @@ def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> Non
     """Refuse, by name, stores whose indexes are of a kind that reput does not build yet.
 
     Raises:
-        UnsupportedStoreError: RocksDB or ext queues.
+        UnsupportedStoreError: ext queues.
     """
     for why in unsupported_kinds(layout, config):
         raise UnsupportedStoreError(f"{why}, which reput can neither check nor build yet")
@@ -143,15 +142,8 @@ def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
     found = []
     if config.enable_dledger_commit_log:
         found.append("enableDLegerCommitLog=true: a DLedger log")
-    if (config.store_type or "default") != "default":
-        found.append(f"storeType={config.store_type}: RocksDB ConsumeQueues")
-    if config.rocksdb_cq_double_write_enable:
-        found.append("rocksdbCQDoubleWriteEnable=true: RocksDB ConsumeQueues")
     if config.enable_consume_queue_ext:
         found.append("enableConsumeQueueExt=true: ConsumeQueueExt")
-    queue_names = {entry.name for entry in fs.list_dir(layout.consume_queue)}
-    if queue_names & set(_ROCKSDB_SIGNS):
-        found.append(f"{layout.consume_queue}: RocksDB ConsumeQueues")
     ext = layout.root / paths.CONSUME_QUEUE_EXT
     if any(entry.is_dir for entry in fs.list_dir(ext)):
         found.append(f"{ext}: ConsumeQueueExt")

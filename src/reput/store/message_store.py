@@ -37,6 +37,7 @@ from reput.store.cut import cut_log
 from reput.store.expired import delete_expired_indexes
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
+from reput.store.kinds import refuse_unbuilt_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
 from reput.store.message import StoredMessage
@@ -128,6 +129,8 @@ class MessageStore:
             _make_folders(Path(path), config)
         layout = find_store(path, config)
         refuse_what_we_cannot_build(layout, config)
+        if not read_only:
+            refuse_unbuilt_kinds(layout, config)
         with contextlib.ExitStack() as resources:
             owned = None if read_only else resources.enter_context(own_store(layout))
             opened = open_view(layout, config, limits, beside=read_only)
@@ -169,7 +172,8 @@ class MessageStore:
     def _cut(self, opened: Opened, owner: fs.Owner) -> None:
         tail = opened.tail
         removed = cut_log(self.view.log, tail.end, tail.written, owner)
-        queues = [name for kind in self.view.kinds for name in kind.cut(tail.end, owner)] if tail.written else []
+        sides = [*self.view.kinds, self.view.batches.files]
+        queues = [name for side in sides for name in side.cut(tail.end, owner)] if tail.written else []
         if tail.written:
             self.notes.append(
                 f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from reput.errors import ConfigError
+from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
 from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
 from reput.store.layout import StoreLayout
@@ -45,6 +45,18 @@ def _configured(layout: StoreLayout) -> Iterator[tuple[str, dict[str, Any]]]:
     for topic, config in topics.items() if isinstance(topics, dict) else ():
         attributes = config.get("attributes") if isinstance(config, dict) else None
         yield str(topic), attributes if isinstance(attributes, dict) else {}
+
+
+def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:
+    """Refuse a store whose folders and topics.json contradict one another, as RocketMQ does when it loads it.
+
+    Raises:
+        DamagedStoreError: they do.
+    """
+    for what in misplaced_queues(layout, types):
+        raise DamagedStoreError(
+            f"{what} (config/topics.json). Correct that, or build the queues anew with `reput rebuild --only queue`"
+        )
 
 
 def misplaced_queues(layout: StoreLayout, types: QueueTypes) -> list[str]:

@@ -11,7 +11,8 @@ from reput.formats import paths
 from reput.formats.index_file import is_index_name
 from reput.index.files import list_index_files
 from reput.queue.batch_files import BatchFiles
-from reput.store.kinds import present_kinds
+from reput.queue.kinds import QueueKind
+from reput.store.kinds import all_kinds, present_kinds
 from reput.store.layout import StoreLayout
 from reput.store.report import RebuildReport
 
@@ -20,11 +21,11 @@ _NAMED = 5
 
 def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str], report: RebuildReport) -> None:
     """Link files that are not RocketMQ's into the staged folders that will replace theirs, and note them."""
-    kept = []
+    kept, kinds = [], list(all_kinds(layout).values())
     for part in swap_parts:
         if part != paths.INDEX and part.partition("/")[0] not in (paths.CONSUME_QUEUE, paths.BATCH_CONSUME_QUEUE):
             continue
-        for name in _strays(layout.root / part, part):
+        for name in _strays(layout.root / part, part, kinds):
             target = layout.staging(epoch) / name
             fs.make_dirs(target.parent, fs.owner_of(layout.root))
             fs.link(layout.root / name, target)
@@ -34,21 +35,23 @@ def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]
         report.notes.append(f"kept files that are not RocketMQ's: {', '.join(kept[:_NAMED])}{more}")
 
 
-def _strays(folder: Path, name: str) -> Iterator[str]:
+def _strays(folder: Path, name: str, kinds: Sequence[QueueKind]) -> Iterator[str]:
     """The files below an index folder whose names or places RocketMQ does not use, relative to the store."""
     for entry in fs.list_dir(folder):
         inside = f"{name}/{entry.name}"
         if entry.is_dir:
-            yield from _strays(folder / entry.name, inside)
-        elif not _is_of_an_index(inside):
+            yield from _strays(folder / entry.name, inside, kinds)
+        elif not _is_of_an_index(inside, kinds):
             yield inside
 
 
-def _is_of_an_index(name: str) -> bool:
+def _is_of_an_index(name: str, kinds: Sequence[QueueKind]) -> bool:
     match name.split("/"):
         case [paths.INDEX, file]:
             return is_index_name(file)
-        case [paths.CONSUME_QUEUE | paths.BATCH_CONSUME_QUEUE, _, queue, file]:
+        case [paths.CONSUME_QUEUE, *names]:
+            return any(kind.owns(names) for kind in kinds)
+        case [paths.BATCH_CONSUME_QUEUE, _, queue, file]:
             return paths.parse_queue_name(queue) is not None and paths.parse_offset_name(file) is not None
     return False
 

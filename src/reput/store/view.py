@@ -39,9 +39,7 @@ from reput.store.tag_filter import EVERYTHING, TagFilter
 _END_OF_TIME = (1 << 63) - 1
 _MAX_QUEUE_ID = (1 << 31) - 1
 _ENTRIES_AT_ONCE = 1 << 16
-_FEW_ENTRIES = 64
 _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
-_MOST_WINDOWS = 1 << 16
 _FOUND = int(Pull.FOUND)
 
 
@@ -190,8 +188,7 @@ class StoreView:
             return self._batch_reader.pull(
                 key, offset, max_messages, tags, max_bytes, limits.messages, limits.total_bytes
             )
-        # Without a filter no more is looked at than is given, but for a few gaps.
-        count = max(self.queues_table.durable.filter_entries if len(tags.codes) else _FEW_ENTRIES, max_messages)
+        count = self.queues_table.durable.pull_entries(max_messages, len(tags.codes) > 0)
         window = self._windows.get((topic, queue_id))
         tail = self.queues_table.tail.queues.get(window.key) if window is not None else None
         if (
@@ -225,7 +222,7 @@ class StoreView:
             begin, entries = found
             end, table = begin + len(entries) // ENTRY_SIZE, self.queues_table
             first = max(begin, table.min_offset(key))
-            if len(self._windows) >= _MOST_WINDOWS:
+            if len(self._windows) >= self.queues_table.durable.most_blocks:
                 self._windows.clear()
             self._windows[topic, key.queue_id] = _Window(
                 key,
@@ -293,6 +290,9 @@ class StoreView:
 
     def _times_of(self, key: QueueKey, topic: str) -> Callable[[int], int]:
         """What tells the store time of a queue's offsets; one file's entries are kept for the next question."""
+        told = self.queues_table.durable.store_times(key)
+        if told is not None:
+            return self._times_by_kind(key, told)
         log_time, place = self.log.store_time, ENTRY.struct.unpack_from
         begin = end = 0
         data: bytes | memoryview = b""
@@ -308,6 +308,19 @@ class StoreView:
                 begin, end, data = window.begin, window.end, window.entries.data
             physical_offset, size, _ = place(data, (offset - begin) * ENTRY_SIZE)
             return -1 if physical_offset == 0 and size in _BLANK_SIZES else log_time(physical_offset)
+
+        return store_time
+
+    def _times_by_kind(self, key: QueueKey, told: Callable[[int], int]) -> Callable[[int], int]:
+        """What tells the store times where the durable entries themselves do, and the log tells those of the tail."""
+        tail, stored = self.queues_table.tail.queues.get(key), self.queues_table.durable.find(key)
+        durable_to = 0 if stored is None or (tail is not None and tail.restarted) else stored.end
+
+        def store_time(offset: int) -> int:
+            if offset >= durable_to:
+                return self._store_time(key, offset)
+            with self.follower.lock:
+                return told(offset)
 
         return store_time
 
@@ -411,9 +424,9 @@ class StoreView:
         self.catch_up()
         with self.follower.lock:
             return sorted(
-                QueueInfo(name, key.queue_id, table.min_offset(key), table.max_offset(key))
+                QueueInfo(name, key.queue_id, first, end)
                 for table in (self.queues_table, self.batches)
-                for key in table.keys()  # noqa: SIM118 - a method, no mapping
+                for key, first, end in table.spans()
                 if (name := key.topic.decode("utf-8", "surrogateescape")) == topic or topic is None
                 if table is self.batches or name not in self.batches.topics
             )
