@@ -79,7 +79,7 @@ def checked_inner(message: Message, topic: Topic, topics: TopicTable, enable_lmq
     )
 
 
-def _count(text: str) -> int:
+def _count(text: object) -> int:
     count = int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else 0
     if not 1 <= count <= MAX_BATCH_MESSAGES:
         raise illegal(f"property {_NUM} is {text!r}: give the number of messages, 1 to {MAX_BATCH_MESSAGES}")

@@ -172,8 +172,10 @@ class MessageStore:
     def _cut(self, opened: Opened, owner: fs.Owner) -> None:
         tail = opened.tail
         removed = cut_log(self.view.log, tail.end, tail.written, owner)
-        sides = [*self.view.kinds, self.view.batches.files]
-        queues = [name for side in sides for name in side.cut(tail.end, owner)] if tail.written else []
+        queues = []
+        if tail.written:
+            queues = [name for kind in self.view.kinds for name in kind.cut(tail.end, owner)]
+            queues += self.view.batches.files.cut(tail.end, owner)
         if tail.written:
             self.notes.append(
                 f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "
