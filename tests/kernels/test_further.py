@@ -73,14 +73,14 @@ def batch(log: LogBuilder, base: str | None, messages: str | None, flag: int = F
 
 @both
 def test_batches(twin: str) -> None:
-    """The base and the count of a batch are read; without the flag there is none, without a property no entry."""
+    """Base and count of a batch are read; without the flag it is none, without a property it is one message."""
     log = LogBuilder(4096)
     batch(log, "0", "3")
     batch(log, "+3", "0004")
     batch(log, "7", "1", flag=0)
     batch(log, "7", None)
     batch(log, None, "2")
-    assert read(twin, log).batches == [(0, 0, 3), (1, 3, 4), (3, -1, 0), (4, -1, 0)]
+    assert read(twin, log).batches == [(0, 0, 3), (1, 3, 4), (3, -1, 1), (4, -1, 1)]
 
 
 @both

@@ -24,7 +24,7 @@ from support.checked import assert_sound
 if TYPE_CHECKING:
     from reput.store.view import StoreView
 
-STORES = ("basic", "crash", "torn", "flip", "noindexes", "expired", "expired-noindexes")
+STORES = ("basic", "batch", "crash", "torn", "flip", "noindexes", "expired", "expired-noindexes")
 READABLE = (*STORES, "rocksdb", "double")
 BROKER_LIMITS = PullLimits(messages=32, total_bytes=262_144)
 CONFIG = StoreConfig.from_properties(parse_properties(golden.CONFIG))
@@ -47,7 +47,7 @@ def last_records(store: Path, count: int) -> list[tuple[Path, int, int]]:
 def damaged(name: str, folder: Path) -> Path:
     """The store behind the answers `name`, damaged by the rule that tests/golden/README.md gives."""
     origin = "basic" if name in ("basic", "expired", "expired-noindexes") else "crash"
-    origin = name if name in ("rocksdb", "double") else origin
+    origin = name if name in ("rocksdb", "double", "batch") else origin
     store = golden.unpack(origin, folder)
     if name == "torn":
         path, position, size = last_records(store, 1)[0]
@@ -74,6 +74,8 @@ def answer(view: StoreView, question: dict[str, Any]) -> dict[str, Any]:
     if "queue" in question:
         topic, queue_id = question["queue"]
         first, end = view.min_offset(topic, queue_id), view.max_offset(topic, queue_id)
+        if question["type"] == "BatchCQ":
+            return {**question, "min": first, "max": end, "entries": batch_entries(view, topic, queue_id)}
         # RocketMQ's answer goes to the end of the first queue file.
         data = view.queues_table.entries(QueueKey(topic.encode(), queue_id), first, end)
         entries = [[first + n, *values, 1] for n, values in enumerate(ENTRY.struct.iter_unpack(data.tobytes()))]
@@ -98,6 +100,12 @@ def answer(view: StoreView, question: dict[str, Any]) -> dict[str, Any]:
     topic, key, most, begin, end = question["key"]
     found = view.query_message(topic, key, most, begin, end, exact=False)
     return {"key": question["key"], "phys": found.physical_offsets}
+
+
+def batch_entries(view: StoreView, topic: str, queue_id: int) -> list[list[int]]:
+    """A queue's batches, up to the end of its first file, as a golden line has them."""
+    rows = view.batches.entries_from(QueueKey(topic.encode(), queue_id), 0, 1 << 20).tolist()
+    return [[base, physical, size, code, messages] for physical, size, code, _, base, messages, _, _ in rows]
 
 
 def says_twice(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:

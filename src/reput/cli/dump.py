@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput.cli import options, output
+from reput.cli.dump_batches import chosen_batch_queues, entries_from, show_batch
 from reput.cli.dump_index import index
 from reput.cli.dump_parts import (
     begin_at,
@@ -201,7 +202,9 @@ def queue(
 
     Text has a line an entry, with tabs between topic/queue, queue offset, log offset, size and tags code (the hash of
     the tag, the delivery time of a delayed message, or with the mark ext an address in the ConsumeQueueExt); --records
-    adds store time, tag and keys of the record. Exit code 1 when an entry points to no record, or to another one.
+    adds store time, tag and keys of the record. An entry of a queue of batches stands for all messages of a record: its
+    queue offset is the first one's, and at the line's end stands how many there are. Exit code 1 when an entry points
+    to no record, or to another one.
 
     \b
     reput dump queue /data/store -t orders -q 2 -o -10
@@ -211,11 +214,12 @@ def queue(
         raise click.UsageError("--body-bytes cuts the bodies of records: add --records")
     config = options.config_of(config_path, assignments, store)
     layout, files = _open_log(store, config)
-    _say_what_is_left_out(layout)
+    batches = chosen_batch_queues(layout, topic, queue_id)
+    only_batches = bool(batches) and (topic is not None or not _has_queues(layout))
     faults = shown = 0
     names = ("topic/queue", "queue offset", "log offset", "size", "tags code")
     head(as_json, (*names, "stored", "topic/queue", "queue offset", "size", "tag", "keys") if records else names)
-    for queue in _chosen_queues(layout, config, topic, queue_id, kind):
+    for queue in () if only_batches else _chosen_queues(layout, config, topic, queue_id, kind):
         end = queue.bounds().max_offset
         begin = begin_at(offset, queue.lowest, end, str(queue.key))
         end = end if count is None else min(end, begin + count)
@@ -225,6 +229,14 @@ def queue(
             if fault is not None:
                 faults += 1
                 _say_fault(queue, number, fault, faults)
+    for batch_queue in batches:
+        for batch in entries_from(batch_queue, offset, count):
+            fault = show_batch(files, batch_queue, batch, records, body_bytes, as_json)
+            shown += 1
+            if fault is not None:
+                faults += 1
+                if faults <= _FAULTS_SHOWN:
+                    output.say(f"damage: {batch_queue.place}: {fault}. Run `reput check`, then `reput rebuild`")
     if not shown and count != 0:
         output.say("note: no entries there; `reput info -t TOPIC` lists a topic's queues with their offsets")
     if faults > _FAULTS_SHOWN:
@@ -232,16 +244,10 @@ def queue(
     return 1 if faults else 0
 
 
-def _say_what_is_left_out(layout: StoreLayout) -> None:
-    from reput.files import fs
-    from reput.formats import paths
+def _has_queues(layout: StoreLayout) -> bool:
+    from reput.store.kinds import present_kinds
 
-    topics = [entry.name for entry in fs.list_dir(layout.root / paths.BATCH_CONSUME_QUEUE) if entry.is_dir]
-    if topics:
-        output.say(
-            f"note: batch ConsumeQueues are left out, reput does not read them yet: {some(topics)} "
-            f"({layout.root / paths.BATCH_CONSUME_QUEUE})"
-        )
+    return bool(present_kinds(layout))
 
 
 def _say_fault(queue: QueueOnDisk, number: int, fault: str, faults: int) -> None:
@@ -335,6 +341,8 @@ def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tup
     if not isinstance(found, LogRecord):
         return None, f"the entry points to {place(files, entry.physical_offset)}, where there is {found.meaning}"
     record = found.decode()
+    if record.size == entry.size and _names_queue(record, key, number):
+        return record, None
     told = (text_of(record.topic), record.queue_id, record.queue_offset, record.size)
     if told != (text_of(key.topic), key.queue_id, number, entry.size):
         return record, (
@@ -342,3 +350,13 @@ def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tup
             f"{told[0]}/{told[1]} offset {told[2]}, {told[3]} bytes"
         )
     return record, None
+
+
+def _names_queue(record: Record, key: QueueKey, number: int) -> bool:
+    """Whether a message names a queue among its further ones (light message queues), with this queue offset."""
+    from reput.formats import properties as props
+
+    named = props.decode_properties(record.properties)
+    topics = named.get(props.INNER_MULTI_DISPATCH, b"").split(props.QUEUE_SEPARATOR)
+    numbers = named.get(props.INNER_MULTI_QUEUE_OFFSET, b"").split(props.QUEUE_SEPARATOR)
+    return (key.topic, str(number).encode()) in zip(topics, numbers, strict=False)

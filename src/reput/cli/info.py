@@ -10,7 +10,7 @@ import click
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.store.info_values import LogInfo, StoreInfo
+    from reput.store.info_values import LogInfo, StoreInfo, TopicInfo
 
 _TOPICS_SHOWN = 40
 _INDEX_FILES_SHOWN = 20
@@ -123,7 +123,7 @@ def _own_text(found: StoreInfo) -> str:
 def _show_topics(found: StoreInfo) -> None:
     rows = [
         (
-            _short(topic.topic),
+            _name(topic),
             len(topic.queues),
             topic.entries,
             min(queue.min_offset for queue in topic.queues),
@@ -138,7 +138,7 @@ def _show_topics(found: StoreInfo) -> None:
 
 def _show_queues(found: StoreInfo) -> None:
     rows = [
-        (_short(topic.topic), queue.queue_id, queue.entries, queue.min_offset, queue.max_offset, queue.files)
+        (_name(topic), queue.queue_id, queue.entries, queue.min_offset, queue.max_offset, queue.files)
         for topic in found.topics
         for queue in topic.queues
     ]
@@ -161,8 +161,11 @@ def _show_index_files(found: StoreInfo) -> None:
         output.show(f"... and {len(found.index_files) - _INDEX_FILES_SHOWN} older IndexFiles (--json lists them all)")
 
 
-def _short(topic: str) -> str:
-    return topic if len(topic) < 60 else topic[:56] + "..."
+def _name(topic: TopicInfo) -> str:
+    from reput.formats.queue_types import BATCH
+
+    short = topic.topic if len(topic.topic) < 60 else topic.topic[:56] + "..."
+    return f"{short} (batches)" if topic.type == BATCH else short
 
 
 def _notes(kind: str, lines: list[str]) -> None:

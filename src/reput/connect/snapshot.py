@@ -23,6 +23,7 @@ from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.files import LogFile, LogFiles, list_log_files
 from reput.log.maps import LogMaps
 from reput.log.reader import place
+from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.frontier import Frontiers
@@ -110,7 +111,7 @@ def _confirmed(writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], 
     if writer is Writer.REPUT:
         return ReputWriter(layout).confirmed()
     if writer is Writer.BROKER:
-        return BrokerWriter(kinds, maps).confirmed()
+        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), maps).confirmed()
     return None
 
 

@@ -179,7 +179,7 @@ def _record() -> Iterator[str]:
     yield _table(("Verdict", "What stands there"), ((v.name, v.meaning) for v in Verdict))
     yield _text(f"""
         A queue offset may be at most physical offset / {record.MIN_RECORD_SIZE} +
-        {record.QUEUE_OFFSET_SLACK:,}; that of an inner batch {record.MAX_BATCH_MESSAGES:,} times the quotient more.
+        {record.QUEUE_OFFSET_SLACK:,}, in a queue of batches {record.MAX_BATCH_MESSAGES:,} times the quotient more.
     """)
 
 
@@ -226,9 +226,10 @@ def _batch_consume_queue() -> Iterator[str]:
         are not negative and its size and messages are above 0; the first that is not ends the queue. There are no
         pre-blank entries.
 
-        Only a record with `{properties.INNER_NUM.decode()}` and `{properties.INNER_BASE.decode()}` has an entry; both
-        are written for inner batches (sysFlag 0x{record.FLAG_INNER_BATCH:X}), `{properties.INNER_BASE.decode()}` by
-        the broker when it gives the batch its queue offsets.
+        A record with `{properties.INNER_NUM.decode()}` and `{properties.INNER_BASE.decode()}` holds so many
+        messages, from that queue offset on; both are there in inner batches (sysFlag 0x{record.FLAG_INNER_BATCH:X}),
+        `{properties.INNER_BASE.decode()}` by the broker, who writes it when it gives the batch its queue offsets. Any
+        other record of such a queue is one message, at its own queue offset.
     """)
 
 

@@ -103,7 +103,7 @@ class Columns:
     |---|---|---|---|
     | batch_record | int32 | inner batch | its record |
     | batch_base | int64 | inner batch | queue offset of its first message; -1 where its properties do not say |
-    | batch_messages | int16 | inner batch | messages in it |
+    | batch_messages | int16 | inner batch | messages in it; 0 where what its properties say cannot be |
     | further_record | int32 | further entry | the record that gets it |
     | further_queue | int32 | further entry | the queue's row |
     | further_offset | int64 | further entry | the record's number there |

@@ -36,15 +36,18 @@ def inner_batches(
 ) -> None:
     """The first queue offset (int64) and the number of messages (int16) of each inner batch.
 
-    -1 and 0 where the properties do not tell both: RocketMQ gives such a record no entry. A count must lie between 1
-    and 32,767, a queue offset below what a log of this length can have come to.
+    -1 and 1 where one of the two properties is missing: RocketMQ counts such a record as one message, at its own queue
+    offset. -1 and 0 where they are no batch's: a count must lie between 1 and 32,767, a queue offset below what a log
+    of this length can have come to.
 
     Source: `CommitLog.setBatchSizeIfNeeded`, `BatchConsumeQueue.putMessagePositionInfoWrapper`.
     """
     for n, at in enumerate(position.tolist()):
         values = properties.decode_properties(decode_record(buffer.data, at - base).properties)
-        offset = _number(values.get(properties.INNER_BASE, b""))
-        messages = _number(values.get(properties.INNER_NUM, b""))
+        if properties.INNER_BASE not in values or properties.INNER_NUM not in values:
+            base_out[n], messages_out[n] = -1, 1
+            continue
+        offset, messages = _number(values[properties.INNER_BASE]), _number(values[properties.INNER_NUM])
         good = 0 <= offset <= batch_offset_bound(at) and 0 < messages <= MAX_BATCH_MESSAGES
         base_out[n], messages_out[n] = (offset, messages) if good else (-1, 0)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.properties import MAX_PROPERTIES_SIZE
-from reput.formats.record import SCHEDULE_TOPIC
+from reput.formats.record import gives_further_entries
 from reput.kernels import decode_arguments, kernels, queue_arguments
 from reput.kernels.columns import IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, Columns, State, Stop
 
@@ -91,10 +91,9 @@ class RangeDecoder:
         )
 
     def _read_further_queues(self) -> None:
-        """Source of the topics left out: `MultiDispatchUtils.isNeedHandleMultiDispatch`."""
         columns = self.columns
         rows = self._flagged(MULTI_DISPATCH)
-        own = [row for row in np.unique(columns.queue[rows]).tolist() if not _is_left_out(columns.topic(row))]
+        own = [row for row in np.unique(columns.queue[rows]).tolist() if gives_further_entries(columns.topic(row))]
         rows = rows[np.isin(columns.queue[rows], own)]
         queue_id, position = columns.queue_id[columns.queue[rows]], columns.position[rows]
         out = _FurtherArrays.empty(4 * len(rows) + 64)
@@ -115,10 +114,6 @@ class RangeDecoder:
         """The numbers of the records with this flag that get entries in queues."""
         flags = self.columns.flags[: self.columns.records]
         return np.flatnonzero((flags & (IN_QUEUE | flag)) == (IN_QUEUE | flag)).astype(np.int32)
-
-
-def _is_left_out(topic: bytes) -> bool:
-    return topic.startswith((b"%RETRY%", b"rmq_sys_")) or topic == SCHEDULE_TOPIC
 
 
 class _FurtherArrays(NamedTuple):

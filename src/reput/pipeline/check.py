@@ -13,14 +13,16 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
+
 from reput.config import StoreConfig
 from reput.errors import ReputError
 from reput.files import fs, locks
 from reput.formats.consume_queue import QueueKey
 from reput.index.files import list_index_files
-from reput.log.decode import DecodeSettings
 from reput.log.files import list_log_files
 from reput.pipeline import parts
+from reput.pipeline.check_batches import check_batches
 from reput.pipeline.check_findings import (
     check_checkpoint,
     index_findings,
@@ -51,7 +53,6 @@ from reput.pipeline.check_state import Check
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
-from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.queue_builder import QueueOutcome
@@ -126,12 +127,14 @@ def _prepare(
         reput_folder=str(layout.reput),
         staging=str(work),
         epoch=0,
-        decode=DecodeSettings(settings.crc_check, True, settings.delays_ms),
+        decode=settings.decoding(True),
         queue_file_size=settings.queue_file_size,
+        batch_queue_file_size=settings.batch_queue_file_size,
+        types=settings.types,
         index_slots=settings.index_slots,
         index_items=settings.index_items,
         owner=fs.owner_of(work),
-        build_queues=fs.exists(layout.consume_queue),
+        build_queues=fs.exists(layout.consume_queue) or fs.exists(layout.batch_consume_queue),
         kinds=tuple(kind.name for kind in present_kinds(layout)) or (FILE,),
         build_index=settings.index_enabled and bool(list_index_files(layout.index)),
         fenced=False,
@@ -142,7 +145,6 @@ def _prepare(
 def _run(check: Check, split_mb: float) -> None:
     fs.make_dirs(check.job.parts_folder)
     stitched, mismatches = _decode(check, split_mb)
-    refuse_oddities(check.log, stitched.results)
     log_findings(check, stitched)
     report, results = check.report, stitched.results
     report.log_min_offset, report.log_max_offset = check.log.min_offset, stitched.end
@@ -189,13 +191,14 @@ def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[M
     for result in stitched.results:
         if result.records:
             table.add(parts.load_ranges(parts.ranges_path(check.job.parts_folder, result.number)))
+    check_batches(check, stitched, table)
     if FILE in check.job.kinds:
         _check_files(check, stitched, table, mismatches)
     if ROCKSDB in check.job.kinds:
         with check.stage("rocksdb"):
             check_rocksdb(check, stitched, table)
-    check.report.queues = len(table.keys)
-    check.report.queue_entries = int(table.count[: len(table.keys)].sum())
+    check.report.queues += int(np.count_nonzero(table.count[: len(table.keys)]))
+    check.report.queue_entries += int(table.count[: len(table.keys)].sum())
 
 
 def _check_files(check: Check, stitched: Stitched, table: QueueTable, mismatches: dict[int, list[Mismatch]]) -> None:

@@ -35,14 +35,14 @@ def log_findings(check: Check, stitched: Stitched) -> None:
     for gap in stitched.gaps:
         report.damage(
             "log-record",
-            *_place(log, gap.begin),
+            *log_place(log, gap.begin),
             1,
             f"{gap.verdict.meaning} at log offset {gap.begin}: {gap.end - gap.begin} bytes until the next record",
         )
     if stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
         report.after_crash(
             "log-torn-tail",
-            *_place(log, stitched.end),
+            *log_place(log, stitched.end),
             1,
             f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}",
         )
@@ -51,7 +51,7 @@ def log_findings(check: Check, stitched: Stitched) -> None:
         report.remark(NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it")
 
 
-def _place(log: LogFiles, offset: int) -> tuple[str, int]:
+def log_place(log: LogFiles, offset: int) -> tuple[str, int]:
     """A log offset as file and byte in it; the folder where no file has it."""
     file = file_of(log, offset)
     return (str(file.path), offset - file.start) if file else (str(log.folder), offset)

@@ -20,7 +20,7 @@ from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.plan import Split
 from reput.pipeline.rocksdb_parts import key_order, save_values
 from reput.pipeline.sink import queue_path
-from reput.pipeline.tasks import columns_for, split_result
+from reput.pipeline.tasks import columns_for, leave_batches, split_result
 from reput.queue.file_kind import FILE
 from reput.queue.files import list_queue_files
 from reput.queue.rocksdb_kind import ROCKSDB
@@ -68,8 +68,9 @@ def decode_and_compare(job: Job, live_folder: str, split: Split) -> tuple[SplitR
     columns = decoded.columns
     mismatches: list[Mismatch] = []
     entries = 0
+    batch = None
     if job.build_queues:
-        batch = group_by_queue(columns)
+        batch = group_by_queue(columns, job.types)
         chosen = sorted(batch.queues(), key=lambda one: key_order(one[1]))
         rows = np.array([row for row, _ in chosen], dtype=np.int64)
         parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, rows)
@@ -82,7 +83,8 @@ def decode_and_compare(job: Job, live_folder: str, split: Split) -> tuple[SplitR
     if job.build_index:
         parts.save_items(parts.items_path(job.parts_folder, split.number), columns)
         _save_tag_flags(job, split, columns)
-    return split_result(decoded, entries), mismatches
+    result = split_result(decoded, entries)
+    return leave_batches(job, batch, result) if batch is not None else result, mismatches
 
 
 def _save_tag_flags(job: Job, split: Split, columns: Columns) -> None:

@@ -21,12 +21,12 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity, file_size
-from reput.formats.record import CHECK_NONE
+from reput.formats.record import CHECK_NONE, STRICT_OFFSETS
 from reput.index.files import list_index_files, read_items
-from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import place
 from reput.pipeline import finish, parts, redo
+from reput.pipeline.batch_build import BatchOutcome, build_batch_queues
 from reput.pipeline.decode import decode_split
 from reput.pipeline.engine import Engine
 from reput.pipeline.grow_rocksdb import QueueGrowth, RocksdbGrower
@@ -34,7 +34,6 @@ from reput.pipeline.index_append import append_items, end_behind
 from reput.pipeline.index_build import IndexEnd, IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
-from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.queue_builder import QueueOutcome
@@ -95,8 +94,10 @@ class Grower:
             reput_folder=str(layout.reput),
             staging=str(layout.staging(task.owned.epoch)),
             epoch=task.owned.next_stage(),
-            decode=DecodeSettings(settings.crc_check, task.tag_items, settings.delays_ms),
+            decode=settings.decoding(task.tag_items),
             queue_file_size=settings.queue_file_size,
+            batch_queue_file_size=settings.batch_queue_file_size,
+            types=settings.types,
             index_slots=settings.index_slots,
             index_items=settings.index_items,
             owner=fs.owner_of(layout.root),
@@ -151,7 +152,6 @@ class Grower:
             return self._in_one_task(self._in_front_of(result.gaps[0].begin))
         if result.open_verdict is not None and not self.soft_end:
             self._in_front_of(result.chain_end)
-        refuse_oddities(self._log(), [result])
         crooked = self._finish_queues([split], [result])
         return self._growth([result], index_files, crooked)
 
@@ -170,9 +170,9 @@ class Grower:
         if not splits:
             return Growth(self.offset, 0, 0, 0, None, (), (), stopped)
         # Bodies were checked by whoever proved the splits.
-        task = partial(decode_and_sink, replace(self.job, decode=self.job.decode._replace(crc_check=CHECK_NONE)))
+        unchecked = self.job.decode._replace(crc_check=CHECK_NONE | self.job.decode.crc_check & STRICT_OFFSETS)
+        task = partial(decode_and_sink, replace(self.job, decode=unchecked))
         results = self.engine.run(task, splits, self.listener.advance)
-        refuse_oddities(self._log(), results)
         crooked = self._finish_queues(splits, results)
         index_files = self._build_index(results) if self.job.build_index else []
         return self._growth(results, index_files, crooked)._replace(stopped=stopped)
@@ -247,10 +247,21 @@ class Grower:
             outcomes = self.rocksdb.grow(self.job, QueueGrowth(results, table, dict(ends), end))
         ends.update((key, int(table.next[row])) for key, row in table.rows.items() if table.straight[row])
         ends.update((outcome.key, outcome.next) for outcome in outcomes)
-        return [
-            f"{outcome.key}: {outcome.repeats} repeated, {outcome.blanks} missing, {outcome.restarts} restarts"
-            for outcome in outcomes
+        odd = [(one.key, one.repeats, one.blanks, one.restarts) for one in outcomes]
+        odd += [
+            (one.key, one.repeats, one.missing, one.restarts) for one in self._append_batches(results) if one.is_odd
         ]
+        return [
+            f"{key}: {repeats} repeated, {missing} missing, {restarts} restarts"
+            for key, repeats, missing, restarts in odd
+        ]
+
+    def _append_batches(self, results: Sequence[SplitResult]) -> list[BatchOutcome]:
+        """Let the queues of batches go on."""
+        if not any(result.batches for result in results):
+            return []
+        self.job = replace(self.job, epoch=self.owned.next_stage())
+        return build_batch_queues(self.engine, self.job, results, self.listener)
 
     def _finish_files(self, splits: Sequence[Split], table: QueueTable) -> list[QueueOutcome]:
         crooked = table.crooked()

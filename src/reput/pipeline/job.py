@@ -13,6 +13,8 @@ from reput.errors import StaleEpochError
 from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
+from reput.formats.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
+from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
 from reput.pipeline.decode import Gap
@@ -44,6 +46,8 @@ class Job:
     live: str | None = None
     kinds: tuple[str, ...] = (FILE,)
     frontier: int = 0
+    batch_queue_file_size: int = DEFAULT_BATCH_FILE_SIZE
+    types: QueueTypes = UNKNOWN_TYPES
 
     def wants(self, topic: bytes) -> bool:
         """Whether the queues of this topic are built."""
@@ -58,6 +62,11 @@ class Job:
     def queue_folder(self) -> str:
         """The consumequeue folder that is written."""
         return f"{self.live or self.staging}/consumequeue"
+
+    @cached_property
+    def batch_queue_folder(self) -> str:
+        """The batchconsumequeue folder that is written."""
+        return f"{self.live or self.staging}/batchconsumequeue"
 
     @cached_property
     def index_folder(self) -> str:
@@ -91,10 +100,8 @@ class Oddities(NamedTuple):
 
     prepared: int
     rolled_back: int
-    inner_batches: int
-    first_inner_batch: int
-    multi_dispatches: int
-    first_multi_dispatch: int
+    without_entry: int
+    first_without_entry: int
     time_regressions: int
     first_time_regression: int
 
@@ -120,3 +127,7 @@ class SplitResult(NamedTuple):
     oddities: Oddities
     skipped: frozenset[bytes] = frozenset()
     """Topics of the split that the job was asked to skip."""
+    batches: int = 0
+    """Entries of the split for queues of batches; a second stage writes them."""
+    inferred: frozenset[bytes] = frozenset()
+    """Topics of the split that are known for queues of batches by their records alone."""

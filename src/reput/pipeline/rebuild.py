@@ -15,7 +15,6 @@ from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
-from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files, sync_log
 from reput.pipeline import parts, publish
 from reput.pipeline.engine import Engine
@@ -24,6 +23,7 @@ from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.rebuild_batches import batch_parts, batch_topics, build_batches, enter_batches
 from reput.pipeline.rebuild_queues import finish_queues
 from reput.pipeline.rebuild_report import (
     fill_report,
@@ -43,6 +43,7 @@ from reput.store.kinds import configured_kinds, store_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
 from reput.store.report import RebuildReport
+from reput.store.retained import Retained
 from reput.store.settings import StoreSettings, resolve_settings
 from reput.store.strays import carry_over_strays, refuse_lost_log
 
@@ -105,8 +106,10 @@ def _prepare(
         reput_folder=str(layout.reput),
         staging=str(layout.staging(owned.epoch)),
         epoch=owned.stage,
-        decode=DecodeSettings(settings.crc_check, tag_items, settings.delays_ms),
+        decode=settings.decoding(tag_items),
         queue_file_size=settings.queue_file_size,
+        batch_queue_file_size=settings.batch_queue_file_size,
+        types=settings.types,
         index_slots=settings.index_slots,
         index_items=settings.index_items,
         owner=fs.owner_of(layout.root),
@@ -165,10 +168,14 @@ def _rebuild(run: Run) -> None:
     last = next((result for result in reversed(results) if result.records), None)
     if last is None and not run.options.empty_log:
         refuse_lost_log(run.layout, "no record in the log's files")
-    table = _merge(run, stitched) if job.build_queues else QueueTable()
+    table = QueueTable()
+    retained: list[Retained] = []
     if job.build_queues:
-        refuse_unknown_topics(run, stitched, table)
-    retained = finish_queues(run, stitched, table) if job.build_queues else []
+        table = _merge(run, stitched)
+        refuse_unknown_topics(run, stitched, table, batch_topics(run, stitched))
+        batches = build_batches(run, stitched, table)
+        retained = finish_queues(run, stitched, table)
+        enter_batches(table, batches)
     index_files = _build_index(run, results) if job.build_index else None
     fill_report(run, stitched, table, retained, index_files)
     if not job.build_index and run.settings.index_enabled:
@@ -248,6 +255,7 @@ def _publish(
         if job.build_queues:
             fs.make_dirs(job.queue_folder, job.owner)
             swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job)
+            swap_parts[:0] = batch_parts(run, whole)
         run.owned.verify()
         carry_over_strays(run.layout, run.owned.epoch, swap_parts, run.report)
         swap.swap_in(layout, run.owned.epoch, tuple(swap_parts))

@@ -9,6 +9,7 @@ from reput.errors import DamagedStoreError
 from reput.formats.consume_queue import QueueKey
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.queue_builder import QueueOutcome
+from reput.pipeline.rebuild_batches import batch_topics
 from reput.pipeline.rebuild_files import FileSide
 from reput.pipeline.rebuild_report import lost_ranges, report_shortened, warn_of_many_repeats
 from reput.pipeline.rebuild_rocksdb import RocksdbSide
@@ -53,7 +54,13 @@ def finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retai
         if outcome.repeats or outcome.blanks or outcome.restarts:
             run.report.crooked_queues.append(_oddity(outcome))
     present = {key for key, row in table.rows.items() if table.count[row]}
-    retained = [kept for kept in retained_queues(run.layout, present, stitched.end) if run.job.wants(kept.key.topic)]
+    # Queues of batches keep their numbers in their own way.
+    others = batch_topics(run, stitched)
+    retained = [
+        kept
+        for kept in retained_queues(run.layout, present, stitched.end)
+        if run.job.wants(kept.key.topic) and kept.key.topic not in others
+    ]
     _report_retained(run, stitched, present, retained)
     kept = _ends_to_keep(run, stitched, table, present)
     for side in sides:
@@ -86,7 +93,7 @@ def _oddity(outcome: QueueOutcome) -> QueueOddity:
 
 def _report_retained(run: Run, stitched: Stitched, present: set[QueueKey], retained: list[Retained]) -> None:
     for lost in unbelievable_queues(run.layout, present, stitched.end):
-        if run.job.wants(lost.key.topic):
+        if run.job.wants(lost.key.topic) and lost.key.topic not in batch_topics(run, stitched):
             run.report.warnings.append(
                 f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can "
                 f"hold; its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"

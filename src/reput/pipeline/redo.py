@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from reput.dispatch.batch import group_by_queue
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey
-from reput.kernels.columns import IN_QUEUE
 from reput.pipeline.decode import decode_split
 from reput.pipeline.job import Job
 from reput.pipeline.plan import Split
@@ -53,13 +52,10 @@ def table_path(job: Job, number: int) -> str:
 def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> int:
     """Take the entries of these queues out of a split, in log order within each queue; returns how many have some."""
     decoded = decode_split(split, job.decode, columns_for(split))
-    columns = decoded.columns
-    batch = group_by_queue(columns)
+    batch = group_by_queue(decoded.columns, job.types)
     numbers = {key: number for number, key in enumerate(keys)}
     rows = sorted((numbers[key], row) for row, key in batch.queues() if key in numbers)
-    in_queue = np.flatnonzero(columns.flags[: columns.records] & IN_QUEUE)
-    by_queue = in_queue[np.argsort(columns.queue[in_queue], kind="stable")]
-    offsets = columns.queue_offset[by_queue]
+    offsets = batch.queue_offsets()
     pieces, table, at = [], [], 0
     for number, row in rows:
         begin, end = int(batch.start[row]), int(batch.start[row + 1])

@@ -15,6 +15,7 @@ from reput.files import locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.log.maps import LogMaps
+from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.frontier import Frontiers, read_frontier
 from reput.store.layout import StoreLayout
@@ -51,9 +52,13 @@ def writer_of(layout: StoreLayout) -> Writer:
     return Writer.BROKER if locks.broker_is_live(layout.broker_lock) else Writer.NOBODY
 
 
-def referenced_end(kinds: Sequence[QueueKind], log: LogMaps) -> int:
+def referenced_end(kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> int:
     """The log offset behind the last record that a queue refers to: up to there a live broker's log is whole."""
     end = log.min_offset
+    for batch_queue in batches.queues():
+        last_batch = batch_queue.span().last
+        if last_batch is not None:
+            end = max(end, last_batch.physical_offset + last_batch.size)
     for kind in kinds:
         told = kind.complete_to()
         if told is not None:
@@ -92,15 +97,16 @@ class ReputWriter:
 class BrokerWriter:
     """Follows a live broker's queues."""
 
-    def __init__(self, kinds: Sequence[QueueKind], log: LogMaps) -> None:
+    def __init__(self, kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> None:
         self.kinds = kinds
+        self.batches = batches
         self.log = log
-        self._end = referenced_end(kinds, log)
+        self._end = referenced_end(kinds, batches, log)
         self._looked = time.monotonic()
 
     def confirmed(self) -> int:
         """The log offset up to which the broker's queues refer; looked up anew every half second at most."""
         if time.monotonic() - self._looked > _BROKER_LOOK_S:
-            self._end = max(self._end, referenced_end(self.kinds, self.log))
+            self._end = max(self._end, referenced_end(self.kinds, self.batches, self.log))
             self._looked = time.monotonic()
         return self._end

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from reput.files import fs
 from reput.index.files import list_index_files
+from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.layout import StoreLayout
 
@@ -17,6 +18,7 @@ from reput.store.layout import StoreLayout
 def delete_expired_indexes(layout: StoreLayout, kinds: Sequence[QueueKind], log_min_offset: int) -> list[str]:
     """Delete the queue and index files whose records all lie below the log's first byte; returns their paths."""
     gone = [name for kind in kinds for name in kind.delete_expired(log_min_offset)]
+    gone += BatchFiles(layout.batch_consume_queue).delete_expired(log_min_offset)
     files = list_index_files(layout.index)
     for index_file in files[:-1]:
         if index_file.header is None or index_file.header.end_physical_offset >= log_min_offset:

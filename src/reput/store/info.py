@@ -12,13 +12,16 @@ from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs, locks
 from reput.formats import own, paths
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from reput.formats.consume_queue import Entry
 from reput.formats.index_file import HEADER_SIZE
+from reput.formats.queue_types import BATCH
 from reput.formats.record import CHECK_NONE
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import LogRecord, record_at
+from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store import swap
@@ -93,9 +96,30 @@ def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends
         info.notes += odd.notes
         info.damage += odd.damage
     ends.last_entries += [entry for _, entry in newest]
+    _read_batch_queues(layout, log, info, ends)
     if ROCKSDB in info.queue_kinds:
         info.queue_bytes += sum(entry.size for entry in fs.list_dir(layout.consume_queue) if not entry.is_dir)
         _compare_kinds(kinds, log.min_offset, info)
+
+
+def _read_batch_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends) -> None:
+    for queue in BatchFiles(layout.batch_consume_queue).queues():
+        files, span = queue.folder.files, queue.span(log.min_offset)
+        name = queue.key.topic.decode("utf-8", "surrogateescape")
+        if not info.topics or info.topics[-1].topic != name or info.topics[-1].type != BATCH:
+            info.topics.append(TopicInfo(name, type=BATCH))
+        size = sum(file.size for file in files)
+        info.queue_bytes += size
+        info.topics[-1].queues.append(QueueInfo(queue.key.queue_id, span.min_offset, span.max_offset, len(files), size))
+        if span.last is not None:
+            ends.last_entries.append(Entry(span.last.physical_offset, span.last.size, span.last.tags_code))
+        for file in files:
+            if file.size % BATCH_ENTRY_SIZE or file.start % BATCH_ENTRY_SIZE or file.size != files[0].size:
+                info.damage.append(
+                    f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
+                    f"{files[0].size}; files of one size, in entries of {BATCH_ENTRY_SIZE} bytes, are expected. "
+                    "Run `reput rebuild --only queue`"
+                )
 
 
 def _compare_kinds(kinds: Sequence[QueueKind], log_min_offset: int, info: StoreInfo) -> None:

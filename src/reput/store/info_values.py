@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from reput.formats.queue_types import SIMPLE
+
 CLEAN, TORN, DAMAGED, UNKNOWN = "clean", "torn", "damaged", "unknown"
 
 
@@ -26,10 +28,11 @@ class QueueInfo:
 
 @dataclass(slots=True)
 class TopicInfo:
-    """The queues of one topic."""
+    """The queues of one topic, and their type (SimpleCQ, or BatchCQ for queues of batches)."""
 
     topic: str
     queues: list[QueueInfo] = field(default_factory=list)
+    type: str = SIMPLE
 
     @property
     def entries(self) -> int:

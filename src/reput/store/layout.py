@@ -30,6 +30,11 @@ class StoreLayout:
         return self.root / paths.CONSUME_QUEUE
 
     @property
+    def batch_consume_queue(self) -> Path:
+        """Folder of the batch ConsumeQueues."""
+        return self.root / paths.BATCH_CONSUME_QUEUE
+
+    @property
     def index(self) -> Path:
         """Folder of the IndexFiles."""
         return self.root / paths.INDEX
@@ -99,7 +104,7 @@ def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> Non
     """Refuse, by name, stores whose indexes are of a kind that reput does not build yet.
 
     Raises:
-        UnsupportedStoreError: ext or batch queues, or light message queues (LMQ).
+        UnsupportedStoreError: ext queues.
     """
     for why in unsupported_kinds(layout, config):
         raise UnsupportedStoreError(f"{why}, which reput can neither check nor build yet")
@@ -109,16 +114,17 @@ def refuse_linked_indexes(layout: StoreLayout) -> None:
     """Refuse indexes that lie elsewhere: they are swapped by renames, which cannot reach another file system.
 
     Raises:
-        UnsupportedStoreError: `consumequeue`, `index` or a folder below is a link, or a mounted file system.
+        UnsupportedStoreError: the folder of queues or of the index, or one below, is a link or a mounted file system.
     """
-    for folder in (layout.consume_queue, layout.index):
+    for folder in (layout.consume_queue, layout.batch_consume_queue, layout.index):
         if folder.is_symlink():
             raise UnsupportedStoreError(f"{folder}: a link to {folder.readlink()}. {_SWAPPED_BY_RENAMES}")
         if fs.exists(folder) and fs.device_of(folder) != fs.device_of(layout.root):
             raise UnsupportedStoreError(f"{folder}: another file system is mounted here. {_SWAPPED_BY_RENAMES}")
-    for path in _no_folders_among_queues(layout.consume_queue):
-        if path.is_symlink() and path.is_dir():
-            raise UnsupportedStoreError(f"{path}: a link to {path.readlink()}. {_SWAPPED_BY_RENAMES}")
+    for folder in (layout.consume_queue, layout.batch_consume_queue):
+        for path in _no_folders_among_queues(folder):
+            if path.is_symlink() and path.is_dir():
+                raise UnsupportedStoreError(f"{path}: a link to {path.readlink()}. {_SWAPPED_BY_RENAMES}")
 
 
 def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:
@@ -138,14 +144,7 @@ def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
         found.append("enableDLegerCommitLog=true: a DLedger log")
     if config.enable_consume_queue_ext:
         found.append("enableConsumeQueueExt=true: ConsumeQueueExt")
-    queue_names = {entry.name for entry in fs.list_dir(layout.consume_queue)}
-    lmq = sorted(name for name in queue_names if name.startswith("%LMQ%"))
-    if lmq:
-        found.append(f"{layout.consume_queue / lmq[0]}: light message queues (LMQ)")
-    for name, kind in (
-        (paths.CONSUME_QUEUE_EXT, "ConsumeQueueExt"),
-        (paths.BATCH_CONSUME_QUEUE, "batch ConsumeQueues"),
-    ):
-        if any(entry.is_dir for entry in fs.list_dir(layout.root / name)):
-            found.append(f"{layout.root / name}: {kind}")
+    ext = layout.root / paths.CONSUME_QUEUE_EXT
+    if any(entry.is_dir for entry in fs.list_dir(ext)):
+        found.append(f"{ext}: ConsumeQueueExt")
     return found

@@ -43,9 +43,9 @@ from reput.store.message import StoredMessage
 from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, take_over
 from reput.store.progress import ConsumerProgress
-from reput.store.results import GetResult, QueryResult
+from reput.store.results import MAX_PULL_BYTES, GetResult, QueryResult
 from reput.store.tag_filter import EVERYTHING, TagFilter
-from reput.store.view import MAX_PULL_BYTES, PullLimits, QueueInfo, StoreView
+from reput.store.view import PullLimits, QueueInfo, StoreView
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -155,6 +155,7 @@ class MessageStore:
             watermarks=self._owned.watermarks,
             last_store_timestamp=max(0, view.follower.last_store_timestamp),
             owner=owner,
+            batch_topics=view.settings.types.batch,
         )
         appender = self._appender
         self._sync_flush = appender.settings.sync_flush
@@ -168,7 +169,10 @@ class MessageStore:
     def _cut(self, opened: Opened, owner: fs.Owner) -> None:
         tail = opened.tail
         removed = cut_log(self.view.log, tail.end, tail.written, owner)
-        queues = [name for kind in self.view.kinds for name in kind.cut(tail.end, owner)] if tail.written else []
+        queues = []
+        if tail.written:
+            queues = [name for kind in self.view.kinds for name in kind.cut(tail.end, owner)]
+            queues += self.view.batches.files.cut(tail.end, owner)
         if tail.written:
             self.notes.append(
                 f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "

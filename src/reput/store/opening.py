@@ -10,11 +10,13 @@ from reput.config import StoreConfig
 from reput.formats.record import Verdict
 from reput.log.files import list_log_files
 from reput.log.maps import LogMaps
+from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
+from reput.store.queue_types import refuse_misplaced_queues
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
 from reput.store.settings import resolve_settings
 from reput.store.view import PullLimits, StoreView
@@ -50,7 +52,8 @@ def open_view(
     settings = resolve_settings(layout, config)
     log = LogMaps(layout.commit_log, files.file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
-    start = find_start(layout, log, kinds, settings.index_enabled)
+    refuse_misplaced_queues(layout, settings.types)
+    start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     confirmed, refresh = _follow(writer, layout, kinds, log)
     view = StoreView(layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items)
@@ -78,5 +81,5 @@ def _follow(
         reput = ReputWriter(layout)
         return reput.confirmed, reput.refresh
     if writer is Writer.BROKER:
-        return BrokerWriter(kinds, log).confirmed, None
+        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), log).confirmed, None
     return (lambda: _END), None

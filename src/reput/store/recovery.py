@@ -18,10 +18,12 @@ from typing import NamedTuple
 
 from reput.errors import DamagedLogError
 from reput.formats import own, paths
+from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict, examine
 from reput.index.files import list_index_files
 from reput.kernels import kernels
 from reput.log.maps import LogMaps
+from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import Frontiers, read_frontier
@@ -38,8 +40,16 @@ class Start(NamedTuple):
     how: str
 
 
-def find_start(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool = True) -> Start:
+def find_start(
+    layout: StoreLayout,
+    log: LogMaps,
+    kinds: Sequence[QueueKind],
+    index_enabled: bool = True,
+    types: QueueTypes = UNKNOWN_TYPES,
+) -> Start:
     """The log offsets below which the indexes on disk can be believed.
+
+    Where `types` tells of queues of batches, and there are none, the log is read from its begin.
 
     Raises:
         DamagedStoreError: the frontier file is there and is no frontier.
@@ -54,8 +64,12 @@ def find_start(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], in
             told = [end_believed(log, end) for kind in kinds if (end := kind.complete_to()) is not None]
             return Start(ours._replace(queue_offset=min([ours.queue_offset, *told])), "own")
     if layout.abort.exists():
-        return Start(_after_crash(layout, log, kinds), "crash")
-    return Start(_after_clean_end(layout, log, kinds, index_enabled), "clean")
+        start = Start(_after_crash(layout, log, kinds), "crash")
+    else:
+        start = Start(_after_clean_end(layout, log, kinds, index_enabled), "clean")
+    if types.batch and not any(True for _ in BatchFiles(layout.batch_consume_queue).queues()):
+        start = start._replace(frontiers=start.frontiers._replace(queue_offset=log.min_offset))
+    return start
 
 
 def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) -> int:

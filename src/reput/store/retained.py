@@ -118,7 +118,7 @@ def _all_in(queue: QueueOnDisk, begin: int, end: int, ranges: Sequence[tuple[int
 
 def configured_topics(layout: StoreLayout) -> frozenset[bytes] | None:
     """The topics that the broker has (config/topics.json); None where that file does not say."""
-    topics = _config(layout, "topics.json").get("topicConfigTable")
+    topics = read_config(layout, "topics.json").get("topicConfigTable")
     if not isinstance(topics, dict) or not topics:
         return None
     return frozenset(str(topic).encode("utf-8", "surrogatepass") for topic in topics)
@@ -126,8 +126,8 @@ def configured_topics(layout: StoreLayout) -> frozenset[bytes] | None:
 
 def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
     """The highest committed offset of each queue over all groups, for topics that topics.json has."""
-    table = _config(layout, "consumerOffset.json").get("offsetTable")
-    topics = _config(layout, "topics.json").get("topicConfigTable")
+    table = read_config(layout, "consumerOffset.json").get("offsetTable")
+    topics = read_config(layout, "topics.json").get("topicConfigTable")
     offsets: dict[QueueKey, int] = {}
     if not isinstance(table, dict) or not isinstance(topics, dict):
         return offsets
@@ -145,7 +145,7 @@ def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
     return offsets
 
 
-def _config(layout: StoreLayout, name: str) -> dict[str, Any]:
+def read_config(layout: StoreLayout, name: str) -> dict[str, Any]:
     """A config file's value; its .bak where it is missing or bad, as the broker does; empty when both are."""
     for path in (layout.root / paths.CONFIG / name, layout.root / paths.CONFIG / f"{name}.bak"):
         data = fs.read_bytes(path, _CONFIG_LIMIT)

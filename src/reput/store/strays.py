@@ -10,6 +10,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.index_file import is_index_name
 from reput.index.files import list_index_files
+from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.kinds import all_kinds, present_kinds
 from reput.store.layout import StoreLayout
@@ -22,7 +23,7 @@ def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]
     """Link files that are not RocketMQ's into the staged folders that will replace theirs, and note them."""
     kept, kinds = [], list(all_kinds(layout).values())
     for part in swap_parts:
-        if part != paths.INDEX and part.partition("/")[0] != paths.CONSUME_QUEUE:
+        if part != paths.INDEX and part.partition("/")[0] not in (paths.CONSUME_QUEUE, paths.BATCH_CONSUME_QUEUE):
             continue
         for name in _strays(layout.root / part, part, kinds):
             target = layout.staging(epoch) / name
@@ -50,6 +51,8 @@ def _is_of_an_index(name: str, kinds: Sequence[QueueKind]) -> bool:
             return is_index_name(file)
         case [paths.CONSUME_QUEUE, *names]:
             return any(kind.owns(names) for kind in kinds)
+        case [paths.BATCH_CONSUME_QUEUE, _, queue, file]:
+            return paths.parse_queue_name(queue) is not None and paths.parse_offset_name(file) is not None
     return False
 
 
@@ -61,6 +64,7 @@ def refuse_lost_log(layout: StoreLayout, why: str) -> None:
     """
     # Pre-blank entries alone hold a numbering, and that is kept without any record.
     queues = any(queue.span().last for kind in present_kinds(layout) for queue in kind.queues())
+    queues = queues or any(queue.span().last for queue in BatchFiles(layout.batch_consume_queue).queues())
     items = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
     if queues or items:
         raise NotAStoreError(

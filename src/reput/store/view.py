@@ -22,21 +22,20 @@ from reput.formats.record import CHECK_NONE, Verdict, examine
 from reput.index.search import IndexSearch
 from reput.kernels import kernels
 from reput.kernels.columns import Pull
-from reput.log.decode import DecodeSettings
 from reput.log.maps import LogMaps
+from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.queue.kinds import QueueKind
 from reput.queue.queues import Queues
+from reput.store.batch_reader import BatchReader
 from reput.store.follower import Follower, IndexPlace
 from reput.store.frontier import Frontiers
 from reput.store.layout import StoreLayout
 from reput.store.message import StoredMessage
-from reput.store.results import GetResult, GetStatus, QueryResult
+from reput.store.results import MAX_PULL_BYTES, GetResult, GetStatus, QueryResult, outside, pull_bytes
 from reput.store.settings import StoreSettings
 from reput.store.tag_filter import EVERYTHING, TagFilter
 
-MAX_PULL_BYTES = 128 << 20
-_MIN_PULL_BYTES = 100
 _END_OF_TIME = (1 << 63) - 1
 _MAX_QUEUE_ID = (1 << 31) - 1
 _ENTRIES_AT_ONCE = 1 << 16
@@ -106,11 +105,13 @@ class StoreView:
         self.kinds = kinds
         self.queues_table = Queues(kinds[0].open())
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
-        decode = DecodeSettings(settings.crc_check, tag_items, settings.delays_ms)
+        self.batches = BatchQueues(layout.batch_consume_queue, settings.batch_queue_file_size, self.queues_table.tail)
         begin = max(min(frontiers), log.min_offset)
         self.index.load()
         place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
-        self.follower = Follower(log, self.queues_table, decode, begin, place)
+        decode = settings.decoding(tag_items)
+        self.follower = Follower(log, self.queues_table, self.batches, settings.types, decode, begin, place)
+        self._batch_reader = BatchReader(log, self.batches, self.follower)
         self.frontiers = frontiers
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
@@ -123,6 +124,8 @@ class StoreView:
         with self.follower.lock:
             self.queues_table.load(min(frontiers), self.log.min_offset)
             self.queues_table.tail.trim(min(frontiers))
+            self.batches.load(min(frontiers), self.log.min_offset)
+            self.batches.advance(min(frontiers))
             self.index.load()
             self.frontiers = frontiers
             self._windows = {}
@@ -132,6 +135,7 @@ class StoreView:
         self.follower.follow_confirmed(max(frontiers))
         with self.follower.lock:
             self.queues_table.advance(min(frontiers))
+            self.batches.advance(min(frontiers))
             self.index.load()
             self.frontiers = frontiers
             self._windows = {}
@@ -179,6 +183,11 @@ class StoreView:
         """Messages of a queue from an offset on; every status as RocketMQ has it."""
         if self.refresh is not None or self.follower.offset < self.confirmed():
             self.catch_up()
+        if topic in self.batches.topics:
+            limits, key = self.limits, self.key_of(topic, queue_id)
+            return self._batch_reader.pull(
+                key, offset, max_messages, tags, max_bytes, limits.messages, limits.total_bytes
+            )
         count = self.queues_table.durable.pull_entries(max_messages, len(tags.codes) > 0)
         window = self._windows.get((topic, queue_id))
         tail = self.queues_table.tail.queues.get(window.key) if window is not None else None
@@ -198,7 +207,7 @@ class StoreView:
                 table = self.queues_table
                 first, end = table.min_offset(key), table.max_offset(key)
                 if not first <= offset < end:
-                    return _outside(table.knows(key), offset, first, end)
+                    return outside(table.knows(key), offset, first, end)
                 entries = table.entries(key, offset, offset + count)
                 self._open_window(topic, key, offset)
             if not len(entries):
@@ -237,7 +246,7 @@ class StoreView:
     ) -> GetResult:
         """Choose among the entries from `offset` on, of a queue that spans [first, end)."""
         limits, log = self.limits, self.log
-        stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
+        stop_bytes = pull_bytes(max_bytes)
         most = max_messages if limits.messages is None else min(max_messages, limits.messages)
         room = max(1, min(most, len(entries) // ENTRY_SIZE))
         physical_offsets, sizes = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
@@ -273,6 +282,8 @@ class StoreView:
         """The queue offset for a time; see `reput.queue.by_time`. 0 for a queue that is not there."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
+        if topic in self.batches.topics:
+            return self._batch_reader.offset_by_time(key, timestamp_ms, boundary)
         with self.follower.lock:
             first, end = self.queues_table.min_offset(key), self.queues_table.max_offset(key)
         return offset_by_time(self._times_of(key, topic), first, end, timestamp_ms, boundary)
@@ -317,6 +328,8 @@ class StoreView:
         """Store time (ms) of a queue's message; -1 where there is none."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
+        if topic in self.batches.topics:
+            return self._batch_reader.store_time(key, offset)
         return self._store_time(key, offset)
 
     def _store_time(self, key: QueueKey, offset: int) -> int:
@@ -333,6 +346,8 @@ class StoreView:
         """How many messages of a queue with offsets [begin, end) match, counted exactly by their tags' hashes."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
+        if topic in self.batches.topics:
+            return self._batch_reader.estimate(key, begin, end, tags)
         count, position = 0, max(begin, self.min_offset(topic, queue_id))
         end = min(end, self.max_offset(topic, queue_id))
         while position < end:
@@ -410,8 +425,10 @@ class StoreView:
         with self.follower.lock:
             return sorted(
                 QueueInfo(name, key.queue_id, first, end)
-                for key, first, end in self.queues_table.spans()
+                for table in (self.queues_table, self.batches)
+                for key, first, end in table.spans()
                 if (name := key.topic.decode("utf-8", "surrogateescape")) == topic or topic is None
+                if table is self.batches or name not in self.batches.topics
             )
 
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -419,32 +436,21 @@ class StoreView:
         key = self.key_of(topic, queue_id)
         self.catch_up()
         with self.follower.lock:
-            return self.queues_table.min_offset(key)
+            return (self.batches if topic in self.batches.topics else self.queues_table).min_offset(key)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The next queue offset, 0 for no queue."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         with self.follower.lock:
-            return self.queues_table.max_offset(key)
+            return (self.batches if topic in self.batches.topics else self.queues_table).max_offset(key)
 
     def close(self) -> None:
         """Let go of the files; results that are kept stay valid."""
         self.log.close()
         self.queues_table.close()
+        self.batches.close()
         self.index.close()
-
-
-def _outside(known: bool, offset: int, first: int, end: int) -> GetResult:
-    if not known:
-        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-    if end == 0:
-        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, first, end)
-    if offset < first:
-        return GetResult(GetStatus.OFFSET_TOO_SMALL, first, first, end)
-    if offset == end:
-        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, first, end)
-    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, first, end)
 
 
 def _has_key(message: StoredMessage, topic: bytes, key: str, by_tag: bool) -> bool:

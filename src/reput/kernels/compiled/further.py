@@ -76,11 +76,11 @@ def inner_batches(buffer, base, position, base_out, messages_out):
     last = address_of(buffer) + len(buffer)
     for n in range(len(position)):
         base_out[n] = -1
-        messages_out[n] = 0
         begin, end = _properties(buffer, base, position[n])
         first, first_end = _find_property(begin, end, last, _BASE)
         count, count_end = _find_property(begin, end, last, _NUM)
-        if first_end == 0 or count_end == 0:
+        messages_out[n] = first_end == 0 or count_end == 0
+        if messages_out[n]:
             continue
         offset, messages = _parse_number(first, first_end), _parse_number(count, count_end)
         bound = position[n] // _MIN_SIZE * _MAX_MESSAGES + _SLACK
