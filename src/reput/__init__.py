@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from reput.log.message import Message, PutResult, PutStatus
     from reput.store.results import GetResult, GetStatus
+    from reput.store.sql_filter import SqlFilter
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,7 @@ _HOMES = {
     "PutStatus": "reput.log.message",
     "GetResult": "reput.store.results",
     "GetStatus": "reput.store.results",
+    "SqlFilter": "reput.store.sql_filter",
     "check": "reput.api",
     "follow": "reput.api",
     "info": "reput.api",
@@ -83,6 +85,7 @@ __all__ = [
     "PutResult",
     "PutStatus",
     "ReputError",
+    "SqlFilter",
     "StaleEpochError",
     "StoreConfig",
     "StoreLockedError",
