@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from reput.log.message import Message, PutResult, PutStatus
     from reput.store.results import GetResult, GetStatus
+    from reput.store.sql_filter import SqlFilter
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ _HOMES = {
     "PutStatus": "reput.log.message",
     "GetResult": "reput.store.results",
     "GetStatus": "reput.store.results",
+    "SqlFilter": "reput.store.sql_filter",
     "check": "reput.api",
     "convert": "reput.api",
     "diff": "reput.api",
@@ -89,6 +91,7 @@ __all__ = [
     "PutResult",
     "PutStatus",
     "ReputError",
+    "SqlFilter",
     "StaleEpochError",
     "StoreConfig",
     "StoreLockedError",

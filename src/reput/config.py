@@ -30,6 +30,7 @@ class StoreConfig:
     mapped_file_size_commit_log: int | None = None
     mapped_file_size_consume_queue: int | None = None
     mapper_file_size_batch_consume_queue: int | None = None
+    mapped_file_size_consume_queue_ext: int | None = None
     max_hash_slot_num: int | None = None
     max_index_num: int | None = None
     message_delay_level: str | None = None
@@ -38,6 +39,9 @@ class StoreConfig:
     check_crc_on_recover: bool | None = None
     store_type: str | None = None
     enable_consume_queue_ext: bool | None = None
+    enable_calc_filter_bit_map: bool | None = None
+    max_error_rate_of_bloom_filter: int | None = None
+    expect_consumer_num_use_filter: int | None = None
     rocksdb_cq_double_write_enable: bool | None = None
     enable_lmq: bool | None = None
     enable_multi_dispatch: bool | None = None

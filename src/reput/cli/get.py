@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from reput.store.beside import Writer
     from reput.store.message import StoredMessage
     from reput.store.results import GetResult
+    from reput.store.sql_filter import SqlFilter
     from reput.store.view import QueueInfo
 
 _COUNT = 32
@@ -41,6 +42,9 @@ _EARLIEST, _LATEST = "earliest", "latest"
 )
 @click.option("-c", "--count", type=click.IntRange(min=0), help=f"At most so many.  [default: {_COUNT}; with -f all]")
 @click.option("--filter", "tags", help='Only messages with one of these tags: "paid || sent", compared by hash.')
+@click.option(
+    "--sql", help="Only messages whose properties match: \"amount > 100 AND region = 'eu'\" (RocketMQ's SQL92)."
+)
 @click.option("-f", "--follow", is_flag=True, help="Wait for new messages until Ctrl-C.")
 @click.option("-l", "--long", "with_details", is_flag=True, help="Text: log offset, time, tag and keys in front.")
 @options.config_options
@@ -52,6 +56,7 @@ def get(
     offset: str,
     count: int | None,
     tags: str | None,
+    sql: str | None,
     follow: bool,
     with_details: bool,
     config_path: str | None,
@@ -70,8 +75,10 @@ def get(
     reput get /data/store -t orders -q 2 -c 10
     reput get /data/store -t orders -q 2 -o latest -f --filter "paid || sent"
     reput get /data/store -t orders -q 2 -o -5 --json
+    reput get /data/store -t orders -q 2 --sql "amount > 100 AND region = 'eu'"
     """  # noqa: D301 - click wants the control character
     config = options.config_of(config_path, assignments, store)
+    wanted = _wanted(tags, sql)
     is_cut = count is None and not follow
     limit = _COUNT if is_cut else count
 
@@ -83,7 +90,7 @@ def get(
 
     try:
         with contextlib.ExitStack() as resources:
-            source = _Source(resources, store, config, topic, queue_id, tags)
+            source = _Source(resources, store, config, topic, queue_id, wanted)
             begin = _begin(offset, source.span())
             reader = _Reader(source, show, follow)
             reader.read(begin, limit)
@@ -96,6 +103,16 @@ def get(
         # The usual end of -f.
         return _INTERRUPTED
     return 0
+
+
+def _wanted(tags: str | None, sql: str | None) -> str | SqlFilter | None:
+    if sql is None:
+        return tags
+    if tags is not None:
+        raise click.UsageError("--filter asks for tags and --sql for properties: give one of them")
+    from reput.store.sql_filter import SqlFilter
+
+    return SqlFilter(sql)
 
 
 def _body_line(body: bytes) -> str:
@@ -129,10 +146,10 @@ class _Source:
         config: StoreConfig,
         topic: str,
         queue_id: int,
-        tags: str | None,
+        wanted: str | SqlFilter | None,
     ) -> None:
         self._resources, self._store, self._config = resources, store, config
-        self._topic, self._queue_id, self._tags = topic, queue_id, tags
+        self._topic, self._queue_id, self._wanted = topic, queue_id, wanted
         self._looked = time.monotonic()
         self._writer = self._look()
         self._opened: MessageStore = resources.enter_context(stores.reading(store, config))
@@ -150,7 +167,7 @@ class _Source:
 
     def pull(self, offset: int, count: int) -> GetResult:
         """The next messages."""
-        return self._opened.get_message(self._topic, self._queue_id, offset, count, self._tags)
+        return self._opened.get_message(self._topic, self._queue_id, offset, count, self._wanted)
 
     def wait(self) -> None:
         """Wait a little; without a writer at open an end of the log was taken for good, so look whether one came."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.dispatch.sql.columns import RawProperties
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.log.maps import LogMaps
@@ -20,6 +21,7 @@ from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
 from reput.store.follower import Follower
 from reput.store.results import GetResult, GetStatus, outside, pull_bytes
+from reput.store.sql_filter import SqlFilter
 from reput.store.tag_filter import TagFilter
 
 _FILTER_BYTES = 16_000
@@ -40,7 +42,7 @@ class BatchReader:
         key: QueueKey,
         offset: int,
         max_messages: int,
-        tags: TagFilter,
+        wanted: TagFilter | SqlFilter,
         max_bytes: int,
         most_messages: int | None,
         most_bytes: int | None,
@@ -57,7 +59,7 @@ class BatchReader:
         if not len(entries):
             return GetResult(GetStatus.OFFSET_FOUND_NULL, 0, first, end)
         pull = _Pull(self.log, self.follower.offset, max_messages, pull_bytes(max_bytes), most_messages, most_bytes)
-        following = pull.choose(entries, offset, reach, tags)
+        following = pull.choose(entries, offset, reach, wanted)
         if not pull.sizes:
             return GetResult(pull.status, following, first, end)
         return GetResult(
@@ -148,11 +150,11 @@ class _Pull:
         self._max_bytes = stop_bytes if most_bytes is None else min(stop_bytes, most_bytes)
         self._messages = self._bytes = 0
 
-    def choose(self, entries: NDArray[np.void], offset: int, reach: int, tags: TagFilter) -> int:
+    def choose(self, entries: NDArray[np.void], offset: int, reach: int, wanted: TagFilter | SqlFilter) -> int:
         """Go through the entries from the one that holds `offset` on; returns where the next pull goes on."""
         following, skip_below = offset, -1
         log_begin, file_size = self._log.min_offset, self._log.file_size
-        codes = set(tags.codes.tolist())
+        codes = set(wanted.codes.tolist()) if isinstance(wanted, TagFilter) else set()
         for physical_offset, size, tags_code, _, base, messages, _, _ in entries.tolist():
             if (base - offset) * BATCH_ENTRY_SIZE >= reach or self._is_full(size, messages):
                 break
@@ -166,12 +168,21 @@ class _Pull:
                 self._say(GetStatus.MESSAGE_WAS_REMOVING)
                 skip_below = (physical_offset // file_size + 1) * file_size
                 continue
+            if isinstance(wanted, SqlFilter) and not self._matches(wanted, physical_offset):
+                self._say(GetStatus.NO_MATCHED_MESSAGE)
+                continue
             self.physical_offsets.append(physical_offset)
             self.sizes.append(size)
             self._messages += messages
             self._bytes += size
             skip_below = -1
         return following
+
+    def _matches(self, wanted: SqlFilter, physical_offset: int) -> bool:
+        """Whether a batch's own properties match; those of the messages in it nobody looks at."""
+        start = physical_offset // self._log.file_size * self._log.file_size
+        position = np.array([physical_offset - start], dtype=np.int64)
+        return bool(wanted.compiled.select(RawProperties.of_records(self._log.array(start), position))[0])
 
     def _is_full(self, size: int, messages: int) -> bool:
         """Never while nothing is taken, whatever the first batch's size."""

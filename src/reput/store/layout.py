@@ -35,6 +35,11 @@ class StoreLayout:
         return self.root / paths.BATCH_CONSUME_QUEUE
 
     @property
+    def consume_queue_ext(self) -> Path:
+        """Folder of the ConsumeQueueExts."""
+        return self.root / paths.CONSUME_QUEUE_EXT
+
+    @property
     def index(self) -> Path:
         """Folder of the IndexFiles."""
         return self.root / paths.INDEX
@@ -100,13 +105,13 @@ def _refuse_dledger_folder(root: Path) -> None:
             raise UnsupportedStoreError(f"{root / entry.name}: a DLedger log, which reput does not read yet")
 
 
-def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> None:
+def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig, *, reading: bool = False) -> None:
     """Refuse, by name, stores whose indexes are of a kind that reput does not build yet.
 
     Raises:
         UnsupportedStoreError: ext queues.
     """
-    for why in unsupported_kinds(layout, config):
+    for why in unsupported_kinds(layout, config, reading=reading):
         raise UnsupportedStoreError(f"{why}, which reput can neither check nor build yet")
 
 
@@ -137,14 +142,18 @@ def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:
         yield from (folder / queue.name for queue in fs.list_dir(folder) if not queue.is_dir)
 
 
-def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
+def unsupported_kinds(layout: StoreLayout, config: StoreConfig, *, reading: bool = False) -> list[str]:
     """The kinds of queue or log in a store that reput does not build yet, each as a phrase with its place."""
     found = []
     if config.enable_dledger_commit_log:
         found.append("enableDLegerCommitLog=true: a DLedger log")
-    if config.enable_consume_queue_ext:
-        found.append("enableConsumeQueueExt=true: ConsumeQueueExt")
-    ext = layout.root / paths.CONSUME_QUEUE_EXT
-    if any(entry.is_dir for entry in fs.list_dir(ext)):
-        found.append(f"{ext}: ConsumeQueueExt")
+    if not reading:
+        found += _ext_signs(layout, config)
+    return found
+
+
+def _ext_signs(layout: StoreLayout, config: StoreConfig) -> list[str]:
+    found = ["enableConsumeQueueExt=true: ConsumeQueueExt"] if config.enable_consume_queue_ext else []
+    if any(entry.is_dir for entry in fs.list_dir(layout.consume_queue_ext)):
+        found.append(f"{layout.consume_queue_ext}: ConsumeQueueExt")
     return found

@@ -44,6 +44,7 @@ from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, take_over
 from reput.store.progress import ConsumerProgress
 from reput.store.results import MAX_PULL_BYTES, GetResult, QueryResult
+from reput.store.sql_filter import SqlFilter
 from reput.store.tag_filter import EVERYTHING, TagFilter
 from reput.store.view import PullLimits, QueueInfo, StoreView
 
@@ -127,7 +128,7 @@ class MessageStore:
         if create and not read_only:
             _make_folders(Path(path), config)
         layout = find_store(path, config)
-        refuse_what_we_cannot_build(layout, config)
+        refuse_what_we_cannot_build(layout, config, reading=read_only)
         with contextlib.ExitStack() as resources:
             owned = None if read_only else resources.enter_context(take_over(layout))
             opened = open_view(layout, config, limits, beside=read_only)
@@ -322,7 +323,7 @@ class MessageStore:
         queue_id: int,
         offset: int,
         max_messages: int = 32,
-        filter: str | TagFilter | None = None,  # noqa: A002 - the word that people know
+        filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002 - the word that people know
         max_bytes: int = MAX_PULL_BYTES,
     ) -> GetResult:
         """Messages of a queue from an offset on.
@@ -331,15 +332,15 @@ class MessageStore:
             topic, queue_id: the queue.
             offset: the first queue offset wanted.
             max_messages: at most so many; at least one is given where there is one.
-            filter: tags as in a subscription, `paid || sent`; compared by hash, as RocketMQ does.
+            filter: tags as in a subscription, `paid || sent`, compared by hash, as RocketMQ does; or a SqlFilter.
             max_bytes: at most so many bytes of records, though always one record.
 
         Raises:
             ConfigError: no topic or queue can have this name or id.
             ClosedError: the store is closed.
         """
-        tags = filter if isinstance(filter, TagFilter) else TagFilter(filter) if filter else EVERYTHING
-        return self._open_view().get_message(topic, queue_id, offset, max_messages, tags, max_bytes)
+        wanted = EVERYTHING if not filter else TagFilter(filter) if isinstance(filter, str) else filter
+        return self._open_view().get_message(topic, queue_id, offset, max_messages, wanted, max_bytes)
 
     def wait(self, topic: str, queue_id: int, offset: int, timeout_s: float) -> bool:
         """Wait until a queue has a message at `offset`, at most `timeout_s`; whether it has.

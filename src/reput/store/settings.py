@@ -13,10 +13,12 @@ from reput.config import StoreConfig, parse_delay_levels
 from reput.errors import ConfigError
 from reput.formats import batch_consume_queue, consume_queue, index_file, record
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
+from reput.formats.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FILE_SIZE
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.index.files import list_index_files, told_slots_and_items
 from reput.log.decode import DecodeSettings
 from reput.queue.batch_files import BatchFiles
+from reput.queue.ext import told_ext_file_size
 from reput.queue.files import list_queues, told_file_size
 from reput.store.layout import StoreLayout
 from reput.store.queue_types import queue_types
@@ -27,9 +29,13 @@ _QUEUES_ASKED = 1000
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Sizes in bytes, delays in ms (level 1 first); `assumed` says which values nobody told."""
+    """Sizes in bytes, delays in ms (level 1 first); `assumed` says which values nobody told.
+
+    `ext_file_size` is None where the queues have no ConsumeQueueExt.
+    """
 
     queue_file_size: int
+    ext_file_size: int | None
     index_slots: int
     index_items: int
     delays_ms: tuple[int, ...]
@@ -62,6 +68,7 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
     check = check if verify_crc else record.CHECK_NONE
     return StoreSettings(
         queue_file_size=_queue_file_size(layout, config, assumed),
+        ext_file_size=_ext_file_size(layout, config, assumed),
         index_slots=slots,
         index_items=items,
         delays_ms=tuple(parse_delay_levels(levels)),
@@ -105,6 +112,23 @@ def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str
     if told.odd:
         assumed.append(told.odd)
     return told.size
+
+
+def _ext_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> int | None:
+    enabled = config.enable_consume_queue_ext
+    if enabled is False:
+        return None
+    told = told_ext_file_size(islice(list_queues(layout.consume_queue_ext), _QUEUES_ASKED))
+    if enabled is None:
+        if told is None:
+            return None
+        assumed.append(f"enableConsumeQueueExt=true ({layout.consume_queue_ext} has files)")
+    configured = config.mapped_file_size_consume_queue_ext
+    if configured is not None:
+        return configured
+    size, source = (told, "as the present ext files have") if told else (DEFAULT_EXT_FILE_SIZE, "RocketMQ's default")
+    assumed.append(f"mappedFileSizeConsumeQueueExt={size} ({source})")
+    return size
 
 
 def _index_sizes(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> tuple[int, int]:

@@ -12,7 +12,8 @@ from reput.formats.hashing import java_string_hash
 
 _EVERYTHING = "*"
 _SEPARATOR = "||"
-_NO_CODES: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+NO_CODES: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+"""The codes of a filter that everything passes."""
 
 
 class TagFilter:
@@ -28,7 +29,7 @@ class TagFilter:
         pieces = [piece.strip() for piece in self.expression.split(_SEPARATOR)]
         self.tags = () if self.expression.strip() == _EVERYTHING else tuple(piece for piece in pieces if piece)
         codes = sorted({java_string_hash(tag) for tag in self.tags})
-        self.codes = np.array(codes, dtype=np.int64) if codes else _NO_CODES
+        self.codes = np.array(codes, dtype=np.int64) if codes else NO_CODES
 
 
 EVERYTHING = TagFilter(None)

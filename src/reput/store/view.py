@@ -25,6 +25,7 @@ from reput.kernels.columns import Pull
 from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary, offset_by_time
+from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
 from reput.queue.queues import Queues
 from reput.store.batch_reader import BatchReader
@@ -34,7 +35,15 @@ from reput.store.layout import StoreLayout
 from reput.store.message import StoredMessage
 from reput.store.results import MAX_PULL_BYTES, GetResult, GetStatus, QueryResult, outside, pull_bytes
 from reput.store.settings import StoreSettings
-from reput.store.tag_filter import EVERYTHING, TagFilter
+from reput.store.sql_filter import (
+    MATCHING_CODES,
+    BloomBits,
+    SqlFilter,
+    marked_entries,
+    plain_entries,
+    ruled_out_by_bitmap,
+)
+from reput.store.tag_filter import EVERYTHING, NO_CODES, TagFilter
 
 _END_OF_TIME = (1 << 63) - 1
 _MAX_QUEUE_ID = (1 << 31) - 1
@@ -104,6 +113,9 @@ class StoreView:
         self.limits = limits or PullLimits()
         self.kinds = kinds
         self.queues_table = Queues(kinds[0].open())
+        size = settings.ext_file_size
+        self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
+        self.bloom_bits: Callable[[str, SqlFilter], BloomBits | None] = lambda _topic, _wanted: None
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
         self.batches = BatchQueues(layout.batch_consume_queue, settings.batch_queue_file_size, self.queues_table.tail)
         begin = max(min(frontiers), log.min_offset)
@@ -177,7 +189,7 @@ class StoreView:
         queue_id: int,
         offset: int,
         max_messages: int = 32,
-        tags: TagFilter = EVERYTHING,
+        wanted: TagFilter | SqlFilter = EVERYTHING,
         max_bytes: int = MAX_PULL_BYTES,
     ) -> GetResult:
         """Messages of a queue from an offset on; every status as RocketMQ has it."""
@@ -186,9 +198,10 @@ class StoreView:
         if topic in self.batches.topics:
             limits, key = self.limits, self.key_of(topic, queue_id)
             return self._batch_reader.pull(
-                key, offset, max_messages, tags, max_bytes, limits.messages, limits.total_bytes
+                key, offset, max_messages, wanted, max_bytes, limits.messages, limits.total_bytes
             )
-        count = self.queues_table.durable.pull_entries(max_messages, len(tags.codes) > 0)
+        # Without a filter no more is looked at than is given, but for a few gaps.
+        count = self.queues_table.durable.pull_entries(max_messages, wanted is not EVERYTHING)
         window = self._windows.get((topic, queue_id))
         tail = self.queues_table.tail.queues.get(window.key) if window is not None else None
         if (
@@ -200,7 +213,7 @@ class StoreView:
         ):
             at = (offset - window.begin) * ENTRY_SIZE
             entries = window.entries[at : at + count * ENTRY_SIZE]
-            first, end = window.min_offset, window.max_offset if tail is None else tail.next
+            key, first, end = window.key, window.min_offset, window.max_offset if tail is None else tail.next
         else:
             key = self.key_of(topic, queue_id)
             with self.follower.lock:
@@ -213,7 +226,22 @@ class StoreView:
             if not len(entries):
                 behind = table.durable.block_end(offset)
                 return GetResult(GetStatus.OFFSET_FOUND_NULL, behind, first, end)
-        return self._pull(entries, offset, first, end, max_messages, tags, max_bytes)
+        codes = NO_CODES
+        if wanted is not EVERYTHING:
+            entries, codes = self._filtered(entries, topic, key, wanted)
+        return self._pull(entries, offset, first, end, max_messages, codes, max_bytes)
+
+    def _filtered(
+        self, entries: NDArray[np.uint8], topic: str, key: QueueKey, wanted: TagFilter | SqlFilter
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The entries as the kernel is to choose among them, and the tags codes that it takes (none: all)."""
+        if isinstance(wanted, TagFilter):
+            if self.ext is not None and len(wanted.codes):
+                entries = plain_entries(entries, key, self.ext)
+            return entries, wanted.codes
+        bloom = self.bloom_bits(topic, wanted) if self.ext is not None else None
+        ruled_out = ruled_out_by_bitmap(entries, key, self.ext, bloom) if self.ext is not None and bloom else None
+        return marked_entries(entries, wanted.compiled, self.log, self.follower.offset, ruled_out), MATCHING_CODES
 
     def _open_window(self, topic: str, key: QueueKey, offset: int) -> None:
         """Let the next pulls from this queue file find its entries without a search."""
@@ -241,7 +269,7 @@ class StoreView:
         first: int,
         end: int,
         max_messages: int,
-        tags: TagFilter,
+        codes: NDArray[np.int64],
         max_bytes: int,
     ) -> GetResult:
         """Choose among the entries from `offset` on, of a queue that spans [first, end)."""
@@ -255,7 +283,7 @@ class StoreView:
             log.min_offset,
             self.follower.offset,
             log.file_size,
-            tags.codes,
+            codes,
             room,
             stop_bytes if limits.total_bytes is None else min(stop_bytes, limits.total_bytes),
             stop_bytes,
@@ -361,7 +389,9 @@ class StoreView:
             real = rows["physical_offset"] >= self.log.min_offset
             real &= (rows["physical_offset"] != 0) | ~np.isin(rows["size"], _BLANK_SIZES)
             if len(tags.codes):
-                real &= np.isin(rows["tags_code"].astype(np.int64).astype(np.int32), tags.codes)
+                entries = entries if self.ext is None else plain_entries(entries, key, self.ext)
+                hashes = entries.view(ENTRY.dtype)["tags_code"].astype(np.int64).astype(np.int32)
+                real &= np.isin(hashes, tags.codes)
             count += int(np.count_nonzero(real))
             position += read
         return count
@@ -450,6 +480,8 @@ class StoreView:
         self.log.close()
         self.queues_table.close()
         self.batches.close()
+        if self.ext is not None:
+            self.ext.close()
         self.index.close()
 
 

@@ -26,6 +26,7 @@ import java.util.stream.Stream;
  * offsets FILE                                             a consumerOffset.json read and written again
  * hash                                                     String.hashCode of base64 lines on stdin, taken as UTF-8
  * sql                                                      SQL92 filters asked about properties, a line each on stdin
+ * filters                                                  the registry of consumers' filters, a step a line on stdin
  * bloom                                                    the Bloom filter's bits for texts, a line each on stdin
  * bench-sql LOG_FILE SQL [--rounds N]                      one filter over all records of a log file, timed
  *
@@ -69,6 +70,7 @@ public final class Peer {
             case "dump" -> Asking.dump(args, out);
             case "offsets" -> out.println(Json.text(Offsets.offsets(args)));
             case "sql" -> Filtering.sql(System.in, out);
+            case "filters" -> Filters.filters(System.in, out);
             case "bloom" -> Filtering.bloom(System.in, out);
             case "bench-sql" -> out.println(Json.text(Filtering.bench(args)));
             case "put" -> Putting.put(args, System.in, out);

@@ -1,0 +1,150 @@
+"""config/consumerFilter.json: the SQL92 filters that consumer groups have registered, as the broker has it.
+
+    filterDataByTopic   topic -> groupFilterData: group -> filter, and topic once more
+    filter              bloomFilterData (bitNum, bitPos), bornTime, clientVersion, consumerGroup, dead, deadTime,
+                        expression, expressionType, topic; times in ms, deadTime 0 while the group is alive
+
+The text is what fastjson 2 makes of it: indented by tabs, names in alphabetical order, lists of numbers in one line.
+
+Source: `ConsumerFilterManager`, `ConsumerFilterData`, `BloomFilterData`, `RemotingSerializable.toJson`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from reput.errors import DamagedStoreError
+
+FILE_NAME = "consumerFilter.json"
+BACKUP_NAME = f"{FILE_NAME}.bak"
+SIZE_LIMIT = 64 << 20
+SQL92 = "SQL92"
+_MOST_BITS = 1 << 18
+_MAX_LONG = (1 << 63) - 1
+
+
+class FilterData(NamedTuple):
+    """One group's filter on one topic; times in ms. `bit_positions` of `bits`: its place in Bloom filters (0: none)."""
+
+    topic: str
+    group: str
+    expression: str
+    expression_type: str = SQL92
+    born_ms: int = 0
+    dead_ms: int = 0
+    bits: int = 0
+    bit_positions: tuple[int, ...] = ()
+    client_version: int = 0
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the group has gone."""
+        return self.dead_ms >= self.born_ms
+
+
+def encode(filters: Iterable[FilterData]) -> bytes:
+    """The file's bytes; topics and groups in the order of their first filter."""
+    by_topic: dict[str, list[FilterData]] = {}
+    for one in filters:
+        by_topic.setdefault(one.topic, []).append(one)
+    topics = [_topic(topic, of_topic) for topic, of_topic in by_topic.items()]
+    return _object([("filterDataByTopic", _object(topics, 1))], 0).encode()
+
+
+def _topic(topic: str, filters: list[FilterData]) -> tuple[str, str]:
+    groups = [(one.group, _filter(one)) for one in filters]
+    return topic, _object([("groupFilterData", _object(groups, 3)), ("topic", _text(topic))], 2)
+
+
+def _filter(one: FilterData) -> str:
+    members = [
+        ("bornTime", str(one.born_ms)),
+        ("clientVersion", str(one.client_version)),
+        ("consumerGroup", _text(one.group)),
+        ("dead", "true" if one.is_dead else "false"),
+        ("deadTime", str(one.dead_ms)),
+        ("expression", _text(one.expression)),
+        ("expressionType", _text(one.expression_type)),
+        ("topic", _text(one.topic)),
+    ]
+    if one.bits:
+        positions = ",".join(map(str, one.bit_positions))
+        members.insert(0, ("bloomFilterData", _object([("bitNum", str(one.bits)), ("bitPos", f"[{positions}]")], 5)))
+    return _object(members, 4)
+
+
+def _object(members: Iterable[tuple[str, str]], depth: int) -> str:
+    tabs = "\t" * depth
+    lines = [f"{tabs}\t{_text(name)}:{value}" for name, value in members]
+    return "{\n" + ",\n".join(lines) + f"\n{tabs}}}" if lines else "{}"
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def decode(data: bytes, where: str) -> list[FilterData]:
+    """The filters in a file's bytes.
+
+    Raises:
+        DamagedStoreError: they are no such file; where and why.
+    """
+    if len(data) > SIZE_LIMIT:
+        raise DamagedStoreError(f"{where}: over {SIZE_LIMIT} bytes, so no list of filters")
+    try:
+        value = json.loads(data.rstrip(b"\0"))
+    except (ValueError, RecursionError) as error:
+        raise DamagedStoreError(f"{where}: not JSON ({error})") from error
+    return list(_filters(value, where))
+
+
+def _filters(value: Any, where: str) -> Iterator[FilterData]:
+    topics = _member(value, "filterDataByTopic", dict, {}, where)
+    for topic, of_topic in topics.items():
+        if of_topic is None:
+            continue
+        for group, data in _member(of_topic, "groupFilterData", dict, {}, f"{where}, topic {topic!r}").items():
+            if data is not None:
+                yield _filter_of(topic, group, data, f"{where}, topic {topic!r}, group {group!r}")
+
+
+def _filter_of(topic: str, group: str, value: Any, where: str) -> FilterData:
+    bloom = _member(value, "bloomFilterData", dict, None, where)
+    bits, positions = 0, ()
+    if bloom is not None:
+        bits = _number(bloom, "bitNum", where)
+        found = _member(bloom, "bitPos", list, [], where)
+        if bits > _MOST_BITS or any(type(one) is not int or not 0 <= one < bits for one in found):
+            raise DamagedStoreError(f"{where}: bitPos {found!r:.80}: whole numbers below bitNum {bits} are needed")
+        positions = tuple(found)
+    return FilterData(
+        topic,
+        group,
+        _member(value, "expression", str, "", where),
+        _member(value, "expressionType", str, SQL92, where),
+        _number(value, "bornTime", where),
+        _number(value, "deadTime", where),
+        bits,
+        positions,
+        _number(value, "clientVersion", where, lowest=-_MAX_LONG - 1),
+    )
+
+
+def _number(value: Any, name: str, where: str, lowest: int = 0) -> int:
+    found: int = _member(value, name, int, 0, where)
+    if not lowest <= found <= _MAX_LONG:
+        raise DamagedStoreError(f"{where}: {name} {found} is out of range")
+    return found
+
+
+def _member(value: Any, name: str, kind: type, without: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise DamagedStoreError(f"{where}: {value!r:.40} stands where an object is needed")
+    found = value.get(name)
+    if found is None:
+        return without
+    if type(found) is not kind:
+        raise DamagedStoreError(f"{where}: {name} is {found!r:.40}, {kind.__name__} is needed")
+    return found

@@ -1,0 +1,196 @@
+"""ConsumeQueueExt files as they lie on disk: units by their addresses, where the units end, and where the next ones go.
+
+Source: `ConsumeQueueExt.put`, `get`, `recover`, `truncateByMinAddress`, `truncateByMaxAddress`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.files.maps import MapCache
+from reput.formats import paths
+from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue_ext import (
+    END_ROOM,
+    MAX_ADDRESS,
+    MIN_ADDRESS,
+    UNIT,
+    UNIT_SIZE,
+    Unit,
+    decode_unit,
+    is_address,
+    offset_of,
+)
+from reput.queue.files import QueueFile, QueueFolder
+
+_MOST_MAPS = 1024
+_SIZE_AT, _TAGS_AT = UNIT.offsets["size"], UNIT.offsets["tags_code"]
+_TIME_AT, _BITMAP_AT = UNIT.offsets["store_timestamp"], UNIT.offsets["bitmap_size"]
+
+
+class Units(NamedTuple):
+    """The units behind some addresses, as columns of one length.
+
+    `found`: whether there is such a unit. `tags_code`, `store_timestamp`: int64. `size`: int64, the unit's length.
+    """
+
+    found: NDArray[np.bool_]
+    tags_code: NDArray[np.int64]
+    store_timestamp: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+    @classmethod
+    def none(cls, count: int) -> Units:
+        """So many that are not there."""
+        return cls(np.zeros(count, dtype=np.bool_), *(np.zeros(count, dtype=np.int64) for _ in range(3)))
+
+
+class ExtReader:
+    """Reads the units of all queues below a consumequeue_ext folder.
+
+    Args:
+        folder: the consumequeue_ext folder.
+        file_size: bytes of each file.
+    """
+
+    def __init__(self, folder: Path, file_size: int) -> None:
+        self.folder = folder
+        self.file_size = file_size
+        self._maps = MapCache(_MOST_MAPS)
+
+    def unit(self, key: QueueKey, address: int) -> Unit | None:
+        """The unit of a queue behind an address; None where there is none."""
+        if not is_address(address):
+            return None
+        number, position = divmod(offset_of(address), self.file_size)
+        array = self._file(key, number)
+        return None if array is None else decode_unit(array.data, position)
+
+    def units(self, key: QueueKey, addresses: NDArray[np.int64]) -> Units:
+        """The units of a queue behind these addresses."""
+        units = Units.none(len(addresses))
+        offsets = addresses - np.int64(MIN_ADDRESS)
+        numbers = np.where(addresses <= MAX_ADDRESS, offsets // self.file_size, -1)
+        for number in np.unique(numbers).tolist():
+            array = self._file(key, number) if number >= 0 else None
+            if array is not None:
+                rows = np.flatnonzero(numbers == number)
+                _take(array, offsets[rows] - number * self.file_size, rows, units)
+        return units
+
+    def bitmaps(self, key: QueueKey, addresses: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+        """The bitmaps of units that are there and have one of `size` bytes (uint8, one row an address)."""
+        offsets = addresses - np.int64(MIN_ADDRESS)
+        bitmaps = np.zeros((len(addresses), size), dtype=np.uint8)
+        numbers = offsets // self.file_size
+        for number in np.unique(numbers).tolist():
+            array = self._file(key, number)
+            if array is not None:
+                rows = np.flatnonzero(numbers == number)
+                places = offsets[rows] - number * self.file_size + UNIT_SIZE
+                bitmaps[rows] = array[places[:, None] + np.arange(size)]
+        return bitmaps
+
+    def _file(self, key: QueueKey, number: int) -> NDArray[np.uint8] | None:
+        array = self._maps.get((key, number))
+        if array is None:
+            name = paths.offset_name(number * self.file_size)
+            path = self.folder / key.topic.decode("utf-8", "surrogateescape") / str(key.queue_id) / name
+            if not path.is_file() or path.stat().st_size < self.file_size:
+                return None
+            array = self._maps.open((key, number), str(path), self.file_size)
+        return array
+
+    def close(self) -> None:
+        """Forget the maps."""
+        self._maps.clear()
+
+
+def _take(array: NDArray[np.uint8], places: NDArray[np.int64], rows: NDArray[np.int64], units: Units) -> None:
+    """Read the units at these places of a file into their rows; those that do not lie in it whole are not found."""
+    inside = (places >= 0) & (places <= len(array) - UNIT_SIZE)
+    places, rows = places[inside], rows[inside]
+    size = _numbers(array, places + _SIZE_AT, ">i2")
+    bitmap = _numbers(array, places + _BITMAP_AT, ">i2")
+    good = (bitmap >= 0) & (size == UNIT_SIZE + bitmap) & (places + size <= len(array))
+    places, rows = places[good], rows[good]
+    units.found[rows] = True
+    units.tags_code[rows] = _numbers(array, places + _TAGS_AT, ">i8")
+    units.store_timestamp[rows] = _numbers(array, places + _TIME_AT, ">i8")
+    units.size[rows] = size[good]
+
+
+def _numbers(array: NDArray[np.uint8], places: NDArray[np.int64], dtype: str) -> NDArray[np.int64]:
+    width = np.dtype(dtype).itemsize
+    taken: NDArray[np.int64] = array[places[:, None] + np.arange(width)].view(dtype).ravel().astype(np.int64)
+    return taken
+
+
+def read_units(file: QueueFile) -> Iterator[tuple[int, Unit]]:
+    """The units of one file in order, each with its byte offset in the queue's files; up to the first that is none."""
+    data = fs.read_bytes(file.path, file.size) or b""
+    position = 0
+    while (unit := decode_unit(data, position)) is not None:
+        yield file.start + position, unit
+        position += unit.size
+
+
+def units_end(queue: QueueFolder) -> int:
+    """The byte offset behind the last unit of a queue's ext files.
+
+    As in RocketMQ the last file tells, up to its first bytes that are none, whatever the files before hold.
+    """
+    if not queue.files:
+        return 0
+    last = queue.files[-1]
+    end = last.start
+    for offset, unit in read_units(last):
+        end = offset + unit.size
+    return end
+
+
+def told_ext_file_size(queues: Iterable[QueueFolder]) -> int | None:
+    """The file size that most ext files have; None without one."""
+    sizes = Counter(file.size for queue in queues for file in queue.files if file.size)
+    return sizes.most_common(1)[0][0] if sizes else None
+
+
+class Placed(NamedTuple):
+    """Where units go: `offsets` (int64) in the queue's files, `next` the offset behind the last of them.
+
+    `ends`: the offsets at which a file ends with FILE_END, because the next unit has no room there.
+    """
+
+    offsets: NDArray[np.int64]
+    next: int
+    ends: tuple[int, ...]
+
+
+def place_units(begin: int, size: int, count: int, file_size: int) -> Placed:
+    """Places for `count` units of `size` bytes each, from offset `begin` on.
+
+    A unit and END_ROOM bytes behind it stay within one file. Raises ValueError where no file has room for one.
+    """
+    room = file_size - END_ROOM
+    if size > room:
+        raise ValueError(f"a unit of {size} bytes has no room in a file of {file_size}")
+    offsets = np.empty(count, dtype=np.int64)
+    ends, done, at = [], 0, begin
+    while done < count:
+        start = at // file_size * file_size
+        fitting = min((start + room - at) // size, count - done)
+        if fitting <= 0:
+            ends.append(at)
+            at = start + file_size
+            continue
+        offsets[done : done + fitting] = at + np.arange(fitting, dtype=np.int64) * size
+        done += fitting
+        at += fitting * size
+    return Placed(offsets, at, tuple(ends))

@@ -1,0 +1,130 @@
+"""SQL92 filters of a pull, in two steps as in RocketMQ: the bitmap at the queue, then the properties at the log.
+
+A bitmap may be trusted where a message's unit has one that was computed while the consumer's filter was registered: the
+message was stored after the filter was born, and the bitmap has as many bits as the filter's. Bits that are missing
+then tell, without a look at the log, that the message does not match. Everything else the properties decide.
+
+Source: `ExpressionMessageFilter.isMatchedByConsumeQueue`, `isMatchedByCommitLog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.dispatch.sql import CompiledFilter
+from reput.dispatch.sql import compile as compile_sql
+from reput.dispatch.sql.columns import RawProperties
+from reput.formats.consume_queue import ENTRY, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue_ext import MAX_ADDRESS, UNIT_SIZE
+from reput.log.maps import LogMaps
+from reput.queue.ext import ExtReader
+
+MATCHES = 1
+"""The tags code by which entries that match are marked for the kernel that chooses; others have 0."""
+MATCHING_CODES: NDArray[np.int64] = np.array([MATCHES], dtype=np.int64)
+_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
+
+
+class BloomBits(NamedTuple):
+    """The bits of a consumer's registered filter: `positions` out of `bits`, computed for messages after `born_ms`."""
+
+    positions: Sequence[int]
+    bits: int
+    born_ms: int
+
+
+class SqlFilter:
+    """A SQL92 filter such as `amount > 100 AND region = 'eu'`, for pulls.
+
+    Args:
+        expression: the filter, see `reput.dispatch.sql`.
+        group: the consumer group that registered it in the store's consumerFilter.json, if one did: bitmaps that were
+            computed for it then spare a look at the log. They never change what is found.
+
+    Raises:
+        ConfigError: it is no filter; where, and why.
+    """
+
+    __slots__ = ("compiled", "group")
+
+    def __init__(self, expression: str, group: str | None = None) -> None:
+        self.compiled: CompiledFilter = compile_sql(expression)
+        self.group = group
+
+    @property
+    def expression(self) -> str:
+        """The filter as it was written."""
+        return self.compiled.text
+
+    def __repr__(self) -> str:
+        return f"SqlFilter({self.expression!r})"
+
+
+def plain_entries(entries: NDArray[np.uint8], key: QueueKey, ext: ExtReader) -> NDArray[np.uint8]:
+    """The same entries with tags codes in place of addresses; an address without a unit stays as it is."""
+    rows = entries.view(ENTRY.dtype)
+    codes = rows["tags_code"].astype(np.int64)
+    addressed = np.flatnonzero(codes <= MAX_ADDRESS)
+    if not len(addressed):
+        return entries
+    units = ext.units(key, codes[addressed])
+    plain = rows.copy()
+    plain["tags_code"][addressed[units.found]] = units.tags_code[units.found]
+    return _as_bytes(plain)
+
+
+def _as_bytes(rows: NDArray[np.void]) -> NDArray[np.uint8]:
+    data: NDArray[np.uint8] = rows.view(np.uint8)
+    return data
+
+
+def marked_entries(
+    entries: NDArray[np.uint8],
+    wanted: CompiledFilter,
+    log: LogMaps,
+    log_end: int,
+    ruled_out: NDArray[np.bool_] | None = None,
+) -> NDArray[np.uint8]:
+    """The same entries, with MATCHES for a tags code where the filter matches, and 0 where not.
+
+    Entries whose records are not there match here: whoever chooses among them passes over them for that. Those that
+    are `ruled_out` (bool) already are not looked at.
+    """
+    rows = entries.view(ENTRY.dtype).copy()
+    begin, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
+    there = (begin >= log.min_offset) & (size > 0) & (begin <= log_end - size)
+    there &= (begin != 0) | ~np.isin(size, _BLANK_SIZES)
+    codes = np.full(len(rows), MATCHES, dtype=np.int64)
+    if ruled_out is not None:
+        codes[ruled_out] = 0
+        there &= ~ruled_out
+    starts = begin // log.file_size * log.file_size
+    for start in np.unique(starts[there]).tolist():
+        mine = np.flatnonzero(there & (starts == start))
+        found = wanted.select(RawProperties.of_records(log.array(start), begin[mine] - start))
+        codes[mine[~found]] = 0
+    rows["tags_code"] = codes
+    return _as_bytes(rows)
+
+
+def ruled_out_by_bitmap(
+    entries: NDArray[np.uint8], key: QueueKey, ext: ExtReader, bloom: BloomBits
+) -> NDArray[np.bool_]:
+    """Which entries a bitmap that can be trusted says not to match (bool)."""
+    codes = entries.view(ENTRY.dtype)["tags_code"].astype(np.int64)
+    size = bloom.bits // 8
+    units = ext.units(key, codes)
+    trusted = units.found & (units.store_timestamp > bloom.born_ms) & (units.size == UNIT_SIZE + size)
+    rows = np.flatnonzero(trusted)
+    ruled_out = np.zeros(len(codes), dtype=np.bool_)
+    if len(rows) and bloom.bits % 8 == 0:
+        bitmaps = ext.bitmaps(key, codes[rows], size)
+        hit = np.ones(len(rows), dtype=np.bool_)
+        for position in bloom.positions:
+            hit &= (bitmaps[:, position // 8] >> np.uint8(position % 8) & 1).astype(np.bool_)
+        ruled_out[rows] = ~hit
+    return ruled_out

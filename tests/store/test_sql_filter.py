@@ -1,0 +1,100 @@
+"""Pulls with a SQL92 filter give exactly the messages that match, whatever bitmaps say that can be believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.formats.consume_queue import QueueKey
+from reput.store.results import GetStatus
+from reput.store.sql_filter import BloomBits
+from support import golden
+from support.kinds import CONFIG
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reput.store.view import StoreView
+
+REGIONS = ("eu", "us")
+COUNT = 300
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> reput.MessageStore:
+    """A store of one queue: amounts 0 to 299, every second message in the EU."""
+    opened = reput.MessageStore.open(tmp_path / "store", CONFIG)
+    for n in range(COUNT):
+        properties = {"amount": str(n), "region": REGIONS[n % 2]}
+        opened.put_message(reput.Message("orders", b"x" * n, tags="paid", properties=properties))
+    return opened
+
+
+def pulled(store: reput.MessageStore, wanted: reput.SqlFilter) -> list[int]:
+    """The queue offsets that pulls give, one pull after the other to the end."""
+    found, offset = [], 0
+    while True:
+        result = store.get_message("orders", 0, offset, 32, wanted)
+        if result.status not in (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE):
+            return found
+        found += [message.queue_offset for message in result]
+        offset = result.next_offset
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["tail", "files"])
+def test_pull(store: reput.MessageStore, indexed: bool) -> None:
+    """What matches comes, in order and once, from the tail and from queue files alike."""
+    if indexed:
+        store.reput(spark=False)
+    wanted = reput.SqlFilter("amount > 100 AND region = 'eu'")
+    assert pulled(store, wanted) == list(range(102, COUNT, 2))
+    assert pulled(store, reput.SqlFilter("amount > 1000")) == []
+    assert pulled(store, reput.SqlFilter("amount > 298 OR TAGS = 'paid'")) == list(range(COUNT))
+
+
+def test_statuses(store: reput.MessageStore) -> None:
+    """Nothing that matches is NO_MATCHED_MESSAGE with all that was looked at behind it; a pull is cut at its count."""
+    nothing = store.get_message("orders", 0, 10, 32, reput.SqlFilter("amount < 10"))
+    assert (nothing.status, nothing.next_offset, len(nothing)) == (GetStatus.NO_MATCHED_MESSAGE, COUNT, 0)
+    some = store.get_message("orders", 0, 0, 3, reput.SqlFilter("amount >= 10"))
+    assert [message.queue_offset for message in some] == [10, 11, 12]
+    assert some.next_offset == 13
+    assert (
+        store.get_message("orders", 0, COUNT, 3, reput.SqlFilter("amount > 1")).status is GetStatus.OFFSET_OVERFLOW_ONE
+    )
+
+
+def test_bad_filter() -> None:
+    """What is no filter is refused before a store is asked."""
+    with pytest.raises(reput.ConfigError, match="character 10"):
+        reput.SqlFilter("amount > ")
+
+
+def with_bitmaps(view: StoreView) -> tuple[str, int, list[bytes]]:
+    """A golden queue, and the bitmaps of its messages."""
+    assert view.ext is not None
+    info = max(view.queues(), key=lambda queue: queue.max_offset)
+    key = QueueKey(info.topic.encode(), info.queue_id)
+    entries = view.queues_table.entries(key, 0, info.max_offset)
+    codes = [int.from_bytes(entries[at + 12 : at + 20].tobytes(), signed=True) for at in range(0, len(entries), 20)]
+    return info.topic, info.queue_id, [unit.bitmap for code in codes if (unit := view.ext.unit(key, code))]
+
+
+def test_bitmaps() -> None:
+    """Of messages that match, those whose bitmap lacks a bit do not come: where it can be believed, and only there."""
+    view = reput.MessageStore.open(golden.shared("ext"), CONFIG, read_only=True).view
+    topic, queue_id, bitmaps = with_bitmaps(view)
+    positions, everything = (5, 77), reput.SqlFilter("TRUE")
+    hit = [n for n, bitmap in enumerate(bitmaps) if not bitmap or all(bitmap[p // 8] >> p % 8 & 1 for p in positions)]
+    assert 0 < len(hit) < len(bitmaps)
+
+    def with_bits(bloom: BloomBits | None) -> list[int]:
+        view.bloom_bits = lambda _topic, _wanted: bloom
+        return [message.queue_offset for message in view.get_message(topic, queue_id, 0, len(bitmaps), everything)]
+
+    assert with_bits(None) == list(range(len(bitmaps)))
+    assert with_bits(BloomBits(positions, 112, born_ms=0)) == hit
+    assert with_bits(BloomBits(positions, 112, born_ms=1 << 60)) == list(range(len(bitmaps)))
+    assert with_bits(BloomBits(positions, 120, born_ms=0)) == list(range(len(bitmaps)))
