@@ -113,10 +113,10 @@ def plan_batch(options: ReadOptions, selection: Selection | None = None) -> Scan
     return plan
 
 
-def scan_job(options: ReadOptions, snapshot: Snapshot, selection: Selection) -> ScanJob:
+def job_of(options: ReadOptions, selection: Selection, delays_ms: tuple[int, ...]) -> ScanJob:
     """What all tasks of a scan are told."""
     return ScanJob(
-        options.columns, selection, snapshot.settings.delays_ms, options.crc_check, options.fail_on_data_loss,
+        options.columns, selection, delays_ms, options.crc_check, options.fail_on_data_loss,
         options.broker_name,
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ class _Planner:
         self.options = options
         self.snapshot = snapshot
         self.selection = selection
-        self.job = scan_job(options, snapshot, selection)
+        self.job = job_of(options, selection, snapshot.settings.delays_ms)
         self.records = RecordJob(
             self.job,
             str(snapshot.layout.commit_log),
