@@ -131,7 +131,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             walked = self._walk(log).run(begin, Limits(offset=behind))
             if walked.end != behind and self.options.fail_on_data_loss:
                 raise DataLossError(
-                    f"{log.folder}: goes to log offset {walked.end}, the checkpoint has a batch up to {behind}. Was the "
+                    f"{log.folder}: goes to log offset {walked.end}, the checkpoint has a batch to {behind}. Was the "
                     "log cut? failOnDataLoss=false goes on with what is there"
                 )
         job = job_of(self.options, self.selection, resolve_settings(self._store(), self.options.config).delays_ms)

@@ -36,7 +36,7 @@ class Walked:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on a batch: log offset, bytes of log, wanted messages; how far the log is told to be whole, None for not."""
+    """Bounds on a batch: log offset, bytes of log, wanted messages; how far it is told to be whole, None if not."""
 
     offset: int = NO_END
     bytes: int = NO_END
@@ -63,7 +63,7 @@ class StreamWalk:
         if begin < self.log.min_offset:
             if not self.tolerant:
                 raise DataLossError(
-                    f"{self.log.folder}: begins at log offset {self.log.min_offset}, the stream has read to {begin}: the "
+                    f"{self.log.folder}: begins at log offset {self.log.min_offset}, the stream read to {begin}: the "
                     "files between were deleted. failOnDataLoss=false goes on with what is there"
                 )
             begin = self.log.min_offset
