@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 
 from reput.connect.filters import narrowed
 from reput.connect.options import ReadOptions, read_options
@@ -14,6 +22,7 @@ from reput.connect.plan import plan_batch
 from reput.connect.schemas import ddl
 from reput.connect.selection import selection_of
 from reput.connect.stream import RocketmqStreamReader, stream_options
+from reput.errors import ConfigError
 
 NAME = "rocketmq"
 
@@ -37,6 +46,38 @@ class RocketmqSource(DataSource):
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark asks so
         """A reader of a stream."""
         return RocketmqStreamReader(read_options(stream_options(self.options)))
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
+        """A writer of a batch.
+
+        Raises:
+            ConfigError: a store is appended to, never overwritten.
+        """
+        refuse_overwrite(overwrite)
+        from reput.connect.sink import RocketmqWriter
+
+        return RocketmqWriter(self.options, schema)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark asks so
+        """A writer of a stream.
+
+        Raises:
+            ConfigError: a store is appended to, never overwritten.
+        """
+        refuse_overwrite(overwrite)
+        from reput.connect.sink import RocketmqStreamWriter
+
+        return RocketmqStreamWriter(self.options, schema)
+
+
+def refuse_overwrite(overwrite: bool) -> None:
+    """A store is a log: it grows.
+
+    Raises:
+        ConfigError: it was to be overwritten.
+    """
+    if overwrite:
+        raise ConfigError('mode("overwrite"), outputMode("complete"): a store is appended to. Use mode("append")')
 
 
 class RocketmqReader(DataSourceReader):

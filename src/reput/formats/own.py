@@ -7,6 +7,8 @@
     fence               held (flock, shared) by every task while it writes, by the next owner exclusively
     intent              the swap that is under way; JSON, replaced whole by rename; see below
     follow-checkpoint/  Spark's own files about the streaming query; nothing is believed from there
+    sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
+                        see reput.connect.ledger
     staging-EPOCH/      what a job is building; removed by the next owner when its job died
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
 
