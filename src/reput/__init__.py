@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import check, follow, info, rebuild, register
+    from reput.api import check, export, follow, info, rebuild, register
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.errors import (
@@ -47,6 +47,7 @@ _HOMES = {
     "GetResult": "reput.store.results",
     "GetStatus": "reput.store.results",
     "check": "reput.api",
+    "export": "reput.api",
     "follow": "reput.api",
     "info": "reput.api",
     "rebuild": "reput.api",
@@ -93,6 +94,7 @@ __all__ = [
     "TailFullError",
     "UnsupportedStoreError",
     "check",
+    "export",
     "follow",
     "info",
     "rebuild",

@@ -25,6 +25,7 @@ _VERBS = {
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
     "follow": "let the indexes go on with the log, all day",
     "put": "messages into a queue, from lines of text or of JSON",
+    "export": "messages as Parquet files, by topic and day; goes on where it was",
     "prepare": "compile the kernels and speed up later starts of Spark (once a machine)",
 }
 _MODULES = {"progress": "lag"}

@@ -31,10 +31,11 @@ class LogCut(NamedTuple):
     end: int
 
 
-def log_cuts(snapshot: Snapshot, begin: int, end: int, step: int) -> list[LogCut]:
+def log_cuts(snapshot: Snapshot, begin: int, end: int, step: int, known: int = -1) -> list[LogCut]:
     """The log between two offsets as ranges of about `step` bytes.
 
-    Where `begin` is one of the frontiers the first range begins there; else records in front of it may be among them.
+    Where `begin` is one of the frontiers, or `known` to be a boundary, the first range begins there; else records in
+    front of it may be among them.
     """
     asked = _QueueBoundaries(snapshot)
     cuts = []
@@ -43,7 +44,8 @@ def log_cuts(snapshot: Snapshot, begin: int, end: int, step: int) -> list[LogCut
         file_end = min(file.end, snapshot.end)
         if file_end <= begin or file.start >= end or file_end <= file.start:
             continue
-        first = begin if begin in snapshot.frontiers and begin > file.start else file.start
+        is_boundary = begin > file.start and begin in (*snapshot.frontiers, known)
+        first = begin if is_boundary else file.start
         marks = _marks(first, file_end, step, asked, snapshot)
         for low, high in pairwise(marks):
             if high > begin and low < end:
