@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import check, convert, diff, follow, info, rebuild, register
+    from reput.api import check, convert, diff, export, follow, info, rebuild, register
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.errors import (
@@ -51,6 +51,7 @@ _HOMES = {
     "check": "reput.api",
     "convert": "reput.api",
     "diff": "reput.api",
+    "export": "reput.api",
     "follow": "reput.api",
     "info": "reput.api",
     "rebuild": "reput.api",
@@ -100,6 +101,7 @@ __all__ = [
     "check",
     "convert",
     "diff",
+    "export",
     "follow",
     "info",
     "rebuild",

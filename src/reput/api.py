@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from reput.connect.export import ExportReport
     from reput.pipeline.engine import Engine
     from reput.pipeline.follow import FollowProgress
     from reput.pipeline.follow_query import FollowHandle
@@ -221,6 +222,39 @@ def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) ->
     from reput.store.info import store_info
 
     return store_info(path, config_from(config))
+
+
+def export(
+    path: str | Path,
+    folder: str | Path,
+    *,
+    spark: SparkSession | SparkContext | Literal[False] | None = None,
+    master: str | None = None,
+    config: StoreConfig | str | Path | None = None,
+    topics: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    listener: ProgressListener | None = None,
+) -> ExportReport:
+    """Export a store's messages as Parquet files by topic and day, or go on with an export.
+
+    Args:
+        path, spark, master, config: as for `rebuild`.
+        folder: where the files go; see `reput.connect.export` for what lies there.
+        topics: only these; all without.
+        columns: only these columns; all without.
+        listener: told how far it is.
+
+    Raises:
+        ConfigError: the folder has an export of another store, or with other columns or topics.
+        DataLossError: log files were deleted before they were exported.
+        ReputError: see `reput.errors`; what was exported is kept, and the next run goes on.
+    """
+    from reput.connect.export import export_store
+
+    with engine_for(spark, master) as engine:
+        return export_store(
+            path, folder, engine, config_from(config), topics=topics, columns=columns, listener=listener
+        )
 
 
 def register(spark: SparkSession) -> None:

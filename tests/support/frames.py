@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from reput.connect.arrays import arrow_schema
 from reput.connect.options import read_options
+from reput.connect.partitions import read_partition, tasks_of
 from reput.connect.plan import plan_batch
-from reput.connect.source import read_partition, tasks_of
 
 if TYPE_CHECKING:
     from pathlib import Path

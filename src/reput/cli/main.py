@@ -27,6 +27,7 @@ _VERBS = {
     "diff": "hold queue files against RocksDB, or the queues of two stores against one another",
     "follow": "let the indexes go on with the log, all day",
     "put": "messages into a queue, from lines of text or of JSON",
+    "export": "messages as Parquet files, by topic and day; goes on where it was",
     "prepare": "compile the kernels and speed up later starts of Spark (once a machine)",
 }
 _MODULES = {"progress": "lag"}

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from reput.connect.snapshot import Snapshot
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, decode_entry
-from reput.log.files import LogFile
 from reput.log.reader import record_at
 from reput.queue.files import QueueFolder, list_queues
 from reput.queue.reader import QueueSpan, queue_span
@@ -32,8 +31,12 @@ class LogCut(NamedTuple):
     end: int
 
 
-def log_cuts(snapshot: Snapshot, begin: int, end: int, step: int) -> list[LogCut]:
-    """The log between two offsets as ranges of about `step` bytes; records in front of `begin` may be among them."""
+def log_cuts(snapshot: Snapshot, begin: int, end: int, step: int, known: int = -1) -> list[LogCut]:
+    """The log between two offsets as ranges of about `step` bytes.
+
+    Where `begin` is one of the frontiers, or `known` to be a boundary, the first range begins there; else records in
+    front of it may be among them.
+    """
     asked = _QueueBoundaries(snapshot)
     cuts = []
     end = min(end, snapshot.end)
@@ -41,15 +44,17 @@ def log_cuts(snapshot: Snapshot, begin: int, end: int, step: int) -> list[LogCut
         file_end = min(file.end, snapshot.end)
         if file_end <= begin or file.start >= end or file_end <= file.start:
             continue
-        marks = _marks(file, file_end, step, asked, snapshot)
+        is_boundary = begin > file.start and begin in (*snapshot.frontiers, known)
+        first = begin if is_boundary else file.start
+        marks = _marks(first, file_end, step, asked, snapshot)
         for low, high in pairwise(marks):
             if high > begin and low < end:
                 cuts.append(LogCut(str(file.path), file.start, file.size, low, high))
     return cuts
 
 
-def _marks(file: LogFile, file_end: int, step: int, asked: _QueueBoundaries, snapshot: Snapshot) -> list[int]:
-    marks = [file.start]
+def _marks(first: int, file_end: int, step: int, asked: _QueueBoundaries, snapshot: Snapshot) -> list[int]:
+    marks = [first]
     # A short rest goes with the range before it: a task costs more than its bytes.
     while file_end - marks[-1] > step + step // 4:
         target = marks[-1] + step

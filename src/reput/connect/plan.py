@@ -15,6 +15,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from reput.connect.bounds import refuse_what_is_gone
 from reput.connect.cuts import LogCut, log_cuts
@@ -25,19 +26,17 @@ from reput.connect.scan import ScanJob
 from reput.connect.selection import NO_END, Selection, Span, selection_of
 from reput.connect.snapshot import Snapshot, take_snapshot
 from reput.errors import ConfigError
-from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.record import CHECK_NONE
-from reput.kernels.columns import Columns
-from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.maps import LogMaps
+from reput.log.reader import LogWalk
 from reput.store.layout import unsupported_kinds
 
 _MOST_BYTES = 256 << 20
 _LEAST_BYTES = 8 << 20
 _LEAST_RECORDS = 1 << 16
 _TASKS_PER_CORE = 3
-_SAMPLE_BYTES = 1 << 20
+_SAMPLE_RECORDS = 200
 _USUAL_RECORD_BYTES = 512
 _SCATTER = 3
 """Reading records one by one costs about so many times as much a byte as reading the log on and on."""
@@ -114,10 +113,10 @@ def plan_batch(options: ReadOptions, selection: Selection | None = None) -> Scan
     return plan
 
 
-def scan_job(options: ReadOptions, snapshot: Snapshot, selection: Selection) -> ScanJob:
+def job_of(options: ReadOptions, selection: Selection, delays_ms: tuple[int, ...]) -> ScanJob:
     """What all tasks of a scan are told."""
     return ScanJob(
-        options.columns, selection, snapshot.settings.delays_ms, options.crc_check, options.fail_on_data_loss,
+        options.columns, selection, delays_ms, options.crc_check, options.fail_on_data_loss,
         options.broker_name,
     )  # fmt: skip
 
@@ -127,7 +126,7 @@ class _Planner:
         self.options = options
         self.snapshot = snapshot
         self.selection = selection
-        self.job = scan_job(options, snapshot, selection)
+        self.job = job_of(options, selection, snapshot.settings.delays_ms)
         self.records = RecordJob(
             self.job,
             str(snapshot.layout.commit_log),
@@ -266,16 +265,12 @@ def split_bytes(options: ReadOptions, size: int, each: int) -> int:
 
 
 def record_bytes(snapshot: Snapshot) -> int:
-    """What a record takes on average, as the log's newest file tells from its first records."""
+    """What a record takes on average, as the first ones of the newest file with any tell."""
     for file in reversed(snapshot.log.files):
-        end = min(file.end, snapshot.end)
-        if end > file.start:
-            columns = Columns.for_range(_SAMPLE_BYTES)
-            with fs.mapped(file.path, 0, file.size) as buffer:
-                settings = DecodeSettings(CHECK_NONE, False, snapshot.settings.delays_ms)
-                RangeDecoder(buffer, file.start, settings, columns).decode(0, min(end - file.start, _SAMPLE_BYTES))
-            if columns.records:
-                return max(1, int(columns.size[: columns.records].mean()))
+        walk = LogWalk(snapshot.log, file.start, CHECK_NONE)
+        sizes = [len(record.data) for record in islice(walk, _SAMPLE_RECORDS)]
+        if sizes and file.start < snapshot.end:
+            return max(1, sum(sizes) // len(sizes))
     return _USUAL_RECORD_BYTES
 
 

@@ -70,7 +70,7 @@ class _LogRange:
         self.columns = Columns.for_range(min(_PIECE_BYTES, cut.end - cut.begin))
         settings = DecodeSettings(job.crc_check, False, job.delays_ms)
         self.decoder = RangeDecoder(buffer, cut.begin, settings, self.columns)
-        self.queues = _QueueTable(job.selection)
+        self.queues = QueueTable(job.selection)
 
     def rows(self) -> Iterator[Rows]:
         """The wanted rows of each piece."""
@@ -135,7 +135,7 @@ class _LogRange:
         return mask
 
 
-class _QueueTable:
+class QueueTable:
     """What is wanted of each queue that a decoder has met, by its row."""
 
     def __init__(self, selection: Selection) -> None:

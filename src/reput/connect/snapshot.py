@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reput.config import StoreConfig
 from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.consume_queue import QueueKey
-from reput.formats.record import Verdict
+from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK, Verdict, decode_record, examine
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.files import LogFile, LogFiles, list_log_files
@@ -33,6 +34,7 @@ from reput.store.recovery import find_start, judge_tail
 from reput.store.settings import StoreSettings, resolve_settings
 
 _PIECE_BYTES = 4 << 20
+_PLAIN_RECORDS = 1000
 _MOST_QUEUES = 1 << 16
 _NO_OFFSET = (1 << 62) - 1
 CUT_BYTES = 8 << 20
@@ -126,7 +128,8 @@ class _Walk:
         self.verdict = Verdict.ZERO
         settings = snapshot.settings
         self._decode = DecodeSettings(settings.crc_check, False, settings.delays_ms)
-        self._columns = Columns.for_range(_PIECE_BYTES)
+        self._columns: Columns | None = None
+        self._plain_left = _PLAIN_RECORDS
 
     def run(self) -> None:
         """Walk to the end.
@@ -156,27 +159,60 @@ class _Walk:
         limit = file.end if self.confirmed is None else min(file.end, self.confirmed)
         with fs.mapped(file.path, self.offset - file.start, file.end - self.offset) as buffer:
             base = self.offset
+            if not self._walk_plainly(buffer, base, limit):
+                return False
+            if self.offset >= limit:
+                return True
+            if self._columns is None:
+                self._columns = Columns.for_range(_PIECE_BYTES)
             decoder = RangeDecoder(buffer, base, self._decode, self._columns)
+            columns = self._columns
             while self.offset < limit:
-                if self._columns.queues > _MOST_QUEUES:
-                    self._columns.clear()
-                self._columns.state[State.RECORDS] = self._columns.state[State.ITEMS] = 0
+                if columns.queues > _MOST_QUEUES:
+                    columns.clear()
+                columns.state[State.RECORDS] = columns.state[State.ITEMS] = 0
                 stop = decoder.decode(self.offset - base, min(limit, self.offset + _PIECE_BYTES) - base)
-                self._note()
-                self.offset = base + int(self._columns.state[State.POSITION])
+                self._note(columns)
+                self.offset = base + int(columns.state[State.POSITION])
                 if stop is Stop.NOT_A_RECORD:
-                    self.verdict = Verdict(int(self._columns.state[State.VERDICT]))
+                    self.verdict = Verdict(int(columns.state[State.VERDICT]))
                     return False
                 if stop is Stop.FILE_END:
                     break
         return True
 
-    def _note(self) -> None:
-        columns, count, noted = self._columns, self._columns.records, self.snapshot.boundaries
+    def _walk_plainly(self, buffer: NDArray[np.uint8], base: int, limit: int) -> bool:
+        """Walk over the first few records without the kernels: to load them takes longer. False where the log ends."""
+        while self.offset < limit and self._plain_left:
+            position = self.offset - base
+            verdict, size = examine(buffer.data, position, len(buffer), self.offset, self._decode.crc_check)
+            if verdict not in (Verdict.GOOD, Verdict.BLANK):
+                self.verdict = verdict
+                return False
+            if verdict is Verdict.GOOD:
+                self._plain_left -= 1
+                self._note_boundary(self.offset)
+                record = decode_record(buffer.data, position)
+                if record.sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
+                    key = QueueKey(record.topic, record.queue_id)
+                    self._note_queue(key, record.queue_offset, record.queue_offset, record.store_timestamp)
+            self.offset += size
+        return True
+
+    def _note_boundary(self, offset: int) -> None:
+        noted = self.snapshot.boundaries
+        if not noted or offset >= noted[-1] + CUT_BYTES:
+            noted.append(offset)
+
+    def _note_queue(self, key: QueueKey, first: int, last: int, stored_ms: int) -> None:
+        known = self.snapshot.tails.get(key, TailSpan(_NO_OFFSET, 0, -1))
+        self.snapshot.tails[key] = TailSpan(min(known.begin, first), max(known.end, last + 1), stored_ms)
+
+    def _note(self, columns: Columns) -> None:
+        count = columns.records
         if not count:
             return
-        if not noted or int(columns.position[0]) >= noted[-1] + CUT_BYTES:
-            noted.append(int(columns.position[0]))
+        self._note_boundary(int(columns.position[0]))
         in_queue = np.flatnonzero(columns.flags[:count] & IN_QUEUE)
         rows, offsets = columns.queue[:count][in_queue], columns.queue_offset[:count][in_queue]
         # Store times grow with the log, so the last one that is assigned stays.
@@ -186,7 +222,4 @@ class _Walk:
         stored[rows] = columns.store_timestamp[:count][in_queue]
         for row in np.flatnonzero(last >= 0).tolist():
             key = QueueKey(columns.topic(row), int(columns.queue_id[row]))
-            known = self.snapshot.tails.get(key, TailSpan(_NO_OFFSET, 0, -1))
-            self.snapshot.tails[key] = TailSpan(
-                min(known.begin, int(first[row])), max(known.end, int(last[row]) + 1), int(stored[row])
-            )
+            self._note_queue(key, int(first[row]), int(last[row]), int(stored[row]))

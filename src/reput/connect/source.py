@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 
-from reput.connect.cuts import LogCut
 from reput.connect.filters import narrowed
 from reput.connect.options import ReadOptions, read_options
-from reput.connect.plan import ScanPlan, plan_batch
-from reput.connect.queue_cuts import QueueCut
-from reput.connect.record_scan import RecordJob, read_places, read_queues
-from reput.connect.scan import ScanJob, read_log
+from reput.connect.partitions import read_partition, tasks_of
+from reput.connect.plan import plan_batch
 from reput.connect.schemas import ddl
 from reput.connect.selection import selection_of
+from reput.connect.stream import RocketmqStreamReader, stream_options
+from reput.errors import ConfigError
 
 NAME = "rocketmq"
 
@@ -36,32 +43,41 @@ class RocketmqSource(DataSource):
         """A reader of a batch."""
         return RocketmqReader(read_options(self.options))
 
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark asks so
+        """A reader of a stream."""
+        return RocketmqStreamReader(read_options(stream_options(self.options)))
 
-class LogPartition(InputPartition):
-    """A task over a range of the log."""
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
+        """A writer of a batch.
 
-    def __init__(self, job: ScanJob, cut: LogCut) -> None:
-        super().__init__(None)
-        self.job = job
-        self.cut = cut
+        Raises:
+            ConfigError: a store is appended to, never overwritten.
+        """
+        refuse_overwrite(overwrite)
+        from reput.connect.sink import RocketmqWriter
+
+        return RocketmqWriter(self.options, schema)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark asks so
+        """A writer of a stream.
+
+        Raises:
+            ConfigError: a store is appended to, never overwritten.
+        """
+        refuse_overwrite(overwrite)
+        from reput.connect.sink import RocketmqStreamWriter
+
+        return RocketmqStreamWriter(self.options, schema)
 
 
-class QueuePartition(InputPartition):
-    """A task over ranges of queues."""
+def refuse_overwrite(overwrite: bool) -> None:
+    """A store is a log: it grows.
 
-    def __init__(self, job: RecordJob, cuts: tuple[QueueCut, ...]) -> None:
-        super().__init__(None)
-        self.job = job
-        self.cuts = cuts
-
-
-class PlacesPartition(InputPartition):
-    """A task over places in the log that IndexFiles told."""
-
-    def __init__(self, job: RecordJob, places: tuple[int, ...]) -> None:
-        super().__init__(None)
-        self.job = job
-        self.places = places
+    Raises:
+        ConfigError: it was to be overwritten.
+    """
+    if overwrite:
+        raise ConfigError('mode("overwrite"), outputMode("complete"): a store is appended to. Use mode("append")')
 
 
 class RocketmqReader(DataSourceReader):
@@ -93,22 +109,3 @@ class _PushFilters:
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
         self.filters += filters
         return filters
-
-
-def tasks_of(plan: ScanPlan) -> list[InputPartition]:
-    """The tasks of a plan."""
-    return [
-        *(PlacesPartition(plan.records, places) for places in plan.places),
-        *(QueuePartition(plan.records, cuts) for cuts in plan.queues),
-        *(LogPartition(plan.job, cut) for cut in plan.cuts),
-    ]
-
-
-def read_partition(partition: InputPartition) -> Iterator[Any]:
-    """The record batches of a task; none for the partition that Spark makes up where there is no task."""
-    if isinstance(partition, LogPartition):
-        yield from read_log(partition.job, partition.cut)
-    elif isinstance(partition, QueuePartition):
-        yield from read_queues(partition.job, partition.cuts)
-    elif isinstance(partition, PlacesPartition):
-        yield from read_places(partition.job, partition.places)

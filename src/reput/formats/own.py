@@ -8,6 +8,8 @@
     intent              the swap that is under way; JSON, replaced whole by rename; see below
     rocksdb-log/        RocksDB's own text about what it did, where the queues are in RocksDB
     follow-checkpoint/  Spark's own files about the streaming query; nothing is believed from there
+    sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
+                        see reput.connect.ledger
     staging-EPOCH/      what a job is building; removed by the next owner when its job died
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
 
