@@ -90,7 +90,7 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     maps = LogMaps(layout.commit_log, log.file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
     start = find_start(layout, maps, kinds, settings.index_enabled)
-    confirmed = _confirmed(writer, layout, kinds, maps)
+    confirmed = confirmed_by(writer, layout, kinds, maps)
     begin = log.min_offset
     queue_offset = max(start.frontiers.queue_offset, begin)
     index_offset = max(start.frontiers.index_offset, begin)
@@ -108,7 +108,7 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     return snapshot
 
 
-def _confirmed(writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], maps: LogMaps) -> int | None:
+def confirmed_by(writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], maps: LogMaps) -> int | None:
     """How far another process allows us to look; None where nobody writes."""
     if writer is Writer.REPUT:
         return ReputWriter(layout).confirmed()

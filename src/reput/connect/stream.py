@@ -28,6 +28,7 @@ from reput.connect.partitions import LogPartition, read_partition
 from reput.connect.plan import job_of
 from reput.connect.queue_cuts import CLOCK_SLACK_MS
 from reput.connect.selection import NO_END, selection_of
+from reput.connect.snapshot import confirmed_by
 from reput.connect.stream_walk import Limits, StreamWalk, Walked
 from reput.errors import ConfigError, DataLossError
 from reput.files.watermarks import Watermarks
@@ -37,7 +38,8 @@ from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files
 from reput.log.maps import LogMaps
 from reput.log.reader import record_at
-from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
+from reput.store.beside import writer_of
+from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout, find_store
 from reput.store.recovery import judge_tail
 from reput.store.settings import resolve_settings
@@ -163,13 +165,11 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._looked_at = time.monotonic()
             layout = self._store()
             writer = writer_of(layout)
-            self._confirmed = None
-            if writer is Writer.REPUT:
-                self._confirmed = ReputWriter(layout).confirmed()
-            elif writer is Writer.BROKER:
-                maps = LogMaps(layout.commit_log, self._log().file_size)
-                self._confirmed = BrokerWriter(layout, maps).confirmed()
-                maps.close()
+            settings = resolve_settings(layout, self.options.config)
+            kinds = store_kinds(layout, self.options.config, settings.queue_file_size)
+            maps = LogMaps(layout.commit_log, self._log().file_size)
+            self._confirmed = confirmed_by(writer, layout, kinds, maps)
+            maps.close()
         return self._confirmed
 
     def _end(self, log: LogFiles) -> int:
