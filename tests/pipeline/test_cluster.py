@@ -38,6 +38,19 @@ print(json.dumps({"executors": hosts, "messages": report.messages}))
 context.stop()
 """
 
+READ = """
+import json, sys
+from pyspark.sql import SparkSession
+import reput
+master, store, config = sys.argv[1:]
+spark = SparkSession.builder.master(master).getOrCreate()
+reput.register(spark)
+frame = spark.read.format("rocketmq").option("config", config).option("minPartitions", 4).load(store)
+rows = frame.groupBy("topic").count().collect()
+print(json.dumps({"topics": {row["topic"]: row["count"] for row in rows}}))
+spark.stop()
+"""
+
 
 class Cluster:
     """The processes of a cluster, each with its log; they are ended by their own ids."""
@@ -166,3 +179,26 @@ def test_cluster_follows(master: tuple[str, dict[str, str]], tmp_path: Path) -> 
     wanted = golden.shared("crash")
     assert list(golden.queue_files(store)) == list(golden.queue_files(wanted))
     assert [data for _, data in golden.index_files(store)] == [data for _, data in golden.index_files(wanted)]
+
+
+def test_cluster_reads(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    """`format("rocketmq")` on the cluster counts what a store on this machine holds."""
+    address, environment = master
+    store = golden.unpack("crash", tmp_path)
+    config = tmp_path / "broker.conf"
+    config.write_text(golden.CONFIG + "\n")
+    done = subprocess.run(
+        [sys.executable, "-c", READ, address, store, config],
+        env=environment,
+        check=False,
+        capture_output=True,
+        timeout=120,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])["topics"]
+    wanted: dict[str, int] = {}
+    with reput.MessageStore.open(store, reput.StoreConfig.from_file(config), read_only=True) as opened:
+        for queue in opened.queues():
+            wanted[queue.topic] = wanted.get(queue.topic, 0) + queue.max_offset - queue.min_offset
+    assert told == wanted
