@@ -63,6 +63,8 @@ def test_names_are_the_peers() -> None:
             "diskMaxUsedSpaceRatio": "13", "diskSpaceCleanForciblyRatio": "14", "diskSpaceWarningLevelRatio": "15",
             "cleanFileForciblyEnable": "false", "deleteFileBatchMax": "16", "cleanResourceInterval": "17",
             "tailMaxEntries": "18", "mapperFileSizeBatchConsumeQueue": "19",
+            "mappedFileSizeConsumeQueueExt": "20", "enableCalcFilterBitMap": "true", "x": "64",
+            "expectConsumerNumUseFilter": "32", "maxErrorRateOfBloomFilter": "20",
         }
     )  # fmt: skip
     assert [field.name for field in fields(told) if getattr(told, field.name) is None] == []

@@ -47,7 +47,7 @@ class RecordJob:
         selection = self.scan.selection
         told = {"topic", "queueId", "queueOffset", "physicalOffset", "storeSize", "brokerName"}
         told |= {"partition", "offset", "timestampType"}
-        by_record = selection.times or not selection.stored_ms.is_everything or selection.tags or selection.keys
+        by_record = selection.times or not selection.stored_ms.is_everything or selection.by_properties
         return bool(by_record) or any(
             column.need is not Need.PLACE or column.name not in told for column in self.scan.columns
         )
