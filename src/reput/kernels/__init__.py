@@ -85,6 +85,34 @@ def encode_kernels(kind: str | None = None) -> EncodeKernels:
     raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
 
 
+class LookupKernels(NamedTuple):
+    """The kernels that answer a look-up in one call; signatures stand in `reput.kernels.reference_lookup`."""
+
+    pull_entries: Callable[[int, int, int, int, Any], int]
+    seek_time: Callable[[int, int, int], int]
+    find_key: Callable[[int, bytes, int, int, Any], int]
+
+
+@cache
+def lookup_kernels(kind: str | None = None) -> LookupKernels:
+    """The lookup kernels of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    kind = kind or os.environ.get(SWITCH, "compiled")
+    if kind == "compiled":
+        from reput.kernels.compiled import lookup
+        from reput.kernels.compiled.jit import entry_point
+
+        return LookupKernels(*map(entry_point, (lookup.pull_entries, lookup.seek_time, lookup.find_key)))
+    if kind == "reference":
+        from reput.kernels import reference_lookup
+
+        return LookupKernels(reference_lookup.pull_entries, reference_lookup.seek_time, reference_lookup.find_key)
+    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+
+
 def decode_arguments(columns: Any) -> tuple[Any, ...]:
     """The arrays of `columns` in the order in which the decode kernels take them."""
     return (

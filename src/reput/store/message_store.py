@@ -39,6 +39,7 @@ from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
+from reput.store.lookup import Watched
 from reput.store.message import StoredMessage
 from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, own_store
@@ -159,6 +160,8 @@ class MessageStore:
         appender = self._appender
         self._sync_flush = appender.settings.sync_flush
         view.confirmed = lambda: appender.confirmed
+        marks = self._owned.watermarks
+        view.watch(Watched(marks.address("confirmed_offset"), memory=marks.memory))
         self._owned.watermarks["frontier_offset"] = max(0, min(view.frontiers))
         self._owned.watermarks["writer"] = os.getpid()
         self._flush = FlushService(appender, self._on_flushed)
@@ -331,8 +334,10 @@ class MessageStore:
             ConfigError: no topic or queue can have this name or id.
             ClosedError: the store is closed.
         """
-        tags = filter if isinstance(filter, TagFilter) else TagFilter(filter) if filter else EVERYTHING
-        return self._open_view().get_message(topic, queue_id, offset, max_messages, tags, max_bytes)
+        if self._closed:
+            self._open_view()
+        tags = EVERYTHING if filter is None else filter if isinstance(filter, TagFilter) else TagFilter(filter)
+        return self.view.get_message(topic, queue_id, offset, max_messages, tags, max_bytes)
 
     def wait(self, topic: str, queue_id: int, offset: int, timeout_s: float) -> bool:
         """Wait until a queue has a message at `offset`, at most `timeout_s`; whether it has.
@@ -378,7 +383,11 @@ class MessageStore:
 
         With `lower` that of the first message stored at or after it, with `upper` of the last one at or before it.
         """
-        return self._open_view().offset_by_time(topic, queue_id, timestamp_ms, Boundary(boundary))
+        if self._closed:
+            self._open_view()
+        # To look an enum's member up costs more than the search.
+        boundary = boundary if type(boundary) is Boundary else Boundary(boundary)
+        return self.view.offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
     def query_message(
         self,
@@ -403,9 +412,9 @@ class MessageStore:
             exact: hold topic and key against the record; without, two keys of one hash are not told apart, and a
                 message may come twice, as RocketMQ answers.
         """
-        return self._open_view().query_message(
-            topic, key, max_messages, begin_ms, end_ms, before=before, by_tag=by_tag, exact=exact
-        )
+        if self._closed:
+            self._open_view()
+        return self.view.query_message(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
 
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """The message whose record starts at a log offset, None where none does."""

@@ -5,13 +5,18 @@ Source of the statuses: `GetMessageStatus`, `DefaultMessageStore.getMessage`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.store.message import StoredMessage
+
+if TYPE_CHECKING:
+    from reput.store.lookup import QueueLookup
 
 
 class GetStatus(StrEnum):
@@ -28,8 +33,17 @@ class GetStatus(StrEnum):
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
-_NO_OFFSETS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-_NO_SIZES: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+_NOTHING: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+
+_NO_FILES: Mapping[int, NDArray[np.uint8]] = MappingProxyType({})
+
+
+class Span(NamedTuple):
+    """Where a queue begins and ends."""
+
+    min_offset: int
+    max_offset: int
 
 
 class GetResult:
@@ -38,33 +52,56 @@ class GetResult:
     `next_offset`: where the next pull goes on; `min_offset`, `max_offset`: the queue's span. `physical_offsets` (int64)
     and `sizes` (int32) of the records found. Iterating gives `StoredMessage`s, views of the mapped log: they stay
     valid as long as the result, or they themselves, are kept, even when the log's file is deleted meanwhile.
+
+    Args:
+        span: whatever has `min_offset` and `max_offset`.
+        found: as `room_for` makes it; the first `count` offsets and sizes are those of the records.
+        maps: the files that hold them, each with its start.
     """
 
-    __slots__ = ("_maps", "max_offset", "min_offset", "next_offset", "physical_offsets", "sizes", "status")
+    __slots__ = ("_count", "_found", "_maps", "_span", "next_offset", "status")
 
     def __init__(
         self,
         status: GetStatus,
         next_offset: int,
-        min_offset: int,
-        max_offset: int,
-        physical_offsets: NDArray[np.int64] = _NO_OFFSETS,
-        sizes: NDArray[np.int32] = _NO_SIZES,
+        span: Span | QueueLookup,
+        found: NDArray[np.int64] = _NOTHING,
+        count: int = 0,
         maps: Sequence[tuple[int, NDArray[np.uint8]]] = (),
     ) -> None:
         self.status = status
         self.next_offset = next_offset
-        self.min_offset = min_offset
-        self.max_offset = max_offset
-        self.physical_offsets = physical_offsets
-        self.sizes = sizes
+        self._span = span
+        self._found = found
+        self._count = count
         self._maps = maps
 
+    @property
+    def min_offset(self) -> int:
+        """The first offset of the queue whose message is there."""
+        return self._span.min_offset
+
+    @property
+    def max_offset(self) -> int:
+        """The queue's next offset."""
+        return self._span.max_offset
+
+    @property
+    def physical_offsets(self) -> NDArray[np.int64]:
+        """Where the records found begin in the log (int64)."""
+        return self._found[: self._count]
+
+    @property
+    def sizes(self) -> NDArray[np.int32]:
+        """Bytes of each record found (int32)."""
+        return sizes_in(self._found)[: self._count]
+
     def __len__(self) -> int:
-        return len(self.sizes)
+        return self._count
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        return (self[number] for number in range(len(self.sizes)))
+        return (self[number] for number in range(self._count))
 
     def __getitem__(self, number: int) -> StoredMessage:
         offset, size = int(self.physical_offsets[number]), int(self.sizes[number])
@@ -94,17 +131,56 @@ class GetResult:
         )
 
 
+def room_for(messages: int) -> NDArray[np.int64]:
+    """An array for the log offsets of so many messages and behind them their sizes, each of half an int64."""
+    return np.empty(messages + (messages + 1 >> 1), dtype=np.int64)
+
+
+def sizes_in(found: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The sizes (int32) in an array that `room_for` has made."""
+    messages = 2 * len(found) // 3
+    return found[messages:].view(np.int32)[:messages]
+
+
 class QueryResult:
     """The answer to a question by key: messages in log order.
 
     `more`: whether there are older ones, which the same question with `before=physical_offsets[0]` finds.
+
+    Args:
+        messages: in log order; None where only their places are known yet:
+        found: `count` log offsets and, in its second half, as many sizes; `files` of `file_size` by number hold them.
     """
 
-    __slots__ = ("messages", "more")
+    __slots__ = ("_count", "_file_size", "_files", "_found", "_messages", "more")
 
-    def __init__(self, messages: list[StoredMessage], more: bool) -> None:
-        self.messages = messages
+    def __init__(
+        self,
+        count: int,
+        more: bool,
+        messages: list[StoredMessage] | None,
+        found: NDArray[np.int64] = _NOTHING,
+        file_size: int = 0,
+        files: Mapping[int, NDArray[np.uint8]] = _NO_FILES,
+    ) -> None:
+        self._count = count
         self.more = more
+        self._messages = messages
+        self._found = found
+        self._file_size = file_size
+        self._files = files
+
+    @property
+    def messages(self) -> list[StoredMessage]:
+        """The messages, in log order."""
+        if self._messages is None:
+            size, room = self._file_size, len(self._found) // 2
+            places = zip(self._found[: self._count].tolist(), self._found[room:].tolist(), strict=False)
+            self._messages = [
+                StoredMessage(self._files[offset // size].data[offset % size : offset % size + length])
+                for offset, length in sorted(places)
+            ]
+        return self._messages
 
     @property
     def physical_offsets(self) -> list[int]:
@@ -112,7 +188,7 @@ class QueryResult:
         return [message.physical_offset for message in self.messages]
 
     def __len__(self) -> int:
-        return len(self.messages)
+        return self._count
 
     def __iter__(self) -> Iterator[StoredMessage]:
         return iter(self.messages)

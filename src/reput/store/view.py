@@ -20,8 +20,9 @@ from reput.formats.index_file import TAG_KEY_PREFIX, capacity
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE, Verdict, examine
 from reput.index.search import IndexSearch
-from reput.kernels import kernels
+from reput.kernels import kernels, lookup_kernels
 from reput.kernels.columns import Pull
+from reput.kernels.lookup_columns import ASK, NEEDS_FILE
 from reput.log.decode import DecodeSettings
 from reput.log.maps import LogMaps
 from reput.queue.by_time import Boundary, offset_by_time
@@ -29,8 +30,9 @@ from reput.queue.queues import Queues
 from reput.store.follower import Follower, IndexPlace
 from reput.store.frontier import Frontiers
 from reput.store.layout import StoreLayout
+from reput.store.lookup import IndexLookup, Known, Lookups, QueueLookup, Watched
 from reput.store.message import StoredMessage
-from reput.store.results import GetResult, GetStatus, QueryResult
+from reput.store.results import GetResult, GetStatus, QueryResult, Span, room_for, sizes_in
 from reput.store.settings import StoreSettings
 from reput.store.tag_filter import EVERYTHING, TagFilter
 
@@ -43,8 +45,12 @@ _MAX_QUEUE_ID = (1 << 31) - 1
 _ENTRIES_AT_ONCE = 1 << 16
 _FEW_ENTRIES = 64
 _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
-_MOST_WINDOWS = 1 << 16
-_FOUND = int(Pull.FOUND)
+_MOST_AT_ONCE = 1 << 12
+"""Messages for which a pull makes room before it knows how many there are."""
+_MOST_RETRIES = 256
+_FOUND, _FOUND_STATUS, _LOWER = int(Pull.FOUND), GetStatus.FOUND, Boundary.LOWER
+_INT64 = np.dtype(np.int64)
+_MOST_TOPICS = 1 << 16
 
 
 class QueueInfo(NamedTuple):
@@ -65,21 +71,6 @@ class PullLimits(NamedTuple):
 
     messages: int | None = None
     total_bytes: int | None = None
-
-
-class _Window(NamedTuple):
-    """The entries [begin, end) of one queue file, all in front of the frontier: they do not change any more.
-
-    `is_whole`: the file ends there, too.
-    """
-
-    key: QueueKey
-    begin: int
-    end: int
-    entries: NDArray[np.uint8]
-    min_offset: int
-    max_offset: int
-    is_whole: bool
 
 
 class StoreView:
@@ -106,16 +97,18 @@ class StoreView:
         self.limits = limits or PullLimits()
         self.queues_table = Queues(layout.consume_queue, settings.queue_file_size)
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
+        self.lookups = Lookups(self.queues_table, log, self.index, self.limits)
         decode = DecodeSettings(settings.crc_check, tag_items, settings.delays_ms)
         begin = max(min(frontiers), log.min_offset)
         self.index.load()
         place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
-        self.follower = Follower(log, self.queues_table, decode, begin, place)
+        self.follower = Follower(log, self.queues_table, decode, begin, place, self.lookups.clear)
         self.frontiers = frontiers
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
-        self._windows: dict[tuple[str, int], _Window] = {}
+        self._topic_sizes: dict[str, int] = {}
         self._select = kernels().select_entries
+        self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
         self.load(frontiers)
 
     def load(self, frontiers: Frontiers) -> None:
@@ -125,7 +118,7 @@ class StoreView:
             self.queues_table.tail.trim(min(frontiers))
             self.index.load()
             self.frontiers = frontiers
-            self._windows = {}
+            self.lookups.clear()
 
     def advance(self, frontiers: Frontiers) -> None:
         """The indexes are complete up to here now: what the tail held of it goes."""
@@ -134,8 +127,18 @@ class StoreView:
             self.queues_table.advance(min(frontiers))
             self.index.load()
             self.frontiers = frontiers
-            self._windows = {}
+            self.lookups.clear()
         self.follower.trim_items(frontiers.index_offset)
+
+    def watch(self, watched: Watched) -> None:
+        """Take these watermarks for what tells that something has changed."""
+        with self.follower.lock:
+            self.lookups.clear()
+            self.lookups.watched = watched
+
+    @property
+    def _known(self) -> Known:
+        return Known(self.follower.offset, *self.frontiers)
 
     def catch_up(self) -> None:
         """Let the tail follow the log to the confirmed offset.
@@ -177,71 +180,65 @@ class StoreView:
         max_bytes: int = MAX_PULL_BYTES,
     ) -> GetResult:
         """Messages of a queue from an offset on; every status as RocketMQ has it."""
+        queue = self.lookups.queues.get((topic, queue_id))
+        if (
+            queue is not None
+            and tags is EVERYTHING
+            and queue.begin <= offset < queue.behind
+            and 0 < max_messages <= _MOST_AT_ONCE
+            and max_bytes <= MAX_PULL_BYTES
+        ):
+            found = np.empty(max_messages + (max_messages + 1 >> 1), _INT64)
+            count = self._pull_entries(queue.address, offset, max_messages, max_bytes, found)
+            if count > 0:
+                return GetResult(_FOUND_STATUS, offset + count, queue, found, count, queue.maps)
+        return self._get(topic, queue_id, offset, max_messages, tags, max_bytes)
+
+    def _get(
+        self, topic: str, queue_id: int, offset: int, max_messages: int, tags: TagFilter, max_bytes: int
+    ) -> GetResult:
+        """The same for all cases; prepares the next pull."""
         if self.refresh is not None or self.follower.offset < self.confirmed():
             self.catch_up()
         # Without a filter no more is looked at than is given, but for a few gaps.
         count = max(_FILTER_ENTRIES if len(tags.codes) else _FEW_ENTRIES, max_messages)
-        window = self._windows.get((topic, queue_id))
-        tail = self.queues_table.tail.queues.get(window.key) if window is not None else None
-        if (
-            window is not None
-            and window.begin <= offset < window.end
-            # Where the file goes on in the tail, a pull must not end at the frontier.
-            and (offset + count <= window.end or window.is_whole)
-            and not (tail is not None and tail.restarted)
-        ):
-            at = (offset - window.begin) * ENTRY_SIZE
-            entries = window.entries[at : at + count * ENTRY_SIZE]
-            first, end = window.min_offset, window.max_offset if tail is None else tail.next
-        else:
-            key = self.key_of(topic, queue_id)
-            with self.follower.lock:
-                table = self.queues_table
-                first, end = table.min_offset(key), table.max_offset(key)
-                if not first <= offset < end:
-                    return _outside(table.knows(key), offset, first, end)
+        key = self.key_of(topic, queue_id)
+        with self.follower.lock:
+            queue, table = self.lookups.queues.get((topic, queue_id)), self.queues_table
+            span: Span | QueueLookup
+            if queue is not None and queue.begin <= offset and (
+                offset + count <= queue.behind or (queue.is_last and offset < queue.behind)
+            ):  # fmt: skip
+                # Where the file goes on in the tail, a pull must not end at the frontier.
+                at = (offset - queue.begin) * ENTRY_SIZE
+                entries, span = queue.entries[at : at + count * ENTRY_SIZE], queue
+            else:
+                span = Span(table.min_offset(key), table.max_offset(key))
+                if not span.min_offset <= offset < span.max_offset:
+                    return _outside(table.knows(key), offset, span)
                 entries = table.entries(key, offset, offset + count)
-                self._open_window(topic, key, offset)
-            if not len(entries):
-                behind = (offset // table.entries_per_file + 1) * table.entries_per_file
-                return GetResult(GetStatus.OFFSET_FOUND_NULL, behind, first, end)
-        return self._pull(entries, offset, first, end, max_messages, tags, max_bytes)
-
-    def _open_window(self, topic: str, key: QueueKey, offset: int) -> None:
-        """Let the next pulls from this queue file find its entries without a search."""
-        found = self.queues_table.file_entries(key, offset)
-        if found is not None:
-            begin, entries = found
-            end, table = begin + len(entries) // ENTRY_SIZE, self.queues_table
-            first = max(begin, table.min_offset(key))
-            if len(self._windows) >= _MOST_WINDOWS:
-                self._windows.clear()
-            self._windows[topic, key.queue_id] = _Window(
-                key,
-                first,
-                end,
-                entries[(first - begin) * ENTRY_SIZE :],
-                table.min_offset(key),
-                table.max_offset(key),
-                end % table.entries_per_file == 0,
-            )
+            if queue is None or not len(tags.codes):
+                self.lookups.add_queue(topic, key, offset, max(1, max_messages), self._known)
+        if not len(entries):
+            behind = (offset // table.entries_per_file + 1) * table.entries_per_file
+            return GetResult(GetStatus.OFFSET_FOUND_NULL, behind, span)
+        return self._pull(entries, offset, span, max_messages, tags, max_bytes)
 
     def _pull(
         self,
         entries: NDArray[np.uint8],
         offset: int,
-        first: int,
-        end: int,
+        span: Span | QueueLookup,
         max_messages: int,
         tags: TagFilter,
         max_bytes: int,
     ) -> GetResult:
-        """Choose among the entries from `offset` on, of a queue that spans [first, end)."""
+        """Choose among the entries from `offset` on."""
         limits, log = self.limits, self.log
         stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
         most = max_messages if limits.messages is None else min(max_messages, limits.messages)
         room = max(1, min(most, len(entries) // ENTRY_SIZE))
-        physical_offsets, sizes = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
+        found = room_for(room)
         taken, passed, pull, begin, last = self._select(
             entries,
             log.min_offset,
@@ -251,17 +248,13 @@ class StoreView:
             room,
             stop_bytes if limits.total_bytes is None else min(stop_bytes, limits.total_bytes),
             stop_bytes,
-            physical_offsets,
-            sizes,
+            found[:room],
+            sizes_in(found),
         )
         if pull != _FOUND:
             status = GetStatus.NO_MATCHED_MESSAGE if pull == Pull.NOTHING else GetStatus.MESSAGE_WAS_REMOVING
-            return GetResult(status, offset + passed, first, end)
-        if taken < room:
-            physical_offsets, sizes = physical_offsets[:taken], sizes[:taken]
-        return GetResult(
-            GetStatus.FOUND, offset + passed, first, end, physical_offsets, sizes, self._maps_of(begin, last)
-        )
+            return GetResult(status, offset + passed, span)
+        return GetResult(GetStatus.FOUND, offset + passed, span, found, taken, self._maps_of(begin, last))
 
     def _maps_of(self, first: int, last: int) -> Sequence[tuple[int, NDArray[np.uint8]]]:
         size = self.log.file_size
@@ -272,13 +265,39 @@ class StoreView:
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER) -> int:
         """The queue offset for a time; see `reput.queue.by_time`. 0 for a queue that is not there."""
+        queue = self.lookups.queues.get((topic, queue_id))
+        if queue is not None and -_END_OF_TIME < timestamp_ms < _END_OF_TIME:
+            above = boundary is not _LOWER
+            found = self._seek_time(queue.address, timestamp_ms, above)
+            if found < ASK:
+                found = self._seek_with_maps(self.key_of(topic, queue_id), queue, timestamp_ms, above)
+            # The end of the files is no answer where the queue goes on in the tail.
+            if found >= 0 and (found < queue.file_end or queue.file_end == queue.max_offset):
+                return found if not above else max(queue.min_offset, found - 1)
+        return self._offset_by_time(topic, queue_id, timestamp_ms, boundary)
+
+    def _seek_with_maps(self, key: QueueKey, queue: QueueLookup, timestamp_ms: int, above: bool) -> int:
+        """The seek again, with each file mapped that it asks for."""
+        found = NEEDS_FILE
+        for _ in range(_MOST_RETRIES):
+            found = self._seek_time(queue.address, timestamp_ms, above)
+            if found >= ASK:
+                return found
+            with self.follower.lock:
+                self.lookups.map_for(found, key, queue)
+        return ASK
+
+    def _offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary) -> int:
+        """The same for all cases; prepares the next question."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         with self.follower.lock:
             first, end = self.queues_table.min_offset(key), self.queues_table.max_offset(key)
-        return offset_by_time(self._times_of(key, topic), first, end, timestamp_ms, boundary)
+            if first < end and (topic, queue_id) not in self.lookups.queues:
+                self.lookups.add_queue(topic, key, first, 1, self._known)
+        return offset_by_time(self._times_of(key), first, end, timestamp_ms, boundary)
 
-    def _times_of(self, key: QueueKey, topic: str) -> Callable[[int], int]:
+    def _times_of(self, key: QueueKey) -> Callable[[int], int]:
         """What tells the store time of a queue's offsets; one file's entries are kept for the next question."""
         log_time, place = self.log.store_time, ENTRY.struct.unpack_from
         begin = end = 0
@@ -288,11 +307,10 @@ class StoreView:
             nonlocal begin, end, data
             if not begin <= offset < end:
                 with self.follower.lock:
-                    self._open_window(topic, key, offset)
-                window = self._windows.get((topic, key.queue_id))
-                if window is None or not window.begin <= offset < window.end:
+                    found = self.queues_table.file_entries(key, offset)
+                if found is None:
                     return self._store_time(key, offset)
-                begin, end, data = window.begin, window.end, window.entries.data
+                begin, end, data = found[0], found[0] + len(found[1]) // ENTRY_SIZE, found[1].data
             physical_offset, size, _ = place(data, (offset - begin) * ENTRY_SIZE)
             return -1 if physical_offset == 0 and size in _BLANK_SIZES else log_time(physical_offset)
 
@@ -343,17 +361,66 @@ class StoreView:
         max_messages: int = 64,
         begin_ms: int = 0,
         end_ms: int | None = None,
-        *,
         before: int | None = None,
         by_tag: bool = False,
         exact: bool = True,
     ) -> QueryResult:
         """The newest messages with a key, stored in [begin_ms, end_ms], in log order; see `MessageStore`."""
+        index = self.lookups.index
+        if (
+            index is not None
+            and (size := self._topic_sizes.get(topic))
+            and 0 < max_messages <= _MOST_AT_ONCE
+            and not begin_ms
+            and end_ms is None
+            and before is None
+            and exact
+            and not by_tag
+            and key.isascii()
+        ):
+            found = np.empty(2 * max_messages, _INT64)
+            count = self._find_key(index.address, f"{topic}#{key}".encode(), size, max_messages, found)
+            if count < ASK:
+                count = self._find_with_maps(index, f"{topic}#{key}".encode(), size, max_messages, found)
+            if count >= 0:
+                taken = min(count, max_messages)
+                return QueryResult(taken, count > taken, None, found, self.log.file_size, index.log.arrays)
+        return self._query(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
+
+    def _find_with_maps(
+        self, index: IndexLookup, topic_and_key: bytes, topic_size: int, max_messages: int, found: NDArray[np.int64]
+    ) -> int:
+        """The same question again, with each file of the log mapped that it asks for."""
+        for _ in range(_MOST_RETRIES):
+            count = self._find_key(index.address, topic_and_key, topic_size, max_messages, found)
+            if count >= ASK:
+                return count
+            self.lookups.map_log(count, index.log)
+        return ASK
+
+    def _query(
+        self,
+        topic: str,
+        key: str,
+        max_messages: int,
+        begin_ms: int,
+        end_ms: int | None,
+        before: int | None,
+        by_tag: bool,
+        exact: bool,
+    ) -> QueryResult:
+        """The same for all cases; prepares the next question."""
         name = self.key_of(topic, 0).topic
         wanted = key.encode("utf-8", "surrogateescape")
         key_hash = index_key_hash(name + b"#" + (TAG_KEY_PREFIX if by_tag else b"") + wanted)
         end_ms = _END_OF_TIME if end_ms is None else end_ms
         self.catch_up()
+        with self.follower.lock:
+            if self.lookups.index is None and not self.follower.items:
+                self.lookups.add_index(self._known)
+            if len(self._topic_sizes) >= _MOST_TOPICS:
+                self._topic_sizes.clear()
+            self._topic_sizes[topic] = len(name)
         found: list[StoredMessage] = []
         seen: set[int] = set()
         for offset in self._with_key(key_hash, begin_ms, end_ms):
@@ -363,10 +430,10 @@ class StoreView:
             if message is None or (exact and not _has_key(message, name, key, by_tag)):
                 continue
             if len(found) == max_messages:
-                return QueryResult(_in_log_order(found), more=True)
+                return QueryResult(max_messages, True, _in_log_order(found))
             seen.add(offset)
             found.append(message)
-        return QueryResult(_in_log_order(found), more=False)
+        return QueryResult(len(found), False, _in_log_order(found))
 
     def _with_key(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
         with self.follower.lock:
@@ -416,21 +483,24 @@ class StoreView:
 
     def close(self) -> None:
         """Let go of the files; results that are kept stay valid."""
+        with self.follower.lock:
+            self.lookups.clear()
+            self.lookups.watched = None
         self.log.close()
         self.queues_table.close()
         self.index.close()
 
 
-def _outside(known: bool, offset: int, first: int, end: int) -> GetResult:
+def _outside(known: bool, offset: int, span: Span) -> GetResult:
     if not known:
-        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-    if end == 0:
-        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, first, end)
-    if offset < first:
-        return GetResult(GetStatus.OFFSET_TOO_SMALL, first, first, end)
-    if offset == end:
-        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, first, end)
-    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, first, end)
+        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, Span(0, 0))
+    if span.max_offset == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, span)
+    if offset < span.min_offset:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, span.min_offset, span)
+    if offset == span.max_offset:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, span)
+    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, span.max_offset, span)
 
 
 def _has_key(message: StoredMessage, topic: bytes, key: str, by_tag: bool) -> bool:

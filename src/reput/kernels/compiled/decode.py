@@ -89,7 +89,7 @@ def _next_separator(at, end, limit):
 
 
 @kernel
-def _next_space(at, end, limit):
+def next_space(at, end, limit):
     """Address of the next space, or `end`."""
     while at < end and at + 32 <= limit:
         found = spaces_32(at)
@@ -163,7 +163,8 @@ def _queue_key(begin, end, queue_id):
 
 
 @kernel
-def _same_bytes(first, second, size):
+def same_bytes(first, second, size):
+    """Whether so many bytes at two addresses are the same."""
     n = 0
     while n + 8 <= size:
         if load_le64(first + n) != load_le64(second + n):
@@ -250,7 +251,7 @@ def decode_range(
             queue_key[row] == key
             and queue_id_out[row] == queue_id
             and topic_size_out[row] == topic_size
-            and _same_bytes(topic, topics + topic_at_out[row], topic_size)
+            and same_bytes(topic, topics + topic_at_out[row], topic_size)
         ):
             place = place + np.uint64(1) & mask
             row = np.int64(queue_table[place]) - 1
@@ -307,7 +308,7 @@ def decode_range(
                 item_hash_out[new_items] = _item_hash(unique, unique_end, seed)
                 new_items += 1
             while keys < keys_end:
-                space = _next_space(keys, keys_end, last)
+                space = next_space(keys, keys_end, last)
                 if space > keys:
                     item_hash_out[new_items] = _item_hash(keys, space, seed)
                     new_items += 1
