@@ -90,7 +90,7 @@ class LookupKernels(NamedTuple):
 
     pull_entries: Callable[[int, int, int, int, Any], int]
     seek_time: Callable[[int, int, int], int]
-    find_key: Callable[[int, bytes, int, int, Any], int]
+    find_key: Callable[[int, bytes, int, int, int], tuple[int, int, int]]
 
 
 @cache

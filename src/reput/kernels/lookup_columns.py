@@ -56,6 +56,7 @@ class Queue(IntEnum):
     RECORDS_END = 18
     MOST_MESSAGES = 19
     MOST_BYTES = 20
+    STOP_BYTES = 21
 
 
 class Index(IntEnum):

@@ -71,7 +71,7 @@ def pull_entries(queue: int, offset: int, max_messages: int, max_bytes: int, fou
     if _has_changed(queue):
         return ASK
     most = min(max_messages, _word(queue, Queue.MOST_MESSAGES))
-    stop_bytes = max(max_bytes, _MIN_PULL_BYTES)
+    stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), _word(queue, Queue.STOP_BYTES))
     most_bytes = min(stop_bytes, _word(queue, Queue.MOST_BYTES))
     sizes = found[max_messages:].view(np.int32)
     taken = total = 0
@@ -136,36 +136,41 @@ def seek_time(queue: int, timestamp: int, above: int) -> int:
     return low
 
 
-def find_key(index: int, topic_and_key: bytes, topic_size: int, max_messages: int, found: NDArray[np.int64]) -> int:
-    """The newest messages with an ASCII key, at most `max_messages`: log offsets to `found`, sizes (int64) behind.
+def find_key(index: int, topic_and_key: bytes, topic_size: int, max_messages: int, found: int) -> tuple[int, int, int]:
+    """The newest messages with an ASCII key, at most `max_messages`; `topic_and_key` has "#" in between.
 
-    `topic_and_key` has "#" in between. The sizes stand behind room for `max_messages` offsets. Returns how many, one
-    more where there are still more; ASK; or NEEDS_FILE or below: map that file of the log, and call again.
+    Returns how many, one more where there are still more, and log offset and size of the newest. `found` is the address
+    of as many int64 for log offsets and, behind those, for sizes; 0: none are wanted, and to count to two is enough.
+    Instead of how many: ASK; or NEEDS_FILE or below: map that file of the log, and call again.
     """
-    if _has_changed(index) or not 0 < 2 * max_messages <= len(found):
-        return ASK
-    file_size, taken = _word(index, Watch.LOG_FILE_SIZE), 0
+    if _has_changed(index) or max_messages < 1:
+        return ASK, 0, 0
+    file_size, places = _word(index, Watch.LOG_FILE_SIZE), dict[int, int]()
     below = min(_word(index, Index.BELOW), _word(index, Watch.LOG_END))
+    newest = 0, 0
     for n in range(_word(index, Index.COUNT)):
         file = _word(index, Index.FILES + n)
         header = Header(*HEADER.struct.unpack(_bytes(file, HEADER_SIZE)))
         if header.begin_timestamp < 0 or header.end_timestamp < 0:
-            return ASK
+            return ASK, *newest
         for physical in _offsets_of(index, file, header, index_key_hash(topic_and_key)):
             number, position = divmod(physical, file_size)
             if not 0 <= physical < below or (log := _file(_word(index, Watch.LOG_AT), number)) < 0:
                 continue
             if log == 0:
-                return NEEDS_FILE - 2 * number
-            data = (ctypes.c_uint8 * file_size).from_address(log)
-            size = _has_key(memoryview(data).cast("B"), position, physical, topic_and_key, topic_size)
-            if not size or physical in found[:taken]:
+                return NEEDS_FILE - 2 * number, *newest
+            data = memoryview((ctypes.c_uint8 * file_size).from_address(log)).cast("B")
+            size = _has_key(data, position, physical, topic_and_key, topic_size)
+            if not size or physical in places:
                 continue
-            if taken == max_messages:
-                return taken + 1
-            found[taken], found[max_messages + taken] = physical, size
-            taken += 1
-    return taken
+            if len(places) == max_messages or (places and not found):
+                return len(places) + 1, *newest
+            newest = newest if places else (physical, size)
+            places[physical] = size
+            if found:
+                words = (ctypes.c_int64 * (2 * max_messages)).from_address(found)
+                words[len(places) - 1], words[max_messages + len(places) - 1] = physical, size
+    return len(places), *newest
 
 
 def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterator[int]:

@@ -18,6 +18,7 @@ from reput.index.search import IndexSearch
 from reput.kernels.lookup_columns import NEEDS_FILE, Index, Queue, Watch
 from reput.log.maps import LogMaps
 from reput.queue.queues import Queues
+from reput.store.message import StoredMessage
 
 _MOST_QUEUES = 1 << 14
 _MOST_FILES = 1 << 16
@@ -78,6 +79,12 @@ class IndexLookup(NamedTuple):
     log: MapTable
     maps: tuple[NDArray[np.uint8], ...]
     watched: Watched
+    log_file_size: int
+
+    def message(self, offset: int, size: int) -> StoredMessage:
+        """The message of a record that a kernel has found."""
+        number, position = divmod(offset, self.log_file_size)
+        return StoredMessage(self.log.arrays[number].data[position : position + size])
 
 
 class Lookups:
@@ -85,16 +92,24 @@ class Lookups:
 
     Args:
         limits: the most messages and bytes of a pull, None for no limit.
+        stop_bytes: whatever a pull asks for, so many bytes end it.
     """
 
-    def __init__(self, table: Queues, log: LogMaps, index: IndexSearch, limits: tuple[int | None, int | None]) -> None:
+    def __init__(
+        self,
+        table: Queues,
+        log: LogMaps,
+        index: IndexSearch,
+        limits: tuple[int | None, int | None],
+        stop_bytes: int,
+    ) -> None:
         self.queues: dict[tuple[str, int], QueueLookup] = {}
         self.index: IndexLookup | None = None
         self.watched: Watched | None = None
         self._table = table
         self._log = log
         self._index = index
-        self._limits = [_NO_LIMIT if limit is None else limit for limit in limits]
+        self._limits = [_NO_LIMIT if limit is None else limit for limit in limits] + [stop_bytes]
 
     def clear(self) -> None:
         """Something has changed; to be called under the view's lock."""
@@ -184,7 +199,7 @@ class Lookups:
             len(maps),
             *map(address_of, maps),
         )
-        self.index = IndexLookup(address_of(vector), vector, log, maps, watched)
+        self.index = IndexLookup(address_of(vector), vector, log, maps, watched, self._log.file_size)
 
 
 def _vector(words: int, watched: Watched, known: Known, log: MapTable, file_size: int) -> NDArray[np.int64]:

@@ -5,9 +5,8 @@ Source of the statuses: `GetMessageStatus`, `DefaultMessageStore.getMessage`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from reput.store.message import StoredMessage
 
 if TYPE_CHECKING:
-    from reput.store.lookup import QueueLookup
+    from reput.store.lookup import IndexLookup, QueueLookup
 
 
 class GetStatus(StrEnum):
@@ -34,9 +33,6 @@ class GetStatus(StrEnum):
 
 
 _NOTHING: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-
-
-_NO_FILES: Mapping[int, NDArray[np.uint8]] = MappingProxyType({})
 
 
 class Span(NamedTuple):
@@ -148,38 +144,32 @@ class QueryResult:
     `more`: whether there are older ones, which the same question with `before=physical_offsets[0]` finds.
 
     Args:
-        messages: in log order; None where only their places are known yet:
-        found: `count` log offsets and, in its second half, as many sizes; `files` of `file_size` by number hold them.
+        messages: in log order; None for one alone, of which `place` tells log offset and size behind its count: `index`
+            holds its record.
     """
 
-    __slots__ = ("_count", "_file_size", "_files", "_found", "_messages", "more")
+    __slots__ = ("_count", "_index", "_messages", "_place", "more")
 
     def __init__(
         self,
         count: int,
         more: bool,
         messages: list[StoredMessage] | None,
-        found: NDArray[np.int64] = _NOTHING,
-        file_size: int = 0,
-        files: Mapping[int, NDArray[np.uint8]] = _NO_FILES,
+        place: tuple[int, int, int] = (0, 0, 0),
+        index: IndexLookup | None = None,
     ) -> None:
         self._count = count
         self.more = more
         self._messages = messages
-        self._found = found
-        self._file_size = file_size
-        self._files = files
+        self._place = place
+        self._index = index
 
     @property
     def messages(self) -> list[StoredMessage]:
         """The messages, in log order."""
         if self._messages is None:
-            size, room = self._file_size, len(self._found) // 2
-            places = zip(self._found[: self._count].tolist(), self._found[room:].tolist(), strict=False)
-            self._messages = [
-                StoredMessage(self._files[offset // size].data[offset % size : offset % size + length])
-                for offset, length in sorted(places)
-            ]
+            assert self._index is not None
+            self._messages = [self._index.message(*self._place[1:])] if self._count else []
         return self._messages
 
     @property

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import ConfigError
+from reput.files.maps import address_of
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import TAG_KEY_PREFIX, capacity
@@ -97,7 +98,7 @@ class StoreView:
         self.limits = limits or PullLimits()
         self.queues_table = Queues(layout.consume_queue, settings.queue_file_size)
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
-        self.lookups = Lookups(self.queues_table, log, self.index, self.limits)
+        self.lookups = Lookups(self.queues_table, log, self.index, self.limits, MAX_PULL_BYTES)
         decode = DecodeSettings(settings.crc_check, tag_items, settings.delays_ms)
         begin = max(min(frontiers), log.min_offset)
         self.index.load()
@@ -181,15 +182,13 @@ class StoreView:
     ) -> GetResult:
         """Messages of a queue from an offset on; every status as RocketMQ has it."""
         queue = self.lookups.queues.get((topic, queue_id))
-        if (
-            queue is not None
-            and tags is EVERYTHING
-            and queue.begin <= offset < queue.behind
-            and 0 < max_messages <= _MOST_AT_ONCE
-            and max_bytes <= MAX_PULL_BYTES
-        ):
+        if queue is not None and tags is EVERYTHING and 0 < max_messages <= _MOST_AT_ONCE:
             found = np.empty(max_messages + (max_messages + 1 >> 1), _INT64)
-            count = self._pull_entries(queue.address, offset, max_messages, max_bytes, found)
+            try:
+                count = self._pull_entries(queue.address, offset, max_messages, max_bytes, found)
+            except OverflowError:
+                # Such an offset no queue has; the general way says so.
+                count = ASK
             if count > 0:
                 return GetResult(_FOUND_STATUS, offset + count, queue, found, count, queue.maps)
         return self._get(topic, queue_id, offset, max_messages, tags, max_bytes)
@@ -369,34 +368,38 @@ class StoreView:
         index = self.lookups.index
         if (
             index is not None
-            and (size := self._topic_sizes.get(topic))
-            and 0 < max_messages <= _MOST_AT_ONCE
-            and not begin_ms
             and end_ms is None
             and before is None
+            and not (begin_ms or by_tag)
             and exact
-            and not by_tag
+            and 0 < max_messages <= _MOST_AT_ONCE
+            and (size := self._topic_sizes.get(topic))
             and key.isascii()
         ):
-            found = np.empty(2 * max_messages, _INT64)
-            count = self._find_key(index.address, f"{topic}#{key}".encode(), size, max_messages, found)
-            if count < ASK:
-                count = self._find_with_maps(index, f"{topic}#{key}".encode(), size, max_messages, found)
-            if count >= 0:
-                taken = min(count, max_messages)
-                return QueryResult(taken, count > taken, None, found, self.log.file_size, index.log.arrays)
+            named = f"{topic}#{key}".encode()
+            place = self._find_key(index.address, named, size, max_messages, 0)
+            count = place[0]
+            if count == 1 or count == 0:  # noqa: PLR1714 - a set would cost more than the comparison
+                return QueryResult(count, False, None, place, index)
+            if count != ASK:
+                result = self._find_all(index, named, size, max_messages)
+                if result is not None:
+                    return result
         return self._query(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
 
-    def _find_with_maps(
-        self, index: IndexLookup, topic_and_key: bytes, topic_size: int, max_messages: int, found: NDArray[np.int64]
-    ) -> int:
-        """The same question again, with each file of the log mapped that it asks for."""
+    def _find_all(self, index: IndexLookup, named: bytes, topic_size: int, most: int) -> QueryResult | None:
+        """The same with all places, and with each file of the log mapped that it asks for; None: ask in general."""
+        found = np.empty(2 * most, _INT64)
         for _ in range(_MOST_RETRIES):
-            count = self._find_key(index.address, topic_and_key, topic_size, max_messages, found)
-            if count >= ASK:
-                return count
+            count = self._find_key(index.address, named, topic_size, most, address_of(found))[0]
+            if count == ASK:
+                return None
+            if count >= 0:
+                taken = min(count, most)
+                places = zip(found[:taken].tolist(), found[most:].tolist(), strict=False)
+                return QueryResult(taken, count > taken, [index.message(*place) for place in sorted(places)])
             self.lookups.map_log(count, index.log)
-        return ASK
+        return None
 
     def _query(
         self,

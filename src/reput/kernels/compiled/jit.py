@@ -51,19 +51,20 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 INT, INTS, BYTES = numba.types.int64, numba.types.int64[::1], numba.types.Bytes(numba.types.uint8, 1, "C")
 """What entry kernels take: a number or an address, an array of int64 that is filled, Python's bytes."""
+THREE = numba.types.UniTuple(INT, 3)
 
 
-def entry_kernel(*arguments: Any) -> Callable[[Callable[..., Any]], Any]:
+def entry_kernel(*arguments: Any, result: Any = INT) -> Callable[[Callable[..., Any]], Any]:
     """Compile, for these arguments alone, a kernel that Python calls often and that is done in a microsecond.
 
-    It gives an INT, and keeps the GIL. `entry_point` gives what to call.
+    It keeps the GIL. `entry_point` gives what to call.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit([INT(*arguments)], cache=True)(function)
+            return numba.njit([result(*arguments)], cache=True)(function)
         except RuntimeError:
-            return numba.njit([INT(*arguments)])(function)
+            return numba.njit([result(*arguments)])(function)
 
     return compiled
 
