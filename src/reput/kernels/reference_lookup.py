@@ -137,13 +137,13 @@ def seek_time(queue: int, timestamp: int, above: int) -> int:
 
 
 def find_key(index: int, topic_and_key: bytes, topic_size: int, max_messages: int, found: int) -> tuple[int, int, int]:
-    """The newest messages with an ASCII key, at most `max_messages`; `topic_and_key` has "#" in between.
+    """The newest messages with a key, at most `max_messages`; `topic_and_key` has "#" in between, and is ASCII.
 
     Returns how many, one more where there are still more, and log offset and size of the newest. `found` is the address
     of as many int64 for log offsets and, behind those, for sizes; 0: none are wanted, and to count to two is enough.
-    Instead of how many: ASK; or NEEDS_FILE or below: map that file of the log, and call again.
+    Instead of how many: ASK (what is not ASCII, too); or NEEDS_FILE or below: map that file of the log, and call again.
     """
-    if _has_changed(index) or max_messages < 1:
+    if _has_changed(index) or max_messages < 1 or not topic_and_key.isascii():
         return ASK, 0, 0
     file_size, places = _word(index, Watch.LOG_FILE_SIZE), dict[int, int]()
     below = min(_word(index, Index.BELOW), _word(index, Watch.LOG_END))

@@ -7,6 +7,7 @@ and the view answers in its general way, which makes the vector for the next tim
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -71,7 +72,8 @@ class QueueLookup:
     watched: Watched
 
 
-class IndexLookup(NamedTuple):
+@dataclass(slots=True)
+class IndexLookup:
     """The IndexFiles, all that count of them mapped."""
 
     address: int

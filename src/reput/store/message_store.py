@@ -412,9 +412,13 @@ class MessageStore:
             exact: hold topic and key against the record; without, two keys of one hash are not told apart, and a
                 message may come twice, as RocketMQ answers.
         """
-        if self._closed:
-            self._open_view()
-        return self.view.query_message(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
+        if exact and end_ms is None and before is None and not (begin_ms or by_tag or self._closed):
+            found = self.view.newest_with_key(topic, key, max_messages)
+            if found is not None:
+                return found
+        return self._open_view().query_message(
+            topic, key, max_messages, begin_ms, end_ms, before=before, by_tag=by_tag, exact=exact
+        )
 
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """The message whose record starts at a log offset, None where none does."""

@@ -144,32 +144,30 @@ class QueryResult:
     `more`: whether there are older ones, which the same question with `before=physical_offsets[0]` finds.
 
     Args:
-        messages: in log order; None for one alone, of which `place` tells log offset and size behind its count: `index`
-            holds its record.
+        place: how many there are, and of one alone log offset and size: `index` holds its record.
+        messages: in log order; None for one alone, or none.
     """
 
-    __slots__ = ("_count", "_index", "_messages", "_place", "more")
+    __slots__ = ("_index", "_messages", "_place", "more")
 
     def __init__(
         self,
-        count: int,
-        more: bool,
-        messages: list[StoredMessage] | None,
-        place: tuple[int, int, int] = (0, 0, 0),
-        index: IndexLookup | None = None,
+        place: tuple[int, int, int],
+        index: IndexLookup | None,
+        messages: list[StoredMessage] | None = None,
+        more: bool = False,
     ) -> None:
-        self._count = count
-        self.more = more
-        self._messages = messages
         self._place = place
         self._index = index
+        self._messages = messages
+        self.more = more
 
     @property
     def messages(self) -> list[StoredMessage]:
         """The messages, in log order."""
         if self._messages is None:
             assert self._index is not None
-            self._messages = [self._index.message(*self._place[1:])] if self._count else []
+            self._messages = [self._index.message(*self._place[1:])] if self._place[0] else []
         return self._messages
 
     @property
@@ -178,7 +176,7 @@ class QueryResult:
         return [message.physical_offset for message in self.messages]
 
     def __len__(self) -> int:
-        return self._count
+        return self._place[0]
 
     def __iter__(self) -> Iterator[StoredMessage]:
         return iter(self.messages)

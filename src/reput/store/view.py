@@ -107,7 +107,7 @@ class StoreView:
         self.frontiers = frontiers
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
-        self._topic_sizes: dict[str, int] = {}
+        self._topics: set[str] = set()
         self._select = kernels().select_entries
         self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
         self.load(frontiers)
@@ -353,39 +353,20 @@ class StoreView:
             position += read
         return count
 
-    def query_message(
-        self,
-        topic: str,
-        key: str,
-        max_messages: int = 64,
-        begin_ms: int = 0,
-        end_ms: int | None = None,
-        before: int | None = None,
-        by_tag: bool = False,
-        exact: bool = True,
-    ) -> QueryResult:
-        """The newest messages with a key, stored in [begin_ms, end_ms], in log order; see `MessageStore`."""
+    def newest_with_key(self, topic: str, key: str, max_messages: int) -> QueryResult | None:
+        """The answer to `query_message` without conditions, where one kernel call gives it; else None."""
         index = self.lookups.index
-        if (
-            index is not None
-            and end_ms is None
-            and before is None
-            and not (begin_ms or by_tag)
-            and exact
-            and 0 < max_messages <= _MOST_AT_ONCE
-            and (size := self._topic_sizes.get(topic))
-            and key.isascii()
-        ):
+        if index is None or not 0 < max_messages <= _MOST_AT_ONCE:
+            return None
+        try:
             named = f"{topic}#{key}".encode()
-            place = self._find_key(index.address, named, size, max_messages, 0)
-            count = place[0]
-            if count == 1 or count == 0:  # noqa: PLR1714 - a set would cost more than the comparison
-                return QueryResult(count, False, None, place, index)
-            if count != ASK:
-                result = self._find_all(index, named, size, max_messages)
-                if result is not None:
-                    return result
-        return self._query(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
+        except UnicodeEncodeError:
+            return None
+        place = self._find_key(index.address, named, len(topic), max_messages, 0)
+        # Only what has been found, or was asked for before, is known to be a topic.
+        if place[0] == 1 or (place[0] == 0 and topic in self._topics):
+            return QueryResult(place, index)
+        return None if place[0] == ASK else self._find_all(index, named, len(topic), max_messages)
 
     def _find_all(self, index: IndexLookup, named: bytes, topic_size: int, most: int) -> QueryResult | None:
         """The same with all places, and with each file of the log mapped that it asks for; None: ask in general."""
@@ -397,22 +378,28 @@ class StoreView:
             if count >= 0:
                 taken = min(count, most)
                 places = zip(found[:taken].tolist(), found[most:].tolist(), strict=False)
-                return QueryResult(taken, count > taken, [index.message(*place) for place in sorted(places)])
+                return QueryResult(
+                    (taken, 0, 0), index, [index.message(*place) for place in sorted(places)], count > taken
+                )
             self.lookups.map_log(count, index.log)
         return None
 
-    def _query(
+    def query_message(
         self,
         topic: str,
         key: str,
-        max_messages: int,
-        begin_ms: int,
-        end_ms: int | None,
-        before: int | None,
-        by_tag: bool,
-        exact: bool,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int | None = None,
+        *,
+        before: int | None = None,
+        by_tag: bool = False,
+        exact: bool = True,
     ) -> QueryResult:
-        """The same for all cases; prepares the next question."""
+        """The newest messages with a key, stored in [begin_ms, end_ms], in log order; see `MessageStore`.
+
+        Prepares what `newest_with_key` needs.
+        """
         name = self.key_of(topic, 0).topic
         wanted = key.encode("utf-8", "surrogateescape")
         key_hash = index_key_hash(name + b"#" + (TAG_KEY_PREFIX if by_tag else b"") + wanted)
@@ -421,9 +408,9 @@ class StoreView:
         with self.follower.lock:
             if self.lookups.index is None and not self.follower.items:
                 self.lookups.add_index(self._known)
-            if len(self._topic_sizes) >= _MOST_TOPICS:
-                self._topic_sizes.clear()
-            self._topic_sizes[topic] = len(name)
+            if len(self._topics) >= _MOST_TOPICS:
+                self._topics.clear()
+            self._topics.add(topic)
         found: list[StoredMessage] = []
         seen: set[int] = set()
         for offset in self._with_key(key_hash, begin_ms, end_ms):
@@ -433,10 +420,10 @@ class StoreView:
             if message is None or (exact and not _has_key(message, name, key, by_tag)):
                 continue
             if len(found) == max_messages:
-                return QueryResult(max_messages, True, _in_log_order(found))
+                return QueryResult((len(found), 0, 0), None, _in_log_order(found), more=True)
             seen.add(offset)
             found.append(message)
-        return QueryResult(len(found), False, _in_log_order(found))
+        return QueryResult((len(found), 0, 0), None, _in_log_order(found))
 
     def _with_key(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
         with self.follower.lock:

@@ -18,7 +18,16 @@ from reput.kernels.compiled.decode import find_properties, next_space, same_byte
 from reput.kernels.compiled.examine import GOOD, examine_parts
 from reput.kernels.compiled.hashing import java_hash_at
 from reput.kernels.compiled.jit import BYTES, INT, INTS, THREE, entry_kernel, kernel
-from reput.kernels.compiled.memory import address_of, load_be32, load_be64, load_le64, prefetch, store_32, store_64
+from reput.kernels.compiled.memory import (
+    address_of,
+    byte_at,
+    load_be32,
+    load_be64,
+    load_le64,
+    prefetch,
+    store_32,
+    store_64,
+)
 from reput.kernels.lookup_columns import ASK, NEEDS_FILE, Index, Queue, Table, Watch
 
 _ENTRY_SIZE, _SIZE_AT = queue_fmt.ENTRY_SIZE, queue_fmt.ENTRY.offsets["size"]
@@ -205,6 +214,15 @@ def _has_key(record, topic, topic_size, key, key_size, limit, physical):
 
 
 @kernel
+def _is_ascii(at, end):
+    high = np.int64(0)
+    while at < end:
+        high |= byte_at(at)
+        at += 1
+    return high < 0x80
+
+
+@kernel
 def _is_among(offset, found, count):
     for n in range(count):
         if _word(found, n) == offset:
@@ -214,16 +232,16 @@ def _is_among(offset, found, count):
 
 @entry_kernel(INT, BYTES, INT, INT, INT, result=THREE)
 def find_key(index, topic_and_key, topic_size, max_messages, found):
-    """The newest messages with an ASCII key, at most `max_messages`; `topic_and_key` has "#" in between.
+    """The newest messages with a key, at most `max_messages`; `topic_and_key` has "#" in between, and is ASCII.
 
     Returns how many, one more where there are still more, and log offset and size of the newest. `found` is the address
     of as many int64 for log offsets and, behind those, for sizes; 0: none are wanted, and to count to two is enough.
-    Instead of how many: ASK; or NEEDS_FILE or below: map that file of the log, and call again.
+    Instead of how many: ASK (what is not ASCII, too); or NEEDS_FILE or below: map that file of the log, and call again.
     """
     newest, newest_size, taken = np.int64(0), np.int64(0), np.int64(0)
-    if _has_changed(index) or max_messages < 1:
-        return _ASK, newest, newest_size
     topic = address_of(topic_and_key)
+    if _has_changed(index) or max_messages < 1 or not _is_ascii(topic, topic + len(topic_and_key)):
+        return _ASK, newest, newest_size
     key, key_size = topic + topic_size + 1, len(topic_and_key) - topic_size - 1
     # Java's Math.abs leaves Integer.MIN_VALUE negative, and the peer then takes 0.
     value = java_hash_at(topic, topic + len(topic_and_key), np.int64(0))
