@@ -64,6 +64,7 @@ class EncodeKernels(NamedTuple):
 
     measure_records: Callable[..., tuple[int, int]]
     encode_records: Callable[..., int]
+    body_crc: Callable[[bytes], int]
 
 
 @cache
@@ -75,13 +76,16 @@ def encode_kernels(kind: str | None = None) -> EncodeKernels:
     """
     kind = kind or os.environ.get(SWITCH, "compiled")
     if kind == "compiled":
-        from reput.kernels.compiled import encode
+        from reput.kernels.compiled import crc, encode
+        from reput.kernels.compiled.jit import entry_point
 
-        return EncodeKernels(encode.measure_records, encode.encode_records)
+        return EncodeKernels(encode.measure_records, encode.encode_records, entry_point(crc.body_crc))
     if kind == "reference":
         from reput.kernels import reference_encode
 
-        return EncodeKernels(reference_encode.measure_records, reference_encode.encode_records)
+        return EncodeKernels(
+            reference_encode.measure_records, reference_encode.encode_records, reference_encode.body_crc
+        )
     raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
 
 
