@@ -75,6 +75,10 @@ class IndexSearch:
             if header.begin_timestamp < begin_ms:
                 return
 
+    def newest_first(self, most: int) -> tuple[NDArray[np.uint8], ...] | None:
+        """The maps of all files, the newest first; None where there are more than `most`."""
+        return tuple(map(self._map, reversed(self._paths))) if len(self._paths) <= most else None
+
     def _map(self, path: Path) -> NDArray[np.uint8]:
         found = self._maps.get(path.name)
         return found if found is not None else self._maps.open(path.name, str(path), self._size)

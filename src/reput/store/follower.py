@@ -7,7 +7,7 @@ Items of the IndexFile are kept too, as columns: what no IndexFile covers yet is
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +85,7 @@ class Follower:
     """Fills the tails of `queues` and `batches` from log offset `begin` on. Safe for threads.
 
     `offset` is how far it has come: everything below is in an index or in the tail. `lock` guards queues and tail for
-    the short time that they change.
+    the short time that they change, and under it `changed` is called once they have.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class Follower:
         settings: DecodeSettings,
         begin: int,
         index_place: IndexPlace,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.log = log
         self.queues = queues
@@ -110,6 +111,7 @@ class Follower:
         self.last_record = -1
         self.last_store_timestamp = -1
         self.records = 0
+        self._changed = changed
         self._following = threading.Lock()
         self._columns = Columns.for_range(_PIECE_BYTES // 16)
 
@@ -176,8 +178,11 @@ class Follower:
                 self.last_store_timestamp = int(columns.store_timestamp[records - 1])
                 self.records += records
                 self.offset = offset
+                self._changed()
         else:
-            self.offset = offset
+            with self.lock:
+                self.offset = offset
+                self._changed()
 
     def _items_of(self, columns: Columns) -> TailItems | None:
         records, items = columns.records, columns.items
@@ -197,6 +202,7 @@ class Follower:
         """Drop the index items of records below a log offset: IndexFiles hold them now."""
         with self.lock:
             self.items = [items for items in self.items if int(items.position[-1]) >= index_offset]
+            self._changed()
 
 
 def _offsets_of(batch: QueueBatch, row: int) -> list[int]:
