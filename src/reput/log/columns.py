@@ -84,7 +84,11 @@ class ColumnBatch:
     def encode(self, memory: mmap, position: int, offset: int, now_ms: int) -> PutManyResult:
         """Store the records and number them; see `Prepared`."""
         following = np.array(
-            [self._topics.next_offset(topic, queue_id, offset) for topic, queue_id in self._queues], dtype=np.int64
+            [
+                topic.next_offset.get(queue_id) or self._topics.next_offset(topic, queue_id, offset)
+                for topic, queue_id in self._queues
+            ],
+            dtype=np.int64,
         )
         numbers = np.empty(len(self._sizes), dtype=np.int64)
         encode_kernels().encode_records(
@@ -235,15 +239,18 @@ def _queues(columns: Mapping[str, Any], topics: TopicTable) -> tuple[list[tuple[
     distinct = pa.array(codes << 32 | queue_id).dictionary_encode()
     # One topic may stand twice in a dictionary that somebody else has made.
     row_of: dict[tuple[Topic, int], int] = {}
-    rows = np.empty(len(distinct.dictionary), dtype=np.int32)
-    for n, key in enumerate(distinct.dictionary.to_pylist()):
-        try:
-            queue = topics.topic(names[key >> 32].as_py()), key & MAX_QUEUE_ID
-        except (MessageRefusedError, UnicodeDecodeError) as refusal:
-            row = int(np.flatnonzero(codes == key >> 32)[0])
-            raise illegal(f"message {row} of the batch: {refusal}") from None
-        rows[n] = row_of.setdefault(queue, len(row_of))
-    return list(row_of), rows[np.asarray(distinct.indices)]
+    rows: list[int] = []
+    known: dict[int, Topic] = {}
+    for key in np.asarray(distinct.dictionary).tolist():
+        topic_of = known.get(key >> 32)
+        if topic_of is None:
+            try:
+                topic_of = known[key >> 32] = topics.topic(names[key >> 32].as_py())
+            except (MessageRefusedError, UnicodeDecodeError) as refusal:
+                row = int(np.flatnonzero(codes == key >> 32)[0])
+                raise illegal(f"message {row} of the batch: {refusal}") from None
+        rows.append(row_of.setdefault((topic_of, key & MAX_QUEUE_ID), len(row_of)))
+    return list(row_of), np.array(rows, dtype=np.int32)[np.asarray(distinct.indices)]
 
 
 def _queue_table(queues: list[tuple[Topic, int]]) -> QueueTable:
