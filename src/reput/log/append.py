@@ -225,23 +225,10 @@ class LogAppender:
                     self.clock_steps_back += 1
                 # Straight into the map: half the price of putting the parts together first.
                 shape.pack_into(
-                    self._memory,
-                    offset - self._start,
-                    shape.begin,
-                    crc,
-                    queue_id,
-                    message.flag,
-                    number,
-                    offset,
-                    self._host_bits,
-                    now if born is None else born,
-                    self._born_host,
-                    now,
-                    shape.tail,
-                    body,
-                    shape.topic,
+                    self._memory, offset - self._start, shape.begin, crc, queue_id, message.flag, number, offset,
+                    self._host_bits, now if born is None else born, self._born_host, now, shape.tail, body, shape.topic,
                     properties,
-                )
+                )  # fmt: skip
                 topic.next_offset[queue_id] = number + 1
                 self._last_ms = now
                 self._end = self._wrote[0] = end
