@@ -86,7 +86,7 @@ class IndexSearch:
     def _chain(
         self, data: memoryview, header: Header, key_hash: int, begin_ms: int, end_ms: int, below: int
     ) -> Iterator[tuple[int, int]]:
-        count = min(header.index_count, self.items)
+        count = min(header.index_count, self.items - 1)
         (number,) = _INT.unpack_from(data, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)
         base = items_at(self.slots)
         while 0 < number <= count:

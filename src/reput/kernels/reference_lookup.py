@@ -175,7 +175,7 @@ def find_key(index: int, topic_and_key: bytes, topic_size: int, max_messages: in
 
 def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterator[int]:
     """Where the messages stand whose items have a hash, newest first."""
-    slots, count = _word(index, Index.SLOTS), min(header.index_count, _word(index, Index.ITEMS))
+    slots, count = _word(index, Index.SLOTS), min(header.index_count, _word(index, Index.ITEMS) - 1)
     number = _number(file + HEADER_SIZE + key_hash % slots * SLOT_SIZE, SLOT.size)
     base = file + HEADER_SIZE + slots * SLOT_SIZE
     while 0 < number <= count:

@@ -109,6 +109,9 @@ class Lookups:
         self.queues: dict[tuple[str, int], QueueLookup] = {}
         self.index: IndexLookup | None = None
         self.watched: Watched | None = None
+        # What was asked for since the last change. A vector costs some 10 us: who asks once, or while somebody writes,
+        # is better off without.
+        self._asked: set[tuple[str, int] | None] = set()
         self._table = table
         self._log = log
         self._index = index
@@ -121,12 +124,23 @@ class Lookups:
         """Something has changed; to be called under the view's lock."""
         self.queues.clear()
         self.index = None
+        self._asked.clear()
+
+    def _is_asked_again(self, what: tuple[str, int] | None) -> bool:
+        if what in self._asked:
+            return self.watched is not None
+        if len(self._asked) >= _MOST_QUEUES:
+            self._asked.clear()
+        self._asked.add(what)
+        return False
 
     def add_queue(self, topic: str, key: QueueKey, offset: int, count: int, known: Known) -> None:
         """Let the kernels answer the next pulls behind `offset`, where they can; under the view's lock.
 
         The window's records are those of the log file that holds the last of `count` messages from there on.
         """
+        if not self._is_asked_again((topic, key.queue_id)):
+            return
         log, watched, table = self._log.table, self.watched, self._table
         if log is None or watched is None:
             return
@@ -197,6 +211,8 @@ class Lookups:
 
     def add_index(self, known: Known) -> None:
         """Let the kernels answer questions by key, where they can; under the view's lock."""
+        if not self._is_asked_again(None):
+            return
         log, watched, maps = self._log.table, self.watched, self._index.newest_first(_MOST_MAPS)
         if log is None or watched is None or maps is None:
             return

@@ -252,7 +252,7 @@ def find_key(index, topic_and_key, topic_size, max_messages, found):
         file = _word(index, _INDEX_FILES + n)
         if load_be64(file + _BEGIN_TIME_AT) < 0 or load_be64(file + _END_TIME_AT) < 0:
             return _ASK, newest, newest_size
-        count = min(load_be32(file + _INDEX_COUNT_AT), items)
+        count = min(load_be32(file + _INDEX_COUNT_AT), items - 1)
         number = load_be32(file + _HEADER_SIZE + key_hash % slots * _SLOT_SIZE)
         base = file + _HEADER_SIZE + slots * _SLOT_SIZE
         while 0 < number <= count:
