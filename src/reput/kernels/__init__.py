@@ -70,6 +70,7 @@ class EncodeKernels(NamedTuple):
 
     measure_records: Callable[..., tuple[int, int]]
     encode_records: Callable[..., int]
+    body_crc: Callable[[bytes], int]
 
 
 @cache
@@ -81,13 +82,44 @@ def encode_kernels(kind: str | None = None) -> EncodeKernels:
     """
     kind = kind or os.environ.get(SWITCH, "compiled")
     if kind == "compiled":
-        from reput.kernels.compiled import encode
+        from reput.kernels.compiled import crc, encode
+        from reput.kernels.compiled.jit import entry_point
 
-        return EncodeKernels(encode.measure_records, encode.encode_records)
+        return EncodeKernels(encode.measure_records, encode.encode_records, entry_point(crc.body_crc))
     if kind == "reference":
         from reput.kernels import reference_encode
 
-        return EncodeKernels(reference_encode.measure_records, reference_encode.encode_records)
+        return EncodeKernels(
+            reference_encode.measure_records, reference_encode.encode_records, reference_encode.body_crc
+        )
+    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+
+
+class LookupKernels(NamedTuple):
+    """The kernels that answer a look-up in one call; signatures stand in `reput.kernels.reference_lookup`."""
+
+    pull_entries: Callable[[int, int, int, int, Any], int]
+    seek_time: Callable[[int, int, int], int]
+    find_key: Callable[[int, bytes, int, int, int], tuple[int, int, int]]
+
+
+@cache
+def lookup_kernels(kind: str | None = None) -> LookupKernels:
+    """The lookup kernels of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    kind = kind or os.environ.get(SWITCH, "compiled")
+    if kind == "compiled":
+        from reput.kernels.compiled import lookup
+        from reput.kernels.compiled.jit import entry_point
+
+        return LookupKernels(*map(entry_point, (lookup.pull_entries, lookup.seek_time, lookup.find_key)))
+    if kind == "reference":
+        from reput.kernels import reference_lookup
+
+        return LookupKernels(reference_lookup.pull_entries, reference_lookup.seek_time, reference_lookup.find_key)
     raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
 
 

@@ -39,6 +39,7 @@ from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
+from reput.store.lookup import Watched
 from reput.store.message import StoredMessage
 from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, take_over
@@ -100,6 +101,9 @@ class MessageStore:
         self._tail_max = config.tail_max_entries or TAIL_MAX_ENTRIES
         self._reputting = threading.Lock()
         self._arrivals = Arrivals()
+        # A put comes by these: one look each instead of three.
+        self._tail, self._waiting = opened.view.queues_table.tail, self._arrivals.table
+        self._append: Callable[[Message, int], PutResult] = self._cannot_append
         self._stop = threading.Event()
         self._housekeeper: threading.Thread | None = None
 
@@ -159,8 +163,11 @@ class MessageStore:
             batch_topics=view.settings.types.batch,
         )
         appender = self._appender
+        self._append = appender.append
         self._sync_flush = appender.settings.sync_flush
         view.confirmed = lambda: appender.confirmed
+        marks = self._owned.watermarks
+        view.watch(Watched(marks.address("confirmed_offset"), memory=marks.memory))
         self._owned.watermarks["frontier_offset"] = max(0, min(view.frontiers))
         self._owned.watermarks["writer"] = os.getpid()
         self._flush = FlushService(appender, self._on_flushed)
@@ -170,11 +177,9 @@ class MessageStore:
     def _cut(self, opened: Opened, owner: fs.Owner) -> None:
         tail = opened.tail
         removed = cut_log(self.view.log, tail.end, tail.written, owner)
-        queues = []
         if tail.written:
             queues = [name for kind in self.view.kinds for name in kind.cut(tail.end, owner)]
             queues += self.view.batches.files.cut(tail.end, owner)
-        if tail.written:
             self.notes.append(
                 f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "
                 f"({tail.verdict.meaning}); queues cut with it: {', '.join(queues) or 'none'}"
@@ -195,13 +200,12 @@ class MessageStore:
             TailFullError: too much is not indexed yet.
             FlushError: the disk refused what was put; open the store again.
         """
-        appender = self._appender or self._no_appender()
-        if self.view.queues_table.tail.entries >= self._tail_max:
+        if self._tail.entries >= self._tail_max:
             self._wait_for_tail()
-        result = appender.append(message, queue_id)
+        result = self._append(message, queue_id)
         if self._sync_flush and self._flush:
             result = self._flush.settle(result, message.waits_for_flush)
-        if self._arrivals.waits(message.topic, queue_id):
+        if self._waiting and self._arrivals.waits(message.topic, queue_id):
             self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
         return result
 
@@ -227,6 +231,9 @@ class MessageStore:
         if self._arrivals:
             self._tell_arrivals()
         return result
+
+    def _cannot_append(self, message: Message, queue_id: int) -> PutResult:
+        return (self._appender or self._no_appender()).append(message, queue_id)
 
     def _no_appender(self) -> LogAppender:
         if self._closed:
@@ -339,8 +346,10 @@ class MessageStore:
             ConfigError: no topic or queue can have this name or id.
             ClosedError: the store is closed.
         """
+        if self._closed:
+            self._open_view()
         wanted = EVERYTHING if not filter else TagFilter(filter) if isinstance(filter, str) else filter
-        return self._open_view().get_message(topic, queue_id, offset, max_messages, wanted, max_bytes)
+        return self.view.get_message(topic, queue_id, offset, max_messages, wanted, max_bytes)
 
     def wait(self, topic: str, queue_id: int, offset: int, timeout_s: float) -> bool:
         """Wait until a queue has a message at `offset`, at most `timeout_s`; whether it has.
@@ -386,7 +395,11 @@ class MessageStore:
 
         With `lower` that of the first message stored at or after it, with `upper` of the last one at or before it.
         """
-        return self._open_view().offset_by_time(topic, queue_id, timestamp_ms, Boundary(boundary))
+        if self._closed:
+            self._open_view()
+        # To look an enum's member up costs more than the search.
+        boundary = boundary if type(boundary) is Boundary else Boundary(boundary)
+        return self.view.offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
     def query_message(
         self,
@@ -411,6 +424,10 @@ class MessageStore:
             exact: hold topic and key against the record; without, two keys of one hash are not told apart, and a
                 message may come twice, as RocketMQ answers.
         """
+        if exact and end_ms is None and before is None and not (begin_ms or by_tag or self._closed):
+            found = self.view.newest_with_key(topic, key, max_messages)
+            if found is not None:
+                return found
         return self._open_view().query_message(
             topic, key, max_messages, begin_ms, end_ms, before=before, by_tag=by_tag, exact=exact
         )

@@ -16,6 +16,7 @@ from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
+from reput.store.lookup import Watched
 from reput.store.queue_types import refuse_misplaced_queues
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
 from reput.store.settings import resolve_settings
@@ -55,7 +56,7 @@ def open_view(
     refuse_misplaced_queues(layout, settings.types)
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
-    confirmed, refresh = _follow(writer, layout, kinds, log)
+    confirmed, refresh, watched = _follow(writer, layout, kinds, log)
     view = StoreView(layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items)
     begin = time.perf_counter()
     verdict = view.follower.follow(confirmed())
@@ -66,6 +67,7 @@ def open_view(
         tail = judge_tail(layout, log, view.follower.offset, verdict or Verdict.ZERO)
         view.confirmed = lambda: tail.end
     view.refresh = refresh
+    view.lookups.watched = watched
     if tail.written:
         notes.append(
             f"the log ends at {tail.end} with {tail.written} bytes that are no whole record ({tail.verdict.meaning})"
@@ -75,11 +77,11 @@ def open_view(
 
 def _follow(
     writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], log: LogMaps
-) -> tuple[Callable[[], int], Callable[[StoreView], None] | None]:
-    """How far a reader may look, and what keeps its view up to date."""
+) -> tuple[Callable[[], int], Callable[[StoreView], None] | None, Watched | None]:
+    """How far a reader may look, what keeps its view up to date, and what tells whether it is."""
     if writer is Writer.REPUT:
         reput = ReputWriter(layout)
-        return reput.confirmed, reput.refresh
+        return reput.confirmed, reput.refresh, reput.watched
     if writer is Writer.BROKER:
-        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), log).confirmed, None
-    return (lambda: _END), None
+        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), log).confirmed, None, None
+    return (lambda: _END), None, Watched()
