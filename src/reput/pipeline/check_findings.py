@@ -112,6 +112,8 @@ def outside_finding(check: Check, one: OutsideFinding, log_end: int) -> None:
     report = check.report
     if one.rule == "queue-empty-file":
         report.remark(LEFTOVER, one.rule, one.file, one.times, one.detail)
+    elif one.rule == "ext-behind-end":
+        report.after_crash(one.rule, one.file, one.offset, one.times, one.detail)
     elif one.rule == "queue-entry-past-end" and one.physical_offset >= log_end:
         report.after_crash(one.rule, one.file, one.offset, one.times, f"{one.detail}; the log ends at {log_end}")
     else:

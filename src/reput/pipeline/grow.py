@@ -29,6 +29,8 @@ from reput.log.reader import place
 from reput.pipeline import finish, parts, redo
 from reput.pipeline.decode import decode_split
 from reput.pipeline.engine import Engine
+from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
+from reput.pipeline.ext_job import ext_job
 from reput.pipeline.index_append import append_items, end_behind
 from reput.pipeline.index_build import IndexEnd, IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
@@ -99,6 +101,7 @@ class Grower:
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
             frontier=min(task.frontiers),
+            ext=ext_job(layout, settings, log.file_size),
         )
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
         if job.build_index:
@@ -227,12 +230,27 @@ class Grower:
         work = finish.front_blanks(self.job, straight_and_new, [])
         if work:
             self.engine.run(partial(finish.blank_fronts, self.job), finish.in_tasks(work), self.listener.advance)
+        self._build_ext(table, outcomes)
         ends.update((key, int(table.next[row])) for key, row in table.rows.items() if table.straight[row])
         ends.update((outcome.key, outcome.next) for outcome in outcomes)
         return [
             f"{outcome.key}: {outcome.repeats} repeated, {outcome.blanks} missing, {outcome.restarts} restarts"
             for outcome in outcomes
         ]
+
+    def _build_ext(self, table: QueueTable, outcomes: Sequence[redo.QueueOutcome]) -> None:
+        if self.job.ext is None:
+            return
+        work = [
+            ExtWork(key, int(table.first[row]), int(table.next[row]), not self.queue_ends.get(key, 0))
+            for key, row in table.rows.items()
+            if table.straight[row] and table.count[row]
+        ]
+        work += [
+            ExtWork(one.key, one.first, one.next, bool(one.restarts) or not self.queue_ends.get(one.key, 0))
+            for one in outcomes
+        ]
+        self.engine.run(partial(build_units, self.job), ext_tasks(work), self.listener.advance)
 
     def _redo(self, crooked: list[QueueKey], splits: Sequence[Split]) -> list[redo.QueueOutcome]:
         self.job = replace(self.job, epoch=self.owned.next_stage())

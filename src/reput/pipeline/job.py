@@ -16,6 +16,7 @@ from reput.formats import own
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
 from reput.pipeline.decode import Gap
+from reput.pipeline.ext_job import ExtJob
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Job:
     """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks.
 
     A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`; no entry
-    of a record below log offset `frontier` may be overwritten then.
+    of a record below log offset `frontier` may be overwritten then. A check looks at the store in `checked`.
     """
 
     reput_folder: str
@@ -42,6 +43,8 @@ class Job:
     fenced: bool = True
     live: str | None = None
     frontier: int = 0
+    ext: ExtJob | None = None
+    checked: str = ""
 
     def wants(self, topic: bytes) -> bool:
         """Whether the queues of this topic are built."""
@@ -56,6 +59,11 @@ class Job:
     def queue_folder(self) -> str:
         """The consumequeue folder that is written."""
         return f"{self.live or self.staging}/consumequeue"
+
+    @cached_property
+    def ext_folder(self) -> str:
+        """The consumequeue_ext folder that is written."""
+        return f"{self.live or self.staging}/consumequeue_ext"
 
     @cached_property
     def index_folder(self) -> str:

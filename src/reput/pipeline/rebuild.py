@@ -19,6 +19,8 @@ from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files, sync_log
 from reput.pipeline import finish, parts, publish, redo
 from reput.pipeline.engine import Engine
+from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
+from reput.pipeline.ext_job import ext_job
 from reput.pipeline.index_build import IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
@@ -117,6 +119,7 @@ def _prepare(
         topics=frozenset(topic.encode() for topic in options.topics) if options.topics else None,
         skip_topics=frozenset(topic.encode() for topic in options.skip_topics),
         sync_in_tasks=not engine.shares_driver_files,
+        ext=ext_job(layout, settings, log.file_size) if options.only != INDEX else None,
     )
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
     # One that cannot be read is refused before any work, not when the new indexes are ready.
@@ -155,6 +158,8 @@ def _rebuild(run: Run) -> None:
     if job.build_queues:
         refuse_unknown_topics(run, stitched, table)
     retained = _finish_queues(run, stitched, table) if job.build_queues else []
+    if job.ext is not None:
+        _build_ext(run, table)
     index_files = _build_index(run, results) if job.build_index else None
     fill_report(run, stitched, table, retained, index_files)
     if not job.build_index and run.settings.index_enabled:
@@ -262,6 +267,17 @@ def _keep_ends(run: Run, stitched: Stitched, table: QueueTable, present: set[Que
             run.engine.run(partial(finish.blank_end_of_queue, run.job), work, run.listener.advance)
 
 
+def _build_ext(run: Run, table: QueueTable) -> None:
+    work = [
+        ExtWork(key, int(table.first[row]), int(table.next[row]), afresh=True)
+        for key, row in table.rows.items()
+        if table.count[row] and run.job.wants(key.topic)
+    ]
+    with run.stage("ext"):
+        fs.make_dirs(run.job.ext_folder, run.job.owner)
+        run.engine.run(partial(build_units, run.job), ext_tasks(work), run.listener.advance)
+
+
 def _build_index(run: Run, results: Sequence[SplitResult]) -> list[IndexFileResult]:
     with run.stage("index"):
         fs.make_dirs(run.job.index_folder, run.job.owner)
@@ -294,7 +310,9 @@ def _publish(
             swap_parts.insert(0, paths.INDEX)
         if job.build_queues:
             fs.make_dirs(job.queue_folder, job.owner)
-            swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job)
+            swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job.queue_folder)
+        if job.ext is not None:
+            swap_parts[:0] = [paths.CONSUME_QUEUE_EXT] if whole else _staged_topics(job.ext_folder)
         run.owned.verify()
         carry_over_strays(run.layout, run.owned.epoch, swap_parts, run.report)
         swap.swap_in(layout, run.owned.epoch, tuple(swap_parts))
@@ -302,5 +320,5 @@ def _publish(
             run.owned.indexes_replaced()
 
 
-def _staged_topics(job: Job) -> list[str]:
-    return [f"{paths.CONSUME_QUEUE}/{entry.name}" for entry in fs.list_dir(job.queue_folder) if entry.is_dir]
+def _staged_topics(folder: str) -> list[str]:
+    return [f"{Path(folder).name}/{entry.name}" for entry in fs.list_dir(folder) if entry.is_dir]

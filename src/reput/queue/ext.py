@@ -28,7 +28,7 @@ from reput.formats.consume_queue_ext import (
     is_address,
     offset_of,
 )
-from reput.queue.files import QueueFile, QueueFolder
+from reput.queue.files import QueueFile, QueueFolder, list_queue_files
 
 _MOST_MAPS = 1024
 _SIZE_AT, _TAGS_AT = UNIT.offsets["size"], UNIT.offsets["tags_code"]
@@ -131,6 +131,11 @@ def _numbers(array: NDArray[np.uint8], places: NDArray[np.int64], dtype: str) ->
     width = np.dtype(dtype).itemsize
     taken: NDArray[np.int64] = array[places[:, None] + np.arange(width)].view(dtype).ravel().astype(np.int64)
     return taken
+
+
+def list_ext_files(folder: Path, key: QueueKey) -> tuple[QueueFile, ...]:
+    """The ext files of one queue, in order."""
+    return list_queue_files(folder / key.topic.decode("utf-8", "surrogateescape") / str(key.queue_id))
 
 
 def read_units(file: QueueFile) -> Iterator[tuple[int, Unit]]:

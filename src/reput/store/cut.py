@@ -12,10 +12,12 @@ from pathlib import Path
 
 from reput.files import fs
 from reput.formats import paths
-from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.log.maps import LogMaps
+from reput.queue.ext import ExtReader
 from reput.queue.files import QueueFolder, list_queues
 from reput.queue.reader import queue_span
+from reput.store.ext_end import cut_units, end_of_units
 from reput.store.layout import StoreLayout
 
 _CHUNK_BYTES = 1 << 20
@@ -37,14 +39,17 @@ def cut_log(log: LogMaps, end: int, written: int, owner: fs.Owner) -> list[str]:
     return removed
 
 
-def cut_queues(layout: StoreLayout, end: int, owner: fs.Owner) -> list[str]:
-    """Zero the entries of records at or behind log offset `end`; returns the queues that had such."""
+def cut_queues(layout: StoreLayout, end: int, owner: fs.Owner, ext: ExtReader | None = None) -> list[str]:
+    """Zero the entries of records at or behind log offset `end`, and their units; returns the queues that had such."""
     cut = []
     for queue in list_queues(layout.consume_queue):
         span = queue_span(queue)
         if span.last is not None and span.last.physical_offset + span.last.size > end:
             kept = queue_span(queue, below=end).max_offset
             _zero_entries(queue, kept, span.max_offset, owner)
+            if ext is not None:
+                key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
+                cut_units(ext, key, end_of_units(queue.path, ext, key, kept), owner)
             cut.append(f"{queue.topic}/{queue.queue_id}")
     return cut
 

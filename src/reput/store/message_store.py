@@ -128,7 +128,7 @@ class MessageStore:
         if create and not read_only:
             _make_folders(Path(path), config)
         layout = find_store(path, config)
-        refuse_what_we_cannot_build(layout, config, reading=read_only)
+        refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
             owned = None if read_only else resources.enter_context(own_store(layout))
             opened = open_view(layout, config, limits, beside=read_only)
@@ -169,7 +169,7 @@ class MessageStore:
     def _cut(self, opened: Opened, owner: fs.Owner) -> None:
         tail = opened.tail
         removed = cut_log(self.view.log, tail.end, tail.written, owner)
-        queues = cut_queues(self.layout, tail.end, owner) if tail.written else []
+        queues = cut_queues(self.layout, tail.end, owner, self.view.ext) if tail.written else []
         if tail.written:
             self.notes.append(
                 f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from reput.config import StoreConfig, parse_delay_levels
+from reput.dispatch import bloom
+from reput.dispatch.bloom import BloomFilter
 from reput.formats import consume_queue, index_file, record
 from reput.formats.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FILE_SIZE
 from reput.index.files import list_index_files, told_slots_and_items
@@ -25,7 +27,8 @@ _QUEUES_ASKED = 1000
 class StoreSettings:
     """Sizes in bytes, delays in ms (level 1 first); `assumed` says which values nobody told.
 
-    `ext_file_size` is None where the queues have no ConsumeQueueExt.
+    `ext_file_size` is None where the queues have no ConsumeQueueExt; `calc_bitmaps`: its units get the bits, by
+    `bloom`, of the registered SQL92 filters that match.
     """
 
     queue_file_size: int
@@ -35,6 +38,8 @@ class StoreSettings:
     delays_ms: tuple[int, ...]
     crc_check: int
     index_enabled: bool
+    bloom: BloomFilter
+    calc_bitmaps: bool
     assumed: tuple[str, ...]
 
 
@@ -59,6 +64,11 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
         delays_ms=tuple(parse_delay_levels(levels)),
         crc_check=check if verify_crc else record.CHECK_NONE,
         index_enabled=config.message_index_enable is not False,
+        bloom=BloomFilter(
+            config.max_error_rate_of_bloom_filter or bloom.DEFAULT_ERROR_PERCENT,
+            config.expect_consumer_num_use_filter or bloom.DEFAULT_EXPECTED,
+        ),
+        calc_bitmaps=config.enable_calc_filter_bit_map is True,
         assumed=tuple(assumed),
     )
 

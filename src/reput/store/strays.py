@@ -22,7 +22,7 @@ def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]
     """Link files that are not RocketMQ's into the staged folders that will replace theirs, and note them."""
     kept = []
     for part in swap_parts:
-        if part != paths.INDEX and part.partition("/")[0] != paths.CONSUME_QUEUE:
+        if part != paths.INDEX and part.partition("/")[0] not in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT):
             continue
         for name in _strays(layout.root / part, part):
             target = layout.staging(epoch) / name
@@ -48,7 +48,7 @@ def _is_of_an_index(name: str) -> bool:
     match name.split("/"):
         case [paths.INDEX, file]:
             return is_index_name(file)
-        case [paths.CONSUME_QUEUE, _, queue, file]:
+        case [paths.CONSUME_QUEUE | paths.CONSUME_QUEUE_EXT, _, queue, file]:
             return paths.parse_queue_name(queue) is not None and paths.parse_offset_name(file) is not None
     return False
 
