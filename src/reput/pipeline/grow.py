@@ -43,6 +43,7 @@ from reput.pipeline.stitch import stitch
 from reput.pipeline.tasks import columns_for, decode_and_sink, sink_split, split_result
 from reput.store.indexer import CatchUpTask
 from reput.store.owner import Ownership
+from reput.store.settings import StoreSettings
 
 ONE_SPLIT_BYTES = 32 << 20
 """Ranges up to this are one task: two would cost more than they save."""
@@ -80,6 +81,7 @@ class Grower:
     queue_ends: dict[QueueKey, int]
     index_end: IndexEnd
     log_file_size: int
+    settings: StoreSettings
     listener: ProgressListener
     soft_end: bool = False
 
@@ -101,14 +103,13 @@ class Grower:
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
             frontier=min(task.frontiers),
-            ext=ext_job(layout, settings, log.file_size),
         )
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
         if job.build_index:
             _remove_files_behind(task, index_end)
         offset = max(min(task.frontiers), log.min_offset)
         ends = dict(task.queue_ends)
-        return cls(task.owned, engine, job, offset, ends, index_end, log.file_size, listener)
+        return cls(task.owned, engine, job, offset, ends, index_end, log.file_size, settings, listener)
 
     def grow(self, end: int) -> Growth:
         """Take in the log up to `end`, which lies behind `offset`; a record that begins before it is taken whole.
@@ -119,7 +120,9 @@ class Grower:
         """
         for folder in (self.job.staging, self.job.parts_folder):
             fs.make_dirs(folder, self.job.owner)
-        self.job = replace(self.job, frontier=self.offset)
+        # Filters that groups have registered meanwhile count for all that is taken in now.
+        ext = ext_job(self.owned.layout, self.settings, self.log_file_size)
+        self.job = replace(self.job, frontier=self.offset, ext=ext)
         growth = self._in_one_task(end) if end - self.offset <= ONE_SPLIT_BYTES else self._in_parallel(end)
         self.offset = growth.end
         if growth.index_files:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from reput.config import StoreConfig
+from reput.formats import paths
 from reput.formats.record import Verdict
 from reput.log.files import list_log_files
 from reput.log.maps import LogMaps
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
+from reput.store.consumer_filters import RegisteredBits
 from reput.store.index_tags import tag_items_in_use
 from reput.store.layout import StoreLayout
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
@@ -51,6 +53,8 @@ def open_view(
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     confirmed, refresh = _follow(writer, layout, log)
     view = StoreView(layout, settings, log, start.frontiers, confirmed, limits, tag_items)
+    if writer is not Writer.BROKER and not layout.abort.exists():
+        view.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     begin = time.perf_counter()
     verdict = view.follower.follow(confirmed())
     seconds = time.perf_counter() - begin
