@@ -308,7 +308,7 @@ def test_an_index_without_tag_items_is_sound(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", ["ext", "batch", "rocksdb", "double"])
+@pytest.mark.parametrize("name", ["batch", "rocksdb", "double"])
 def test_other_kinds_of_queues_are_refused_by_name(name: str) -> None:
     """What check cannot look at is refused, not called sound."""
     with pytest.raises(reput.UnsupportedStoreError):

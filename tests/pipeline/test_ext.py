@@ -198,6 +198,7 @@ def test_again_after_a_crash(changed: bool, tmp_path: Path) -> None:
         assert opened.view.follower.records
         opened.reput(spark=False)
     assert_sound(store, CONFIG)
+    assert "ext-orphans" not in {finding.rule for finding in reput.check(store, spark=False, config=CONFIG).findings}
     if not changed:
         assert tree(store) == built
     assert without_bitmaps(units_of(store, EXT_FILE_SIZE))
@@ -265,7 +266,7 @@ def test_damage(damage: str, tmp_path: Path) -> None:
         last.write_bytes(data)
     report = reput.check(store, spark=False, config=CONFIG)
     rules = {finding.rule for finding in report.findings if finding.rule.startswith("ext-")}
-    expected = {"time": "ext-store-time", "orphan": "ext-behind-end", "size": "ext-file-size"}
+    expected = {"time": "ext-store-time", "orphan": "ext-orphans", "size": "ext-file-size"}
     assert rules == {expected.get(damage, "ext-address")}
     with reput.MessageStore.open(store, CONFIG, read_only=True) as opened:
         assert [message.queue_offset for message in opened.get_message("orders", 0, 0, 500)] == found

@@ -34,7 +34,7 @@ def assert_refused(store: Path, name: str, config: StoreConfig | None = None) ->
 @pytest.mark.golden
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("batch", "batch ConsumeQueue"), ("ext", "ConsumeQueueExt"), ("rocksdb", "RocksDB"), ("double", "RocksDB")],
+    [("batch", "batch ConsumeQueue"), ("rocksdb", "RocksDB"), ("double", "RocksDB")],
 )
 def test_golden(name: str, kind: str, tmp_path: Path) -> None:
     """The golden stores with other kinds of queues."""
@@ -82,7 +82,6 @@ def test_lmq_folder(tmp_path: Path) -> None:
         ({"enable_dledger_commit_log": True}, "DLedger"),
         ({"store_type": "defaultRocksDB"}, "RocksDB"),
         ({"rocksdb_cq_double_write_enable": True}, "RocksDB"),
-        ({"enable_consume_queue_ext": True}, "ConsumeQueueExt"),
     ],
 )
 def test_settings(setting: dict[str, Any], name: str, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_nothing_is_changed(name: str, tmp_path: Path) -> None:
 @pytest.mark.golden
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("ext", "ConsumeQueueExt"), ("batch", "batch ConsumeQueues"), ("double", "RocksDB"), ("rocksdb", "RocksDB")],
+    [("batch", "batch ConsumeQueues"), ("double", "RocksDB"), ("rocksdb", "RocksDB")],
 )
 def test_kinds_that_are_not_built_are_named(name: str, kind: str) -> None:
     """A kind of queue that reput does not build is named, and the rest is told all the same."""

@@ -1,7 +1,8 @@
 """The part of `check` that looks at ConsumeQueueExt: each address leads to a unit that says what the log says.
 
-Units follow one another without a gap, from file to file, and nothing stands behind the last of them. Bitmaps are not
-checked: which filters were registered when they were computed is not known any more.
+Units follow one another. What stands between them, or behind the last, belongs to no entry: RocketMQ leaves such units
+when it dispatches messages again after a crash, and they harm nobody. Bitmaps are not checked: which filters were
+registered when they were computed is not known any more.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from reput.pipeline.sink import queue_path
 from reput.queue.ext import ExtReader, list_ext_files
 from reput.store.sql_filter import plain_entries
 
+ORPHANS = "ext-orphans"
 _ENTRIES_AT_ONCE = 1 << 16
 _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 
@@ -83,7 +85,7 @@ class _Walk:
             at = place * ENTRY_SIZE % self.job.queue_file_size
             path = f"{self.folder}/{offset_name(place * ENTRY_SIZE - at)}"
             found.append(UnitFinding(rule, path, at, times, -1, detail))
-        return found if found or self.expected < 0 else self._behind()
+        return found if self.wrong or self.expected < 0 else self._behind()
 
     def _piece(self, first: int, count: int) -> None:
         start = first * ENTRY_SIZE // self.job.queue_file_size * self.job.queue_file_size
@@ -101,8 +103,9 @@ class _Walk:
         times = self._times(begin[rows])
         other = (times >= 0) & (times != units.store_timestamp[units.found])
         self._note("ext-store-time", first, rows[other], "units with another store time than the record, first at")
-        stray = ~self._in_order(codes[rows] - np.int64(MIN_ADDRESS), sizes)
-        self._note("ext-order", first, rows[stray], "units that do not follow the one before, first at queue offset")
+        back, ahead = self._out_of_order(codes[rows] - np.int64(MIN_ADDRESS), sizes)
+        self._note("ext-order", first, rows[back], "units that lie in front of the end of the one before, first at")
+        self._note(ORPHANS, first, rows[ahead], "places between units that no entry leads to, first in front of")
 
     def _times(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Store times of the records; -1 where the log has none there, which is another rule's business."""
@@ -115,16 +118,19 @@ class _Walk:
                 times[mine] = store_times(array, positions[mine] - start)
         return times
 
-    def _in_order(self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _out_of_order(
+        self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which units begin in front of the place where they are expected, and which behind it."""
         if not len(offsets):
-            return np.empty(0, dtype=np.bool_)
+            return np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.bool_)
         expected = np.concatenate([np.array([self.expected], dtype=np.int64), (offsets + sizes)[:-1]])
         self.expected = int(offsets[-1] + sizes[-1])
         size = self.reader.file_size
         # Where a unit has no room in a file any more it is the first of the next one.
         rolled = (expected // size * size + size == offsets) & (expected % size + sizes > size - END_ROOM)
-        found: NDArray[np.bool_] = (offsets == expected) | rolled | (expected < 0)
-        return found
+        known = ~rolled & (expected >= 0)
+        return known & (offsets < expected), known & (offsets > expected)
 
     def _note(self, rule: str, first: int, rows: NDArray[np.int64], what: str) -> None:
         if len(rows):
@@ -138,6 +144,6 @@ class _Walk:
             written = fs.end_of_data(file.path, file.size)
             data = fs.read_bytes(file.path, max(0, written - begin), begin) or b""
             if data.strip(b"\0"):
-                detail = "bytes behind the unit of the queue's last entry: orphans of a crash, which RocketMQ cuts"
-                return [UnitFinding("ext-behind-end", str(file.path), begin, 1, -1, detail)]
+                detail = "units behind that of the queue's last entry: the next ones take their place"
+                return [UnitFinding(ORPHANS, str(file.path), begin, 1, -1, detail)]
         return []
