@@ -22,14 +22,16 @@ from reput.cli.dump_parts import (
     some,
     text_of,
 )
-from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.formats.consume_queue import Entry
+    from reput.formats.consume_queue_ext import Unit
     from reput.formats.record import Record
     from reput.log.files import LogFiles
     from reput.log.reader import LogRecord, WalkEnd
+    from reput.queue.ext import ExtReader
     from reput.queue.files import QueueFolder
     from reput.store.layout import StoreLayout
 
@@ -199,8 +201,9 @@ def queue(
     """Show the ConsumeQueue entries of STORE, queue by queue.
 
     Text has a line an entry, with tabs between topic/queue, queue offset, log offset, size and tags code (the hash of
-    the tag, the delivery time of a delayed message, or with the mark ext an address in the ConsumeQueueExt); --records
-    adds store time, tag and keys of the record. Exit code 1 when an entry points to no record, or to another one.
+    the tag, the delivery time of a delayed message, or with the mark ext an address in the ConsumeQueueExt, whose tags
+    code, store time and bitmap follow); --records adds store time, tag and keys of the record. Exit code 1 when an
+    entry points to no record, or to another one, or its address to no unit.
 
     \b
     reput dump queue /data/store -t orders -q 2 -o -10
@@ -213,6 +216,7 @@ def queue(
     config = options.config_of(config_path, assignments, store)
     layout, files = _open_log(store, config)
     _say_what_is_left_out(layout)
+    ext = _ext_reader(layout, config)
     faults = shown = 0
     names = ("topic/queue", "queue offset", "log offset", "size", "tags code")
     head(as_json, (*names, "stored", "topic/queue", "queue offset", "size", "tag", "keys") if records else names)
@@ -222,7 +226,10 @@ def queue(
         begin = begin_at(offset, lowest, end, f"{folder.topic}/{folder.queue_id}")
         end = end if count is None else min(end, begin + count)
         for number, entry in read_entries(folder, begin, end):
-            fault = _show_entry(files, folder, number, entry, records, body_bytes, as_json)
+            unit = _unit_of(ext, folder, entry)
+            fault = _show_entry(files, folder, number, entry, unit, records, body_bytes, as_json)
+            if entry.is_ext and unit is None:
+                fault = fault or f"its tags code {entry.tags_code} is an address in the ConsumeQueueExt without a unit"
             shown += 1
             if fault is not None:
                 faults += 1
@@ -293,6 +300,7 @@ def _show_entry(
     folder: QueueFolder,
     number: int,
     entry: Entry,
+    unit: Unit | None,
     records: bool,
     body_bytes: int | None,
     as_json: bool,
@@ -308,6 +316,8 @@ def _show_entry(
             "pre_blank": entry.is_pre_blank,
             "ext": entry.is_ext,
         }
+        if unit is not None:
+            value["unit"] = {**unit._asdict(), "bitmap": unit.bitmap.hex()}
         if records:
             value["record"] = None if record is None else record_values(record, body_bytes)
             value["fault"] = fault
@@ -319,9 +329,24 @@ def _show_entry(
         elif record is not None:
             cells += record_cells(record, body_bytes)
         if entry.is_ext:
-            cells.append("(ext)")
+            cells.append(f"(ext {unit.tags_code} {unit.store_timestamp} {unit.bitmap.hex()})" if unit else "(ext)")
         output.show("\t".join(cells))
     return fault if entry.physical_offset >= files.min_offset else None
+
+
+def _ext_reader(layout: StoreLayout, config: StoreConfig) -> ExtReader | None:
+    from reput.queue.ext import ExtReader
+    from reput.store.settings import resolve_settings
+
+    size = resolve_settings(layout, config).ext_file_size
+    return None if size is None else ExtReader(layout.consume_queue_ext, size)
+
+
+def _unit_of(ext: ExtReader | None, folder: QueueFolder, entry: Entry) -> Unit | None:
+    """The ext unit of an entry, None where it has none."""
+    if ext is None or not entry.is_ext:
+        return None
+    return ext.unit(QueueKey(folder.topic.encode("utf-8", "surrogateescape"), folder.queue_id), entry.tags_code)
 
 
 def _record_of(files: LogFiles, folder: QueueFolder, number: int, entry: Entry) -> tuple[Record | None, str | None]:

@@ -45,6 +45,9 @@ def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo
     _read_state(layout, info)
     ends = Ends()
     _read_queues(layout, log, info, ends)
+    for queue in list_queues(layout.consume_queue_ext):
+        info.ext_files += len(queue.files)
+        info.ext_bytes += sum(file.size for file in queue.files)
     _read_index(layout, info, ends)
     read_log_end(log, info, ends, config)
     return info
