@@ -276,6 +276,28 @@ def test_damage(damage: str, tmp_path: Path) -> None:
     assert_sound(store, CONFIG)
 
 
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [("mappedFileSizeConsumeQueueExt=37", "from 38 bytes on"), ("expectConsumerNumUseFilter=1000000", "are allowed")],
+)
+def test_sizes_without_room(setting: str, reason: str, tmp_path: Path) -> None:
+    """Sizes that no unit fits are refused when the store is opened, not when the first one is built."""
+    with pytest.raises(reput.ConfigError, match=reason):
+        reput.MessageStore.open(tmp_path / "store", CONFIG.updated([setting]))
+
+
+@pytest.mark.spark
+@pytest.mark.golden
+def test_on_spark(spark: Any, tmp_path: Path) -> None:
+    """Spark's tasks build the bytes that the loop builds."""
+    trees = []
+    for engine in (spark, False):
+        store = golden.unpack("ext", tmp_path / str(bool(engine)))
+        reput.rebuild(store, spark=engine, config=GOLDEN_CONFIG, split_mb=0.2)
+        trees.append(tree(store))
+    assert trees[0] == trees[1]
+
+
 def test_last_unit_is_gone(tmp_path: Path) -> None:
     """Catch-up does not guess where units go on: it names the entry and the remedy."""
     store = tmp_path / "store"

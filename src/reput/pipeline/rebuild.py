@@ -275,7 +275,8 @@ def _build_ext(run: Run, table: QueueTable) -> None:
     ]
     with run.stage("ext"):
         fs.make_dirs(run.job.ext_folder, run.job.owner)
-        run.engine.run(partial(build_units, run.job), ext_tasks(work), run.listener.advance)
+        units = sum(run.engine.run(partial(build_units, run.job), ext_tasks(work), run.listener.advance))
+    run.report.notes.append(f"ConsumeQueueExt: {units} units")
 
 
 def _build_index(run: Run, results: Sequence[SplitResult]) -> list[IndexFileResult]:

@@ -12,8 +12,10 @@ from itertools import islice
 from reput.config import StoreConfig, parse_delay_levels
 from reput.dispatch import bloom
 from reput.dispatch.bloom import BloomFilter
+from reput.errors import ConfigError
 from reput.formats import consume_queue, index_file, record
 from reput.formats.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FILE_SIZE
+from reput.formats.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
 from reput.index.files import list_index_files, told_slots_and_items
 from reput.queue.ext import told_ext_file_size
 from reput.queue.files import list_queues, told_file_size
@@ -55,19 +57,25 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
     if levels is None:
         levels = DEFAULT_DELAY_LEVELS
         assumed.append(f"messageDelayLevel={levels} (RocketMQ's default)")
+    bloom_filter = BloomFilter(
+        config.max_error_rate_of_bloom_filter or bloom.DEFAULT_ERROR_PERCENT,
+        config.expect_consumer_num_use_filter or bloom.DEFAULT_EXPECTED,
+    )
+    if bloom_filter.size > MAX_BITMAP_SIZE:
+        raise ConfigError(
+            f"expectConsumerNumUseFilter={bloom_filter.expected}: its bitmaps would have {bloom_filter.size} bytes, "
+            f"{MAX_BITMAP_SIZE} are allowed"
+        )
     check = record.CHECK_PROPERTY if config.force_verify_prop_crc else record.CHECK_BODY
     return StoreSettings(
         queue_file_size=_queue_file_size(layout, config, assumed),
-        ext_file_size=_ext_file_size(layout, config, assumed),
+        ext_file_size=_ext_file_size(layout, config, bloom_filter, assumed),
         index_slots=slots,
         index_items=items,
         delays_ms=tuple(parse_delay_levels(levels)),
         crc_check=check if verify_crc else record.CHECK_NONE,
         index_enabled=config.message_index_enable is not False,
-        bloom=BloomFilter(
-            config.max_error_rate_of_bloom_filter or bloom.DEFAULT_ERROR_PERCENT,
-            config.expect_consumer_num_use_filter or bloom.DEFAULT_EXPECTED,
-        ),
+        bloom=bloom_filter,
         calc_bitmaps=config.enable_calc_filter_bit_map is True,
         assumed=tuple(assumed),
     )
@@ -87,7 +95,9 @@ def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str
     return told.size
 
 
-def _ext_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> int | None:
+def _ext_file_size(
+    layout: StoreLayout, config: StoreConfig, bloom_filter: BloomFilter, assumed: list[str]
+) -> int | None:
     enabled = config.enable_consume_queue_ext
     if enabled is False:
         return None
@@ -96,11 +106,18 @@ def _ext_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str])
         if told is None:
             return None
         assumed.append(f"enableConsumeQueueExt=true ({layout.consume_queue_ext} has files)")
-    configured = config.mapped_file_size_consume_queue_ext
-    if configured is not None:
-        return configured
-    size, source = (told, "as the present ext files have") if told else (DEFAULT_EXT_FILE_SIZE, "RocketMQ's default")
-    assumed.append(f"mappedFileSizeConsumeQueueExt={size} ({source})")
+    size = config.mapped_file_size_consume_queue_ext
+    if size is None:
+        size, source = (
+            (told, "as the present ext files have") if told else (DEFAULT_EXT_FILE_SIZE, "RocketMQ's default")
+        )
+        assumed.append(f"mappedFileSizeConsumeQueueExt={size} ({source})")
+    lowest = UNIT_SIZE + bloom_filter.size + END_ROOM
+    if size < lowest:
+        raise ConfigError(
+            f"mappedFileSizeConsumeQueueExt={size}: a unit with its bitmap has room from {lowest} bytes on. Set "
+            "it to what the broker has"
+        )
     return size
 
 

@@ -135,6 +135,8 @@ class StoreView:
         with self.follower.lock:
             self.queues_table.load(min(frontiers), self.log.min_offset)
             self.queues_table.tail.trim(min(frontiers))
+            if self.ext is not None:
+                self.ext.close()
             self.index.load()
             self.frontiers = frontiers
             self._windows = {}
@@ -144,6 +146,9 @@ class StoreView:
         self.follower.follow_confirmed(max(frontiers))
         with self.follower.lock:
             self.queues_table.advance(min(frontiers))
+            if self.ext is not None:
+                # A queue that began again has other files.
+                self.ext.close()
             self.index.load()
             self.frontiers = frontiers
             self._windows = {}
