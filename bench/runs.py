@@ -75,6 +75,13 @@ def peak_pss_bytes(workload: Workload) -> int:
     return peak
 
 
+def check_is_sound(store: Path) -> bool:
+    """Whether `reput check` finds a store's indexes to be what its log says."""
+    _, process = _start([sys.executable, "-m", "reput", "check", str(store), "--json", "-q"])
+    output, _ = process.communicate(timeout=RUN_TIMEOUT_S)
+    return process.returncode == 0 and bool(json.loads(output.splitlines()[-1])["sound"])
+
+
 def tree_pss_bytes(pid: int) -> int:
     """PSS of a process and all its descendants: memory that several share counts once, divided among them."""
     try:

@@ -1,5 +1,15 @@
 """Put, get, look up and open with RocketMQ's own store code and with reput, on the same messages in turn.
 
+What is timed is the same on both sides:
+    puts        everything from what an application gives (topic, body, tags, keys, unique key) to the put's answer: the
+                message object, its properties and their bytes, checks, the record. Made beforehand: those texts and
+                bodies (for put_messages: the tables), 500,000 messages at a time, so that what either store does in the
+                background (RocketMQ dispatches, reput fills its tail) runs beside the puts and not in pauses
+    pulls       from queue and offset to the places and sizes of the records, which nobody decodes
+    time, key   from question to answer. RocketMQ finds messages by the hash of their key alone, so that another key's
+                message comes along now and then; these are told apart outside its clock, and inside reput's
+    open        from the call to a store that can be read
+
 Environment:
     QUICK         1: few messages, one round: whether it works, not how fast it is
     ROUNDS        default 3; medians are reported

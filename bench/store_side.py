@@ -6,8 +6,9 @@ open STORE --warm-up-store SMALL
 ask STORE --count N --questions FILE    writes the questions that both sides answer
 fsync FOLDER --seconds S
 
-As on the peer's side, what a sender gives (topic, body, tag, keys; or a batch's columns) is prepared outside the clock;
-making the message object and putting it are inside.
+As on the peer's side, what an application gives (topic, body, tags, keys, unique key; or a batch's columns) is prepared
+outside the clock; making the message object, its properties, and putting it are inside. Chunks are long, so that the
+clock hardly ever stops: what the store does in the background it does beside the puts, not in pauses between them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import reput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CHUNK = 20_000
+CHUNK = 500_000
 QUEUES_PER_TOPIC = 8
 BODY_BYTES = 119
 """With the ten bytes of a topic's name and 76 of properties this makes records of 296 bytes."""
@@ -38,7 +39,7 @@ _NOISE = random.Random(1).randbytes(1 << 20)
 
 
 class Chunk(NamedTuple):
-    """What senders give: one value a message in each list."""
+    """What applications give: one value a message in each list."""
 
     topic: list[str]
     queue_id: list[int]

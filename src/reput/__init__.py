@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import check, follow, info, rebuild
+    from reput.api import check, convert, diff, export, follow, info, rebuild, register
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.errors import (
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ConfigError,
         DamagedLogError,
         DamagedStoreError,
+        DataLossError,
         EngineError,
         FlushError,
         NoSpaceError,
@@ -48,15 +49,20 @@ _HOMES = {
     "GetStatus": "reput.store.results",
     "SqlFilter": "reput.store.sql_filter",
     "check": "reput.api",
+    "convert": "reput.api",
+    "diff": "reput.api",
+    "export": "reput.api",
     "follow": "reput.api",
     "info": "reput.api",
     "rebuild": "reput.api",
+    "register": "reput.api",
     "StoreConfig": "reput.config",
     "AccessError": "reput.errors",
     "ClosedError": "reput.errors",
     "ConfigError": "reput.errors",
     "DamagedLogError": "reput.errors",
     "DamagedStoreError": "reput.errors",
+    "DataLossError": "reput.errors",
     "EngineError": "reput.errors",
     "FlushError": "reput.errors",
     "NoSpaceError": "reput.errors",
@@ -74,6 +80,7 @@ __all__ = [
     "ConfigError",
     "DamagedLogError",
     "DamagedStoreError",
+    "DataLossError",
     "EngineError",
     "FlushError",
     "GetResult",
@@ -92,9 +99,13 @@ __all__ = [
     "TailFullError",
     "UnsupportedStoreError",
     "check",
+    "convert",
+    "diff",
+    "export",
     "follow",
     "info",
     "rebuild",
+    "register",
 ]
 
 

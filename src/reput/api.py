@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from reput.connect.export import ExportReport
     from reput.pipeline.engine import Engine
     from reput.pipeline.follow import FollowProgress
     from reput.pipeline.follow_query import FollowHandle
     from reput.pipeline.listener import ProgressListener
     from reput.store.info_values import StoreInfo
+    from reput.store.queue_diff import QueueDifference
     from reput.store.report import CheckReport, RebuildReport
 
 
@@ -104,6 +106,61 @@ def check(
         )
 
 
+def convert(
+    path: str | Path,
+    *,
+    to: Literal["file", "rocksdb", "both"],
+    spark: SparkSession | SparkContext | Literal[False] | None = None,
+    master: str | None = None,
+    config: StoreConfig | str | Path | None = None,
+    salvage: bool = False,
+    verify_crc: bool = True,
+    split_mb: float = 128,
+    listener: ProgressListener | None = None,
+) -> RebuildReport:
+    """Make the queues of a store ones of another kind, from its log; the broker must be stopped.
+
+    They are built beside the old ones, verified, and swapped in whole; killed, the same call begins again.
+
+    Args:
+        path, spark, master, config, salvage, verify_crc, split_mb, listener: as for `rebuild`.
+        to: queue files, RocksDB, or both as with RocketMQ's double write.
+
+    Raises:
+        DamagedLogError: the log is damaged in the middle, and `salvage` is off.
+        ReputError: see `reput.errors`.
+    """
+    from reput.pipeline.convert import convert_store
+
+    with engine_for(spark, master) as engine:
+        return convert_store(
+            path,
+            engine,
+            to,
+            config_from(config),
+            salvage=salvage,
+            verify_crc=verify_crc,
+            split_mb=split_mb,
+            listener=listener,
+        )
+
+
+def diff(
+    path: str | Path, other: str | Path | None = None, *, config: StoreConfig | str | Path | None = None
+) -> Iterator[QueueDifference]:
+    """What differs between the queue files and the RocksDB of a store, or between the queues of two stores.
+
+    Nothing is changed; no broker must be writing.
+
+    Raises:
+        ConfigError: there are no two sides.
+        ReputError: see `reput.errors`.
+    """
+    from reput.store.diff import diff_sides, differences
+
+    return differences(*diff_sides(path, other, config_from(config)))
+
+
 def follow(
     path: str | Path,
     *,
@@ -165,6 +222,53 @@ def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) ->
     from reput.store.info import store_info
 
     return store_info(path, config_from(config))
+
+
+def export(
+    path: str | Path,
+    folder: str | Path,
+    *,
+    spark: SparkSession | SparkContext | Literal[False] | None = None,
+    master: str | None = None,
+    config: StoreConfig | str | Path | None = None,
+    topics: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    listener: ProgressListener | None = None,
+) -> ExportReport:
+    """Export a store's messages as Parquet files by topic and day, or go on with an export.
+
+    Args:
+        path, spark, master, config: as for `rebuild`.
+        folder: where the files go; see `reput.connect.export` for what lies there.
+        topics: only these; all without.
+        columns: only these columns; all without.
+        listener: told how far it is.
+
+    Raises:
+        ConfigError: the folder has an export of another store, or with other columns or topics.
+        DataLossError: log files were deleted before they were exported.
+        ReputError: see `reput.errors`; what was exported is kept, and the next run goes on.
+    """
+    from reput.connect.export import export_store
+
+    with engine_for(spark, master) as engine:
+        return export_store(
+            path, folder, engine, config_from(config), topics=topics, columns=columns, listener=listener
+        )
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("rocketmq")` known to a Spark session, and let it hand filters down to the reader.
+
+        reput.register(spark)
+        orders = spark.read.format("rocketmq").option("topic", "orders").load("/data/store")
+
+    Where reput is installed on Spark's Python path the format is found without this call; filters are then handed down
+    when `spark.sql.python.filterPushdown.enabled` is true.
+    """
+    from reput.connect.registration import register as register_source
+
+    register_source(spark)
 
 
 def config_from(config: StoreConfig | str | Path | None) -> StoreConfig:

@@ -29,6 +29,7 @@ class StoreConfig:
     store_path_commit_log: str | None = None
     mapped_file_size_commit_log: int | None = None
     mapped_file_size_consume_queue: int | None = None
+    mapper_file_size_batch_consume_queue: int | None = None
     mapped_file_size_consume_queue_ext: int | None = None
     max_hash_slot_num: int | None = None
     max_index_num: int | None = None

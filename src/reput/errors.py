@@ -11,6 +11,7 @@
     ├── TailFullError           too many messages wait for their durable indexes
     ├── ClosedError             the store, or its log, has been closed
     ├── FlushError              the disk refused to make the log durable; nothing more is taken until it is opened again
+    ├── DataLossError           messages that were asked for are gone; nothing is damaged
     ├── EngineError             Spark or Java could not be started, or a task failed
     └── DamagedStoreError       exit code 1: the store's bytes are wrong
         └── DamagedLogError     bytes in the CommitLog that are no record, with good records behind
@@ -65,6 +66,10 @@ class ClosedError(ReputError):
 
 class FlushError(ReputError):
     """The disk refused to make the log durable: what it kept is unknown until the store is opened again."""
+
+
+class DataLossError(ReputError):
+    """Messages that were asked for are not there any more, or never were (failOnDataLoss)."""
 
 
 class EngineError(ReputError):

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from reput.cli.dump_parts import body_values
 from reput.cli.main import cli
-from reput.errors import ConfigError, DamagedStoreError, ReputError, UnsupportedStoreError
+from reput.errors import ConfigError, DamagedStoreError, ReputError
 from reput.formats import paths
 from reput.formats.hashing import index_key_hash
 from reput.formats.record import Record
@@ -182,7 +182,7 @@ def test_an_unknown_topic_in_the_log_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", ["basic", "crash", "double"])
+@pytest.mark.parametrize("name", ["basic", "crash", "double", "rocksdb"])
 def test_queue_shows_rocketmqs_entries(name: str) -> None:
     """Every entry of every queue is what RocketMQ answered, and each points to a record that says the same."""
     answers = [answer for answer in golden.answers(name) if "queue" in answer]
@@ -231,7 +231,9 @@ def test_queue_names_what_there_is() -> None:
     queue = call("queue", store, "-t", "payments", "-q", 9).exception
     assert isinstance(queue, ConfigError)
     assert "0, 1, 2, 3" in str(queue)
-    assert isinstance(call("queue", golden.shared("rocksdb")).exception, UnsupportedStoreError)
+    assert isinstance(call("queue", store, "--kind", "rocksdb").exception, ConfigError)
+    double = golden.shared("double")
+    assert lines("queue", double, "--kind", "rocksdb", "-t", "orders") == lines("queue", double, "-t", "orders")
 
 
 @pytest.mark.golden
@@ -277,12 +279,29 @@ def test_a_missing_queue_file_is_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
-def test_kinds_that_are_shown_in_part_are_named() -> None:
-    """Batch queues are left out with a word; an ext queue's tags codes, which are addresses, are marked."""
-    batch = call("queue", golden.shared("batch"), "-c", 1)
-    assert batch.return_value == 0
-    assert "batch ConsumeQueues are left out" in batch.stderr
-    assert "batches" in batch.stderr
+def test_queues_of_batches() -> None:
+    """An entry stands for all messages of its record; what is asked for may lie inside it."""
+    store = golden.shared("batch")
+    golden_lines = [line for line in golden.answers("batch") if "queue" in line and line["queue"] == ["batches", 1]]
+    found = lines("queue", store, "-t", "batches", "-q", 1, "--records")
+    wanted = golden_lines[0]["entries"]
+    told = [
+        [one[name] for name in ("queue_offset", "physical_offset", "size", "tags_code", "messages")] for one in found
+    ]
+    assert told[: len(wanted)] == wanted
+    assert sum(one["messages"] for one in found) == golden_lines[0]["max"]
+    assert {one["fault"] for one in found} == {None}
+    inside = next(one for one in found if one["messages"] > 2)
+    asked = call("queue", store, "-t", "batches", "-q", 1, "-o", inside["queue_offset"] + 1, "-c", 1)
+    assert asked.stdout.startswith(f"batches/1\t{inside['queue_offset']}\t")
+    assert asked.stdout.rstrip().endswith(f"({inside['messages']} messages)")
+    everything = {value["topic"] for value in lines("queue", store, "-c", 1)}
+    assert {"batches", "orders"} <= everything
+
+
+@pytest.mark.golden
+def test_addresses_in_ext_queues_are_marked() -> None:
+    """An ext queue's tags codes, which are addresses, are marked."""
     text = call("queue", golden.shared("ext"), "-c", 1).stdout.splitlines()
     assert all("\t(ext " in line for line in text)
     ext = lines("queue", golden.shared("ext"), "-c", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -60,3 +61,12 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
 def victim(original: Victim, tmp_path: Path) -> Victim:
     """A copy of that store to be spoiled."""
     return original._replace(store=Path(shutil.copytree(original.store, tmp_path / "store")))
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may enter; pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp(prefix="reput-open-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import subprocess
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -19,35 +16,10 @@ from reput.formats import own, paths
 from reput.pipeline.engine import LoopEngine
 from reput.pipeline.rebuild import rebuild_store
 from support import stores
+from support.broker import broker_at_work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from faults.conftest import Victim
-
-BROKER = """
-import fcntl, sys
-file = open(sys.argv[1], "r+b")
-fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-print("locked", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextlib.contextmanager
-def broker_at_work(store: Path) -> Iterator[None]:
-    """Another process that holds RocketMQ's lock, as a broker does."""
-    path = store / paths.LOCK
-    path.touch()
-    with subprocess.Popen(
-        [sys.executable, "-c", BROKER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"locked\n"
-        yield
-        assert process.stdin is not None
-        process.stdin.close()
 
 
 def test_live_broker(victim: Victim) -> None:

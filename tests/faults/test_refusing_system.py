@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,15 +115,6 @@ def test_no_rights_at_a_call(what: str, function: str, victim: Victim, faulty: F
     assert (outcome.how, outcome.error) == (FAILED, "AccessError")
     assert "user that owns the store" in outcome.text
     assert stores.indexes(victim.store) == victim.old
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that everybody may enter; pytest's own are closed to others."""
-    folder = Path(tempfile.mkdtemp(prefix="reput-open-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reput.formats import checkpoint, consume_queue, index_file, own, record
+from reput.formats import batch_consume_queue, checkpoint, consume_queue, index_file, own, record
 from reput.formats.layout import Field, Layout
 
 LAYOUTS = (
     record.HEAD,
     record.BLANK,
     consume_queue.ENTRY,
+    batch_consume_queue.BATCH_ENTRY,
     index_file.HEADER,
     index_file.SLOT,
     index_file.ITEM,

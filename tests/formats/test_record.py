@@ -282,6 +282,7 @@ def test_blank_records() -> None:
         ({"queue_offset": -1}, Verdict.BAD_QUEUE),
         ({"queue_offset": fmt.queue_offset_bound(0)}, Verdict.GOOD),
         ({"queue_offset": fmt.queue_offset_bound(0) + 1}, Verdict.BAD_QUEUE),
+        ({"queue_offset": fmt.batch_offset_bound(0) + 1}, Verdict.BAD_QUEUE),
         ({"physical_offset": 1}, Verdict.BAD_OFFSET),
         ({"topic": b""}, Verdict.BAD_TOPIC),
         ({"topic": b".."}, Verdict.BAD_TOPIC),
@@ -294,6 +295,18 @@ def test_verdicts_on_values(change: dict[str, int | bytes], verdict: Verdict) ->
     data = encode_record(replace(Record(topic=b"t"), **change))  # type: ignore[arg-type]
 
     assert examine(data, 0, len(data), 0)[0] is verdict
+
+
+@pytest.mark.parametrize("flag", [0, fmt.FLAG_INNER_BATCH])
+@pytest.mark.parametrize("strict", [0, fmt.STRICT_OFFSETS])
+def test_queue_offsets_of_batches(flag: int, strict: int) -> None:
+    """A message in a queue of batches may have a higher offset; where there are none, only a batch may."""
+    place = 1 << 20
+    bound = fmt.queue_offset_bound(place) if strict and not flag else fmt.batch_offset_bound(place)
+    for offset, verdict in ((bound, Verdict.GOOD), (bound + 1, Verdict.BAD_QUEUE)):
+        record = Record(topic=b"t", sys_flag=flag, queue_offset=offset, physical_offset=place)
+        data = encode_record(record)
+        assert examine(data, 0, len(data), place, fmt.CHECK_BODY | strict)[0] is verdict
 
 
 @pytest.mark.parametrize(

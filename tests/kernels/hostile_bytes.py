@@ -18,7 +18,7 @@ import numpy as np
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
-from reput.kernels import decode_arguments, filter_kernels, kernels
+from reput.kernels import decode_arguments, filter_kernels, kernels, queue_arguments
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.kernels.compiled.crc import crc32
 from reput.kernels.compiled.hashing import java_hash
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ROOM = GuardedRoom(1 << 14)
 LENGTHS = (0, 1, 0x5A, 0x5B, 0x7F, 0xFF, 0x7FFF, 0x8000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+LISTS = (b"%LMQ%a,%LMQ%b", b"1,2", b"%LMQ%a,x,y/z,%LMQ%", b"0,1,2,3", b",", b"3,,4", b"%LM")
 LENGTH_FIELDS_AT = (0, 12, 20, 28, 36, 80, 84, 96, 108)
 CAPACITIES = ((1, 2, 1), (2, 3, 2), (8, 4, 8), (40, 200, 40))
 COLUMNS = [guard_outputs(Columns(*capacity)) for capacity in CAPACITIES]
@@ -41,7 +42,7 @@ def properties(chance: Random) -> bytes:
     pieces = (
         chance.choice(NAMES)
         + chance.choice((b"\x01", b"\x01", b"\x01", b""))
-        + chance.choice((*TEXTS, *LEVELS, b"", chance.randbytes(chance.randrange(40))))
+        + chance.choice((*TEXTS, *LEVELS, *LISTS, b"", chance.randbytes(chance.randrange(40))))
         for _ in range(chance.randrange(7))
     )
     return b"\x02".join(pieces) + chance.choice((b"\x02", b""))
@@ -124,6 +125,7 @@ def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) ->
                 )
             )
             use(columns)
+            use_further(buffer, columns)
             if position == columns.state[State.POSITION]:
                 break
             position = int(columns.state[State.POSITION])
@@ -180,6 +182,24 @@ def use(columns: Columns) -> None:
         0,
         guarded_array(columns.items * ITEM_SIZE, np.uint8),
     )
+
+
+def use_further(buffer: NDArray[np.uint8], columns: Columns) -> None:
+    """The second step over all that was decoded, flagged or not, into outputs of few places."""
+    twin, records = kernels("compiled"), columns.records
+    position = guarded_array(records, np.int64)
+    position[:] = columns.position[:records]
+    twin.inner_batches(buffer, 0, position, guarded_array(records, np.int64), guarded_array(records, np.int16))
+    record, queue_id = (guarded_array(records, np.int32) for _ in range(2))
+    record[:], queue_id[:] = np.arange(records), 0
+    room = 3
+    out = guarded_array(room, np.int32), guarded_array(room, np.int32), guarded_array(room, np.int64)
+    begin = 0
+    while begin < records:
+        columns.state[State.FURTHER] = 0
+        stop, begin = twin.further_queues(buffer, 0, begin, record, position, queue_id, *queue_arguments(columns), *out)
+        if stop != Stop.REACHED_END:
+            begin += 1
 
 
 def main(note: str, what: str, cases: int = 0) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reput.formats.hashing import index_key_hash, java_string_hash
 from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY, Verdict
-from reput.kernels.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, Columns, State, Stop
+from reput.kernels.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, Columns, State, Stop
 from support import golden
 from support.records import (
     START_TIME_MS,
@@ -140,8 +140,8 @@ def test_transactions_decide_where_a_message_goes(twin: str) -> None:
 
 
 @both
-def test_what_cannot_be_built_is_counted(twin: str) -> None:
-    """Inner batches and multi-dispatch messages are counted, and the first of each kind is remembered."""
+def test_messages_with_more_entries_are_counted(twin: str) -> None:
+    """Inner batches and multi-dispatch messages are flagged and counted, the first of each kind is remembered."""
     log = LogBuilder(4096)
     log.message("orders", more={"INNER_MULTI_DISPATCH": "a"})
     log.message("orders", sys_flag=0x80)
@@ -153,6 +153,8 @@ def test_what_cannot_be_built_is_counted(twin: str) -> None:
     assert decoded.state(State.FIRST_INNER_BATCH) == log.placed[1].offset
     assert decoded.state(State.MULTI_DISPATCHES) == 2
     assert decoded.state(State.FIRST_MULTI_DISPATCH) == log.placed[2].offset
+    more = [flags & (INNER_BATCH | MULTI_DISPATCH) for flags in values_of(decoded, "flags")]
+    assert more == [0, INNER_BATCH, MULTI_DISPATCH, INNER_BATCH | MULTI_DISPATCH]
 
 
 @both

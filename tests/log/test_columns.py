@@ -164,6 +164,7 @@ def test_a_batch_with_a_bad_message_stores_nothing(columns: dict[str, Any], reas
     [
         ("TAGS", {"tags": ["t", "t", "t"]}, True), ("TAGS", {}, False), ("KEYS", {"keys": ["k", "k", "k"]}, True),
         ("KEYS", {}, False), ("UNIQ_KEY", {"unique_key": ["u", "u", "u"]}, True), ("INNER_NUM", {}, True),
+        ("INNER_MULTI_QUEUE_OFFSET", {}, True),
         ("DELAY", {}, True), ("__CRC32#", {}, True), ("", {}, True),
     ],
 )  # fmt: skip

@@ -108,7 +108,7 @@ def run(
     if done.returncode != 0:
         raise PeerError(f"peer {command} failed: {done.stderr.decode(errors='replace').strip()}")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return lines if command in ("ask", "dump", "hash", "sql", "bloom", "filters") else lines[0]
+    return lines if command in ("ask", "dump", "hash", "put", "sql", "bloom", "filters") else lines[0]
 
 
 def hash_codes(texts: Iterable[bytes]) -> list[int]:

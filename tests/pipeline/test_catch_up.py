@@ -32,7 +32,7 @@ def catch_up(store: Path, config: StoreConfig = stores.SMALL, end: int | None = 
     layout = find_store(store, config)
     with own_store(layout) as owned:
         view = open_view(layout, config).view
-        ends = {key: stored.end for key, stored in view.queues_table.stored.items()}
+        ends = view.queues_table.durable_ends()
         task = CatchUpTask(
             layout, view.settings, owned, view.frontiers, end or view.follower.offset, ends, tag_items=True
         )
@@ -141,6 +141,20 @@ def test_lost_frontier(tmp_path: Path) -> None:
     store = stores.with_log(tmp_path, log)
     catch_up(store)
     (store / paths.REPUT / own.FRONTIER_NAME).unlink()
+    grow(log, rng, 30)
+    stores.with_log(tmp_path, log)
+    catch_up(store)
+    assert contents(store) == rebuilt(store, tmp_path / "copy")
+
+
+def test_index_file_without_length(tmp_path: Path) -> None:
+    """An IndexFile that a killed task had made, and not given its length yet, is made anew."""
+    log = LogBuilder(4096)
+    rng = random.Random(1)
+    grow(log, rng, 40)
+    store = stores.with_log(tmp_path, log)
+    catch_up(store)
+    (store / paths.INDEX / "99991231235959999").touch()
     grow(log, rng, 30)
     stores.with_log(tmp_path, log)
     catch_up(store)

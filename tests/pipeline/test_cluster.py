@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -34,6 +36,19 @@ assert context.master == master
 hosts = context._jsc.sc().getExecutorMemoryStatus().size() - 1
 print(json.dumps({"executors": hosts, "messages": report.messages}))
 context.stop()
+"""
+
+READ = """
+import json, sys
+from pyspark.sql import SparkSession
+import reput
+master, store, config = sys.argv[1:]
+spark = SparkSession.builder.master(master).getOrCreate()
+reput.register(spark)
+frame = spark.read.format("rocketmq").option("config", config).option("minPartitions", 4).load(store)
+rows = frame.groupBy("topic").count().collect()
+print(json.dumps({"topics": {row["topic"]: row["count"] for row in rows}}))
+spark.stop()
 """
 
 
@@ -139,3 +154,51 @@ def test_cluster_builds_what_the_peer_built(master: tuple[str, dict[str, str]], 
     assert list(golden.queue_files(store)) == list(golden.queue_files(wanted))
     assert [data for _, data in golden.index_files(store)] == [data for _, data in golden.index_files(wanted)]
     assert stores.leftovers(store) == []
+
+
+def test_cluster_follows(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    """`reput follow --master` builds, with the same two executors, the very bytes that RocketMQ wrote."""
+    address, environment = master
+    store = golden.unpack("crash", tmp_path)
+    config = tmp_path / "broker.conf"
+    config.write_text(golden.CONFIG + "\n")
+    for name in ("consumequeue", "index"):
+        shutil.rmtree(store / name)
+    command = [sys.executable, "-m", "reput", "follow", store, "--config", config, "--master", address]
+    done = subprocess.run(
+        [*command, "--until-caught-up", "--json"],
+        env=environment,
+        check=False,
+        capture_output=True,
+        timeout=90,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["messages"], told["lag_bytes"]) == (3000, 0)
+    wanted = golden.shared("crash")
+    assert list(golden.queue_files(store)) == list(golden.queue_files(wanted))
+    assert [data for _, data in golden.index_files(store)] == [data for _, data in golden.index_files(wanted)]
+
+
+def test_cluster_reads(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    """`format("rocketmq")` on the cluster counts what a store on this machine holds."""
+    address, environment = master
+    store = golden.unpack("crash", tmp_path)
+    config = tmp_path / "broker.conf"
+    config.write_text(golden.CONFIG + "\n")
+    done = subprocess.run(
+        [sys.executable, "-c", READ, address, store, config],
+        env=environment,
+        check=False,
+        capture_output=True,
+        timeout=120,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])["topics"]
+    wanted: dict[str, int] = {}
+    with reput.MessageStore.open(store, reput.StoreConfig.from_file(config), read_only=True) as opened:
+        for queue in opened.queues():
+            wanted[queue.topic] = wanted.get(queue.topic, 0) + queue.max_offset - queue.min_offset
+    assert told == wanted

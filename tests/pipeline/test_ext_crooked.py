@@ -10,6 +10,7 @@ import pytest
 import reput
 from reput.formats import paths
 from reput.store.expired import delete_expired_indexes
+from reput.store.kinds import store_kinds
 from reput.store.layout import find_store
 from support import stores
 from support.checked import assert_sound
@@ -107,7 +108,8 @@ def test_expired(tmp_path: Path) -> None:
     before = sorted(ext_files(store))
     first = min((store / paths.COMMIT_LOG).iterdir())
     first.unlink()
-    gone = delete_expired_indexes(find_store(store, EXT), int(first.name) + 4096)
+    layout = find_store(store, EXT)
+    gone = delete_expired_indexes(layout, store_kinds(layout, EXT, 200), int(first.name) + 4096)
     ext_gone = [path for path in gone if paths.CONSUME_QUEUE_EXT in path]
     assert ext_gone
     assert len(ext_files(store)) == len(before) - len(ext_gone)

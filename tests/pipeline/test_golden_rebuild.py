@@ -53,6 +53,8 @@ CASES = (
     Case("basic", "basic", False, False, "basic"),
     Case("crash", "crash", False, False, "crash"),
     Case("crash without its indexes", "crash", True, False, "crash"),
+    Case("batch", "batch", False, False, "batch"),
+    Case("batch without its indexes", "batch", True, False, "batch"),
     # RocketMQ built expired-rebuilt without old indexes; with them reput keeps the numbers of queues whose
     # records are all gone, but in this store every queue still has one: so the old indexes change nothing.
     Case("expired", "basic", False, True, "expired-rebuilt"),
@@ -67,6 +69,7 @@ def prepare(case: Case, folder: Path) -> Path:
     if case.without_indexes:
         shutil.rmtree(store / paths.CONSUME_QUEUE)
         shutil.rmtree(store / paths.INDEX)
+        shutil.rmtree(store / paths.BATCH_CONSUME_QUEUE, ignore_errors=True)
     if case.without_first_file:
         min(store.joinpath(paths.COMMIT_LOG).iterdir()).unlink()
     return store
@@ -84,8 +87,15 @@ def config(tmp_path: Path) -> Path:
 def wanted(name: str) -> tuple[dict[tuple[str, int, int], bytes], list[bytes]]:
     """RocketMQ's own queue files and, in their order, its IndexFiles."""
     store = golden.shared(name)
-    queues = {(topic, queue, start): data for topic, queue, start, data in golden.queue_files(store)}
+    queues = {(topic, queue, start): data for topic, queue, start, data in every_queue_file(store)}
     return queues, [data for _, data in golden.index_files(store)]
+
+
+def every_queue_file(store: Path) -> Iterator[tuple[str, int, int, bytes]]:
+    """Queue files of both types."""
+    yield from golden.queue_files(store)
+    if (store / paths.BATCH_CONSUME_QUEUE).exists():
+        yield from golden.batch_queue_files(store)
 
 
 def assert_equal_to_peer(store: Path, name: str) -> None:
@@ -94,7 +104,7 @@ def assert_equal_to_peer(store: Path, name: str) -> None:
     Their names are times of creation, so a file that is built anew has a new one.
     """
     queues, index = wanted(name)
-    found = {(topic, queue, start): data for topic, queue, start, data in golden.queue_files(store)}
+    found = {(topic, queue, start): data for topic, queue, start, data in every_queue_file(store)}
     assert sorted(found) == sorted(queues)
     assert [key for key in queues if found[key] != queues[key]] == []
     assert [data for _, data in golden.index_files(store)] == index
@@ -149,7 +159,7 @@ def test_plain_kernels_build_what_the_peer_built(tmp_path: Path, config: Path) -
     assert_equal_to_peer(store, "crash")
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[3]], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[5], CASES[3]], ids=lambda case: case.name)
 def test_present_indexes_tell_their_settings(case: Case, tmp_path: Path) -> None:
     """Without any configuration the present files tell their sizes, and the report says so."""
     store = prepare(case, tmp_path)
@@ -160,6 +170,7 @@ def test_present_indexes_tell_their_settings(case: Case, tmp_path: Path) -> None
         f"maxIndexNum={golden.INDEX_ITEMS}",
         "messageDelayLevel=1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
         f"mappedFileSizeConsumeQueue={golden.QUEUE_FILE_SIZE}",
+        *([f"mapperFileSizeBatchConsumeQueue={golden.BATCH_QUEUE_FILE_SIZE}"] if case.store == "batch" else []),
     ]
     assert "tags are indexed, as in the present IndexFiles" in report.notes
 

@@ -70,7 +70,7 @@ def test_splits_cover_every_byte_once(log: LogFiles, split_bytes: int) -> None:
 
 # --- stitch --------------------------------------------------------------------------------------
 
-NONE = Oddities(0, 0, 0, -1, 0, -1, 0, -1)
+NONE = Oddities(0, 0, 0, -1, 0, -1)
 FILE = 1000
 
 

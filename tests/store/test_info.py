@@ -50,7 +50,7 @@ def spans(info: StoreInfo) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", ["basic", "crash", "ext", "double"])
+@pytest.mark.parametrize("name", ["basic", "crash", "ext", "double", "rocksdb"])
 def test_offsets_are_rocketmqs(name: str) -> None:
     """The log's and each queue's min and max offset are what RocketMQ answered."""
     answers = list(golden.answers(name))
@@ -113,15 +113,16 @@ def test_nothing_is_changed(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("batch", "batch ConsumeQueues"), ("double", "RocksDB"), ("rocksdb", "RocksDB")],
-)
-def test_kinds_that_are_not_built_are_named(name: str, kind: str) -> None:
-    """A kind of queue that reput does not build is named, and the rest is told all the same."""
-    info = store_info(golden.shared(name))
-    assert any(kind in text for text in info.unsupported)
-    assert info.log.max_offset == next(iter(golden.answers(name)))["log"][1]
+def test_queues_of_batches_are_told() -> None:
+    """Their topics have a type, and their entries are the messages inside."""
+    info = store_info(golden.shared("batch"))
+    types = {topic.topic: topic.type for topic in info.topics}
+    assert types["batches"] == "BatchCQ"
+    assert types["orders"] == "SimpleCQ"
+    wanted = {tuple(line["queue"]): line["max"] for line in golden.answers("batch") if "queue" in line}
+    assert {(t.topic, q.queue_id): q.max_offset for t in info.topics for q in t.queues} == wanted
+    assert info.unsupported == info.damage == info.behind == []
+    assert info.log.max_offset == next(iter(golden.answers("batch")))["log"][1]
 
 
 @pytest.mark.golden

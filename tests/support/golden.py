@@ -32,12 +32,14 @@ STORES = ("basic", "crash", "ext", "batch", "double", "rocksdb")
 
 LOG_FILE_SIZE = 1 << 20
 QUEUE_FILE_SIZE = 6000
+BATCH_QUEUE_FILE_SIZE = 4600
 INDEX_SLOTS = 500
 INDEX_ITEMS = 2000
 
 CONFIG = f"""\
 mappedFileSizeCommitLog={LOG_FILE_SIZE}
 mappedFileSizeConsumeQueue={QUEUE_FILE_SIZE}
+mapperFileSizeBatchConsumeQueue={BATCH_QUEUE_FILE_SIZE}
 maxHashSlotNum={INDEX_SLOTS}
 maxIndexNum={INDEX_ITEMS}
 """
@@ -82,7 +84,16 @@ def log_files(store: Path) -> Iterator[tuple[int, bytes]]:
 
 def queue_files(store: Path) -> Iterator[tuple[str, int, int, bytes]]:
     """Topic, queue id, start offset and bytes of each ConsumeQueue file; RocksDB's files there are not."""
-    for topic in sorted((store / paths.CONSUME_QUEUE).iterdir()):
+    yield from _queue_files(store / paths.CONSUME_QUEUE)
+
+
+def batch_queue_files(store: Path) -> Iterator[tuple[str, int, int, bytes]]:
+    """The same of the batch ConsumeQueues."""
+    yield from _queue_files(store / paths.BATCH_CONSUME_QUEUE)
+
+
+def _queue_files(folder: Path) -> Iterator[tuple[str, int, int, bytes]]:
+    for topic in sorted(folder.iterdir()):
         for queue in sorted(topic.iterdir()) if topic.is_dir() else ():
             for path in sorted(queue.iterdir()):
                 yield topic.name, int(queue.name), int(path.name), path.read_bytes()

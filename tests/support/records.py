@@ -310,6 +310,8 @@ NAMES = (
     props.DELAY,
     props.INNER_MULTI_DISPATCH,
     props.INNER_MULTI_QUEUE_OFFSET,
+    props.INNER_NUM,
+    props.INNER_BASE,
     b"WAIT",
     b"KEYZ",
     b"UNIQ_KEz",

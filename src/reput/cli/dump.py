@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput.cli import options, output
+from reput.cli.dump_batches import chosen_batch_queues, entries_from, show_batch
 from reput.cli.dump_index import index
 from reput.cli.dump_parts import (
     begin_at,
@@ -22,17 +23,16 @@ from reput.cli.dump_parts import (
     some,
     text_of,
 )
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
-    from reput.formats.consume_queue import Entry
+    from reput.formats.consume_queue import Entry, QueueKey
     from reput.formats.consume_queue_ext import Unit
     from reput.formats.record import Record
     from reput.log.files import LogFiles
     from reput.log.reader import LogRecord, WalkEnd
     from reput.queue.ext import ExtReader
-    from reput.queue.files import QueueFolder
+    from reput.queue.kinds import QueueOnDisk
     from reput.store.layout import StoreLayout
 
 _FAULTS_SHOWN = 20
@@ -182,6 +182,7 @@ def _show_record(found: LogRecord, body_bytes: int | None, as_json: bool) -> Non
 @_queue_option
 @click.option("-o", "--offset", type=int, help="Begin with this queue offset; a negative one counts from the end.")
 @count_option("entries of each queue")
+@click.option("--kind", help="Show this kind of queues, `file` or `rocksdb`, where the store has both.")
 @click.option("--records", is_flag=True, help="Add the record that each entry points to.")
 @body_option
 @options.config_options
@@ -192,6 +193,7 @@ def queue(
     queue_id: int | None,
     offset: int | None,
     count: int | None,
+    kind: str | None,
     records: bool,
     body_bytes: int | None,
     config_path: str | None,
@@ -202,38 +204,45 @@ def queue(
 
     Text has a line an entry, with tabs between topic/queue, queue offset, log offset, size and tags code (the hash of
     the tag, the delivery time of a delayed message, or with the mark ext an address in the ConsumeQueueExt, whose tags
-    code, store time and bitmap follow); --records adds store time, tag and keys of the record. Exit code 1 when an
-    entry points to no record, or to another one, or its address to no unit.
+    code, store time and bitmap follow); --records adds store time, tag and keys of the record. An entry of a queue of
+    batches stands for all messages of a record: its queue offset is the first one's, and at the line's end stands how
+    many there are. Exit code 1 when an entry points to no record, or to another one, or its address to no unit.
 
     \b
     reput dump queue /data/store -t orders -q 2 -o -10
     reput dump queue /data/store -t orders --records --json
     """  # noqa: D301 - click wants the control character
-    from reput.queue.reader import queue_span, read_entries
-
     if body_bytes is not None and not records:
         raise click.UsageError("--body-bytes cuts the bodies of records: add --records")
     config = options.config_of(config_path, assignments, store)
     layout, files = _open_log(store, config)
-    _say_what_is_left_out(layout)
     ext = _ext_reader(layout, config)
+    batches = chosen_batch_queues(layout, topic, queue_id)
+    only_batches = bool(batches) and (topic is not None or not _has_queues(layout))
     faults = shown = 0
     names = ("topic/queue", "queue offset", "log offset", "size", "tags code")
     head(as_json, (*names, "stored", "topic/queue", "queue offset", "size", "tag", "keys") if records else names)
-    for folder in _chosen_queues(layout, config, topic, queue_id):
-        end = queue_span(folder).max_offset
-        lowest = folder.files[0].start // ENTRY_SIZE if folder.files else 0
-        begin = begin_at(offset, lowest, end, f"{folder.topic}/{folder.queue_id}")
+    for queue in () if only_batches else _chosen_queues(layout, config, topic, queue_id, kind):
+        end = queue.bounds().max_offset
+        begin = begin_at(offset, queue.lowest, end, str(queue.key))
         end = end if count is None else min(end, begin + count)
-        for number, entry in read_entries(folder, begin, end):
-            unit = _unit_of(ext, folder, entry)
-            fault = _show_entry(files, folder, number, entry, unit, records, body_bytes, as_json)
+        for number, entry in queue.read(begin, end):
+            unit = ext.unit(queue.key, entry.tags_code) if ext is not None and entry.is_ext else None
+            fault = _show_entry(files, queue.key, number, entry, unit, records, body_bytes, as_json)
             if entry.is_ext and unit is None:
                 fault = fault or f"its tags code {entry.tags_code} is an address in the ConsumeQueueExt without a unit"
             shown += 1
             if fault is not None:
                 faults += 1
-                _say_fault(folder, number, fault, faults)
+                _say_fault(queue, number, fault, faults)
+    for batch_queue in batches:
+        for batch in entries_from(batch_queue, offset, count):
+            fault = show_batch(files, batch_queue, batch, records, body_bytes, as_json)
+            shown += 1
+            if fault is not None:
+                faults += 1
+                if faults <= _FAULTS_SHOWN:
+                    output.say(f"damage: {batch_queue.place}: {fault}. Run `reput check`, then `reput rebuild`")
     if not shown and count != 0:
         output.say("note: no entries there; `reput info -t TOPIC` lists a topic's queues with their offsets")
     if faults > _FAULTS_SHOWN:
@@ -241,63 +250,58 @@ def queue(
     return 1 if faults else 0
 
 
-def _say_what_is_left_out(layout: StoreLayout) -> None:
-    from reput.files import fs
-    from reput.formats import paths
+def _has_queues(layout: StoreLayout) -> bool:
+    from reput.store.kinds import present_kinds
 
-    topics = [entry.name for entry in fs.list_dir(layout.root / paths.BATCH_CONSUME_QUEUE) if entry.is_dir]
-    if topics:
-        output.say(
-            f"note: batch ConsumeQueues are left out, reput does not read them yet: {some(topics)} "
-            f"({layout.root / paths.BATCH_CONSUME_QUEUE})"
-        )
+    return bool(present_kinds(layout))
 
 
-def _say_fault(folder: QueueFolder, number: int, fault: str, faults: int) -> None:
-    if faults > _FAULTS_SHOWN:
-        return
-    at = number * ENTRY_SIZE
-    file = next(file for file in folder.files if file.start <= at < file.start + file.size)
-    output.say(f"damage: {file.path} at {at - file.start}: {fault}. Run `reput check`, then `reput rebuild`")
+def _say_fault(queue: QueueOnDisk, number: int, fault: str, faults: int) -> None:
+    if faults <= _FAULTS_SHOWN:
+        output.say(f"damage: {queue.place_of(number)}: {fault}. Run `reput check`, then `reput rebuild`")
 
 
 def _chosen_queues(
-    layout: StoreLayout, config: StoreConfig, topic: str | None, queue_id: int | None
-) -> Iterator[QueueFolder]:
-    """The queues that `-t` and `-q` choose.
+    layout: StoreLayout, config: StoreConfig, topic: str | None, queue_id: int | None, kind: str | None
+) -> Iterator[QueueOnDisk]:
+    """The queues that `-t`, `-q` and `--kind` choose.
 
     Raises:
-        ConfigError: there is no such topic or queue.
+        ConfigError: there is no such kind, topic or queue.
     """
     from reput.errors import ConfigError
-    from reput.files import fs
-    from reput.queue.files import list_topic_queues
+    from reput.store.kinds import present_kinds
     from reput.store.layout import refuse_what_we_cannot_build
 
-    topics = [entry.name for entry in fs.list_dir(layout.consume_queue) if entry.is_dir]
-    if not topics or (topic is not None and topic not in topics):
-        # Queues of another kind may have it.
+    kinds = present_kinds(layout)
+    names = [one.name for one in kinds]
+    if kind is not None and kind not in names:
+        raise ConfigError(f"{layout.consume_queue}: no {kind} queues. There are: {some(names)}")
+    if not kinds:
+        # Queues of another kind may be there.
         refuse_what_we_cannot_build(layout, config)
-    if not topics:
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
-    if topic is not None and topic not in topics:
-        raise ConfigError(f"{layout.consume_queue}: no topic {topic}. There are: {some(topics)}")
+    chosen = kinds[names.index(kind) if kind is not None else 0]
     seen, found = set(), False
-    for name in topics if topic is None else [topic]:
-        for folder in list_topic_queues(layout.consume_queue / name):
-            seen.add(folder.queue_id)
-            if queue_id is None or folder.queue_id == queue_id:
-                found = True
-                yield folder
-    if not found:
-        where = layout.consume_queue / topic if topic else layout.consume_queue
-        asked = "no queues" if queue_id is None else f"no queue {queue_id}"
-        raise ConfigError(f"{where}: {asked}. There are: {some([str(number) for number in sorted(seen)])}")
+    for queue in chosen.queues(None if topic is None else topic.encode("utf-8", "surrogateescape")):
+        seen.add(queue.key.queue_id)
+        if queue_id is None or queue.key.queue_id == queue_id:
+            found = True
+            yield queue
+    if found:
+        return
+    if topic is not None and not seen:
+        refuse_what_we_cannot_build(layout, config)
+        topics = {queue.key.topic.decode("utf-8", "replace"): None for queue in chosen.queues()}
+        raise ConfigError(f"{layout.consume_queue}: no topic {topic}. There are: {some(list(topics))}")
+    where = layout.consume_queue / topic if topic else layout.consume_queue
+    asked = "no queues" if queue_id is None else f"no queue {queue_id}"
+    raise ConfigError(f"{where}: {asked}. There are: {some([str(number) for number in sorted(seen)])}")
 
 
 def _show_entry(
     files: LogFiles,
-    folder: QueueFolder,
+    key: QueueKey,
     number: int,
     entry: Entry,
     unit: Unit | None,
@@ -306,11 +310,11 @@ def _show_entry(
     as_json: bool,
 ) -> str | None:
     """Show one entry; returns what does not fit it, unless its record has only expired."""
-    record, fault = _record_of(files, folder, number, entry) if records else (None, None)
+    record, fault = _record_of(files, key, number, entry) if records else (None, None)
     if as_json:
         value: dict[str, Any] = {
-            "topic": folder.topic,
-            "queue_id": folder.queue_id,
+            "topic": text_of(key.topic),
+            "queue_id": key.queue_id,
             "queue_offset": number,
             **entry._asdict(),
             "pre_blank": entry.is_pre_blank,
@@ -323,7 +327,7 @@ def _show_entry(
             value["fault"] = fault
         output.emit_json(value)
     else:
-        cells = [f"{line(folder.topic)}/{folder.queue_id}", str(number), *map(str, entry)]
+        cells = [f"{line(text_of(key.topic))}/{key.queue_id}", str(number), *map(str, entry)]
         if entry.is_pre_blank:
             cells.append("(pre-blank)")
         elif record is not None:
@@ -342,14 +346,7 @@ def _ext_reader(layout: StoreLayout, config: StoreConfig) -> ExtReader | None:
     return None if size is None else ExtReader(layout.consume_queue_ext, size)
 
 
-def _unit_of(ext: ExtReader | None, folder: QueueFolder, entry: Entry) -> Unit | None:
-    """The ext unit of an entry, None where it has none."""
-    if ext is None or not entry.is_ext:
-        return None
-    return ext.unit(QueueKey(folder.topic.encode("utf-8", "surrogateescape"), folder.queue_id), entry.tags_code)
-
-
-def _record_of(files: LogFiles, folder: QueueFolder, number: int, entry: Entry) -> tuple[Record | None, str | None]:
+def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tuple[Record | None, str | None]:
     """The record that an entry points to, and what does not fit."""
     from reput.log.reader import LogRecord, place, record_at
 
@@ -361,10 +358,22 @@ def _record_of(files: LogFiles, folder: QueueFolder, number: int, entry: Entry) 
     if not isinstance(found, LogRecord):
         return None, f"the entry points to {place(files, entry.physical_offset)}, where there is {found.meaning}"
     record = found.decode()
+    if record.size == entry.size and _names_queue(record, key, number):
+        return record, None
     told = (text_of(record.topic), record.queue_id, record.queue_offset, record.size)
-    if told != (folder.topic, folder.queue_id, number, entry.size):
+    if told != (text_of(key.topic), key.queue_id, number, entry.size):
         return record, (
             f"the entry, of {entry.size} bytes, points to {place(files, entry.physical_offset)}, the record of "
             f"{told[0]}/{told[1]} offset {told[2]}, {told[3]} bytes"
         )
     return record, None
+
+
+def _names_queue(record: Record, key: QueueKey, number: int) -> bool:
+    """Whether a message names a queue among its further ones (light message queues), with this queue offset."""
+    from reput.formats import properties as props
+
+    named = props.decode_properties(record.properties)
+    topics = named.get(props.INNER_MULTI_DISPATCH, b"").split(props.QUEUE_SEPARATOR)
+    numbers = named.get(props.INNER_MULTI_QUEUE_OFFSET, b"").split(props.QUEUE_SEPARATOR)
+    return (key.topic, str(number).encode()) in zip(topics, numbers, strict=False)

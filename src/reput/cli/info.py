@@ -10,11 +10,12 @@ import click
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.store.info_values import LogInfo, StoreInfo
+    from reput.store.info_values import LogInfo, StoreInfo, TopicInfo
 
 _TOPICS_SHOWN = 40
 _INDEX_FILES_SHOWN = 20
 _LINES_SHOWN = 20
+_KINDS = {("rocksdb",): "in RocksDB", ("file", "rocksdb"): "in files and in RocksDB"}
 
 
 @click.command()
@@ -74,6 +75,7 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         f"queues      {found.queues:,} in {output.counted(len(found.topics), 'topic')}, "
         f"{output.counted(found.queue_entries, 'entry', 'entries')}, "
         f"{output.size_text(found.queue_bytes)}"
+        f"{f', {_KINDS[tuple(found.queue_kinds)]}' if tuple(found.queue_kinds) in _KINDS else ''}"
     )
     if found.ext_files:
         yield f"ext         {output.counted(found.ext_files, 'file')}, {output.size_text(found.ext_bytes)}"
@@ -123,7 +125,7 @@ def _own_text(found: StoreInfo) -> str:
 def _show_topics(found: StoreInfo) -> None:
     rows = [
         (
-            _short(topic.topic),
+            _name(topic),
             len(topic.queues),
             topic.entries,
             min(queue.min_offset for queue in topic.queues),
@@ -138,7 +140,7 @@ def _show_topics(found: StoreInfo) -> None:
 
 def _show_queues(found: StoreInfo) -> None:
     rows = [
-        (_short(topic.topic), queue.queue_id, queue.entries, queue.min_offset, queue.max_offset, queue.files)
+        (_name(topic), queue.queue_id, queue.entries, queue.min_offset, queue.max_offset, queue.files)
         for topic in found.topics
         for queue in topic.queues
     ]
@@ -161,8 +163,11 @@ def _show_index_files(found: StoreInfo) -> None:
         output.show(f"... and {len(found.index_files) - _INDEX_FILES_SHOWN} older IndexFiles (--json lists them all)")
 
 
-def _short(topic: str) -> str:
-    return topic if len(topic) < 60 else topic[:56] + "..."
+def _name(topic: TopicInfo) -> str:
+    from reput.formats.queue_types import BATCH
+
+    short = topic.topic if len(topic.topic) < 60 else topic.topic[:56] + "..."
+    return f"{short} (batches)" if topic.type == BATCH else short
 
 
 def _notes(kind: str, lines: list[str]) -> None:

@@ -3,19 +3,41 @@
 Dispatch by transaction type: plain and committed messages get a ConsumeQueue entry, all but rolled-back ones get index
 items (`CommitLogDispatcherBuildConsumeQueue`, `CommitLogDispatcherBuildIndex`). The decode kernel has put that into the
 `flags` column; here nothing looks at one message alone.
+
+A message may get entries in further queues, beside its own (light message queues). A topic whose queues hold batches
+has entries of another kind, in queues of their own (`batches`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.formats.batch_consume_queue import BATCH_ENTRY, NOT_COMPACTED
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
-from reput.kernels.columns import Columns
-from reput.kernels.pack import pack_entries
+from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
+from reput.formats.record import MIN_RECORD_SIZE, QUEUE_OFFSET_SLACK
+from reput.kernels.columns import IN_QUEUE, Columns
+from reput.kernels.pack import EntrySources, pack_entries
+
+
+@dataclass(slots=True)
+class BatchQueues:
+    """The entries of a range for queues of batches: per queue, in log order (dtype `BATCH_ENTRY`, 46 bytes each).
+
+    `without_entry` counts records of such topics that get none, since what INNER_NUM and INNER_BASE say cannot be;
+    `first_without_entry` is the log offset of the first of them (-1: none). `inferred` are the topics that only their
+    records showed to be such.
+    """
+
+    entries: dict[QueueKey, NDArray[np.void]] = field(default_factory=dict)
+    without_entry: int = 0
+    first_without_entry: int = -1
+    inferred: frozenset[bytes] = frozenset()
 
 
 @dataclass(slots=True)
@@ -24,10 +46,12 @@ class QueueBatch:
 
     `entries`: uint8, 20 bytes an entry. Per queue row: `start` int64 (rows + 1) entries before it, `first` and `last`
     int64 queue offsets of its first and last record (-1 without records), `steady` uint8 whether each queue offset is
-    one more than the one before.
+    one more than the one before. `batches` are the queues of another kind.
     """
 
     columns: Columns
+    sources: EntrySources
+    batches: BatchQueues
     entries: NDArray[np.uint8]
     start: NDArray[np.int64]
     first: NDArray[np.int64]
@@ -53,7 +77,97 @@ class QueueBatch:
         for row in self.rows.tolist():
             yield row, self.key(row)
 
+    def queue_offsets(self) -> NDArray[np.int64]:
+        """The queue offset of each entry (int64), in the order of the entries."""
+        in_queue = np.flatnonzero(self.sources.flags & IN_QUEUE)
+        by_queue = in_queue[np.argsort(self.sources.queue[in_queue], kind="stable")]
+        return self.sources.queue_offset[by_queue]
 
-def group_by_queue(columns: Columns) -> QueueBatch:
-    """Group and pack the ConsumeQueue entries of decoded columns."""
-    return QueueBatch(columns, *pack_entries(columns))
+
+def group_by_queue(columns: Columns, types: QueueTypes = UNKNOWN_TYPES) -> QueueBatch:
+    """Group and pack the queue entries of decoded columns."""
+    sources = EntrySources.of(columns)
+    batches = BatchQueues()
+    if types.batch or len(columns.batch_record):
+        is_batch, inferred = _batch_rows(columns, types)
+        batches = _batches(columns, is_batch)
+        batches.inferred = inferred
+        sources = sources._replace(flags=_without_batches(columns, is_batch))
+    if len(columns.further_record):
+        sources = _with_further(columns, sources)
+    return QueueBatch(columns, sources, batches, *pack_entries(columns.queues, sources))
+
+
+def _batch_rows(columns: Columns, types: QueueTypes) -> tuple[NDArray[np.bool_], frozenset[bytes]]:
+    """Which rows are queues of batches, and the topics that are so by what their records say alone."""
+    topics = [columns.topic(row) for row in range(columns.queues)]
+    told = columns.batch_record[columns.batch_base >= 0]
+    inferred = frozenset(topics[row] for row in np.unique(columns.queue[told]).tolist()) - types.simple - types.batch
+    known = types.batch | inferred
+    return np.array([topic in known for topic in topics], dtype=np.bool_), inferred
+
+
+def _batches(columns: Columns, is_batch: NDArray[np.bool_]) -> BatchQueues:
+    """One entry for each record in the queues of batches: for all messages in it, or for the one that it is.
+
+    Source: `BatchConsumeQueue.putMessagePositionInfoWrapper`, `DispatchRequest` (a count of 1 by default).
+    """
+    records = columns.records
+    record = np.flatnonzero(is_batch[columns.queue[:records]] & ((columns.flags[:records] & IN_QUEUE) != 0))
+    base, messages = columns.queue_offset[record], np.ones(len(record), dtype=np.int16)
+    inner = is_batch[columns.queue[columns.batch_record]] & ((columns.batch_base >= 0) | (columns.batch_messages == 0))
+    places = np.searchsorted(record, columns.batch_record[inner])
+    base[places], messages[places] = columns.batch_base[inner], columns.batch_messages[inner]
+    found = BatchQueues()
+    impossible = messages == 0
+    if impossible.any():
+        found.without_entry = int(np.count_nonzero(impossible))
+        found.first_without_entry = int(columns.position[record[int(np.argmax(impossible))]])
+        record, base, messages = record[~impossible], base[~impossible], messages[~impossible]
+    order = np.argsort(columns.queue[record], kind="stable")
+    record, row = record[order], columns.queue[record[order]]
+    entries = np.zeros(len(record), dtype=BATCH_ENTRY.dtype)
+    entries["physical_offset"] = columns.position[record]
+    entries["size"] = columns.size[record]
+    entries["tags_code"] = columns.tags_code[record]
+    entries["store_timestamp"] = columns.store_timestamp[record]
+    entries["base_offset"] = base[order]
+    entries["messages"] = messages[order]
+    entries["compacted_offset"] = NOT_COMPACTED
+    bounds = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), len(row)] if len(row) else []
+    for begin, end in pairwise(bounds):
+        queue = int(row[begin])
+        found.entries[QueueKey(columns.topic(queue), int(columns.queue_id[queue]))] = entries[begin:end]
+    return found
+
+
+def _without_batches(columns: Columns, is_batch: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """The flags without what has no entry of 20 bytes: records in queues of batches.
+
+    In another queue an inner batch is one message, and a queue offset must be one that such a queue can have: it
+    becomes a place in a file.
+    """
+    records = columns.records
+    flags = columns.flags[:records]
+    bound = columns.position[:records] // MIN_RECORD_SIZE + QUEUE_OFFSET_SLACK
+    beyond = columns.queue_offset[:records] > bound
+    return np.where(is_batch[columns.queue[:records]] | beyond, flags & ~np.uint8(IN_QUEUE), flags)
+
+
+def _with_further(columns: Columns, sources: EntrySources) -> EntrySources:
+    """The records again for each of their further queues, behind their own entry."""
+    records = columns.records
+    # A record without an entry of its own, in a queue of batches, gets none elsewhere.
+    entered = (sources.flags[columns.further_record] & IN_QUEUE) != 0
+    further, queue = columns.further_record[entered], columns.further_queue[entered]
+    of = np.concatenate([np.arange(records, dtype=np.int32), further])
+    order = np.argsort(of, kind="stable")
+    of = of[order]
+    return EntrySources(
+        sources.position[of],
+        sources.size[of],
+        np.concatenate([sources.queue, queue])[order],
+        np.concatenate([sources.queue_offset, columns.further_offset[entered]])[order],
+        sources.tags_code[of],
+        np.concatenate([sources.flags, np.full(len(further), IN_QUEUE, dtype=np.uint8)])[order],
+    )

@@ -358,6 +358,12 @@ def link(source: Path | str, target: Path | str) -> None:
         os.link(source, target, follow_symlinks=False)
 
 
+def symlink(target: Path | str, name: Path | str) -> None:
+    """Let `name`, which is not there, lead to `target`."""
+    with errors_named(name, f"let it lead to {target}"):
+        os.symlink(target, name)
+
+
 def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> None:
     """Replace a file's content at once: a reader, and a crash, finds the old bytes or the new ones."""
     temporary = f"{path}.tmp"
@@ -409,6 +415,16 @@ def save_array(path: str, *arrays: np.ndarray) -> None:
             for array in arrays:
                 pwrite(descriptor, np.ascontiguousarray(array).data.cast("B"), offset)
                 offset += array.nbytes
+        finally:
+            os.close(descriptor)
+
+
+def append(path: str, data: bytes | memoryview) -> None:
+    """Write bytes behind the last one of a file of a job's own; the file is made where there is none."""
+    with errors_named(path, "write"):
+        descriptor = os.open(path, _NEW_OR_OURS, 0o600)
+        try:
+            pwrite(descriptor, data, os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)
 

@@ -9,6 +9,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 from reput.formats import (
+    batch_consume_queue,
     checkpoint,
     consume_queue,
     consume_queue_ext,
@@ -18,6 +19,7 @@ from reput.formats import (
     paths,
     properties,
     record,
+    rocksdb,
 )
 from reput.formats.record import Verdict
 
@@ -66,6 +68,10 @@ FILE_NAMES: tuple[tuple[str, str], ...] = (
         "entries of one queue; the name is a byte offset in the queue, 20 digits",
     ),
     (
+        f"{paths.CONSUME_QUEUE}/{rocksdb.FOLDER_SIGNS[0]}",
+        "the folder is a RocksDB, which holds the entries of all queues",
+    ),
+    (
         f"{paths.INDEX}/20261121023731573",
         "index by key; the name is the local time of creation, yyyyMMddHHmmssSSS",
     ),
@@ -77,7 +83,10 @@ FILE_NAMES: tuple[tuple[str, str], ...] = (
         f"{paths.CONSUME_QUEUE_EXT}/TOPIC/QUEUE/{paths.offset_name(0)}",
         "units of one queue; the name is a byte offset in these files, 20 digits",
     ),
-    (f"{paths.BATCH_CONSUME_QUEUE}/", "another kind of queues; recognised, not read yet"),
+    (
+        f"{paths.BATCH_CONSUME_QUEUE}/TOPIC/QUEUE/{paths.offset_name(0)}",
+        "the same of a queue of batches (`queue.type` BatchCQ)",
+    ),
     (f"{paths.REPUT}/", "reput's own files, which RocketMQ ignores"),
 )
 
@@ -111,6 +120,8 @@ def _parts() -> Iterator[str]:
     yield from _record()
     yield from _consume_queue()
     yield from _consume_queue_ext()
+    yield from _batch_consume_queue()
+    yield from _rocksdb()
     yield from _index_file()
     yield from _checkpoint()
     yield from _consumer_offset()
@@ -175,7 +186,7 @@ def _record() -> Iterator[str]:
     yield _table(("Verdict", "What stands there"), ((v.name, v.meaning) for v in Verdict))
     yield _text(f"""
         A queue offset may be at most physical offset / {record.MIN_RECORD_SIZE} +
-        {record.QUEUE_OFFSET_SLACK:,}.
+        {record.QUEUE_OFFSET_SLACK:,}, in a queue of batches {record.MAX_BATCH_MESSAGES:,} times the quotient more.
     """)
 
 
@@ -233,6 +244,51 @@ def _consume_queue_ext() -> Iterator[str]:
 def _consumer_filter() -> Iterator[str]:
     yield f"## config/{consumer_filter.FILE_NAME}"
     yield _text((consumer_filter.__doc__ or "").partition("\n\n")[2])
+
+
+def _batch_consume_queue() -> Iterator[str]:
+    yield "## Batch ConsumeQueue"
+    yield _layout(batch_consume_queue.BATCH_ENTRY)
+    yield _text(f"""
+        The queues of topics whose `queue.type` is BatchCQ. Entries stand one behind the other in log order, one for
+        each record, so entry n has nothing to do with queue offset n: the entry of a message is the last one whose
+        `base_offset` is not above its queue offset. A file begins at a multiple of the file size (by default
+        {batch_consume_queue.DEFAULT_FILE_SIZE:,} bytes). An entry is valid when its physical offset and base offset
+        are not negative and its size and messages are above 0; the first that is not ends the queue. There are no
+        pre-blank entries.
+
+        A record with `{properties.INNER_NUM.decode()}` and `{properties.INNER_BASE.decode()}` holds so many
+        messages, from that queue offset on; both are there in inner batches (sysFlag 0x{record.FLAG_INNER_BATCH:X}),
+        `{properties.INNER_BASE.decode()}` by the broker, who writes it when it gives the batch its queue offsets. Any
+        other record of such a queue is one message, at its own queue offset.
+    """)
+
+
+def _rocksdb() -> Iterator[str]:
+    yield "## RocksDB ConsumeQueue"
+    yield _text(rocksdb.__doc__ or "")
+    for title, key_parts in (
+        ("Key of an entry", rocksdb.ENTRY_KEY_PARTS),
+        ("Key of a queue's max or min", rocksdb.OFFSET_KEY_PARTS),
+    ):
+        yield f"### {title}"
+        yield _table(
+            ("Size", "Name", "Meaning"),
+            ((size, f"`{name}`" if name else "", meaning) for size, name, meaning in key_parts),
+        )
+    for layout in (rocksdb.VALUE, rocksdb.OFFSET_VALUE, rocksdb.RESTART_VALUE):
+        yield f"### {layout.title}"
+        yield _layout(layout)
+    yield _text("""
+        The database is the folder consumequeue itself; with double write the topics' folders stand beside
+        its files. RocketMQ writes it without a log of its own (WAL) and flushes both families at once, so
+        after a crash they agree with one another, and what is missing is in the CommitLog from the restart
+        point on. Its tables have format version 5 at most: RocketMQ's RocksDB takes a newer one for damage.
+
+        A number without a message, in a gap of queue offsets, has a pre-blank entry here too, with the
+        store time of the message behind it. In front of a queue's first message there is nothing: `min`
+        tells where it begins.
+    """)
 
 
 def _index_file() -> Iterator[str]:

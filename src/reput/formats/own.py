@@ -6,7 +6,10 @@
     follower            held (flock, exclusive) by the one process that follows the log
     fence               held (flock, shared) by every task while it writes, by the next owner exclusively
     intent              the swap that is under way; JSON, replaced whole by rename; see below
+    rocksdb-log/        RocksDB's own text about what it did, where the queues are in RocksDB
     follow-checkpoint/  Spark's own files about the streaming query; nothing is believed from there
+    sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
+                        see reput.connect.ledger
     staging-EPOCH/      what a job is building; removed by the next owner when its job died
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
 
@@ -45,12 +48,13 @@ WATERMARKS = Layout(
         Field("frontier_offset", "q", "visible frontier: log offset up to which the indexes may be read"),
         Field("generation", "q", "raised when index files are replaced; readers then open them again"),
         Field("writer", "q", "process id of the program that has the store open to put messages, 0 for none"),
+        Field("wanted_until_ms", "q", "a program waits to write until then: who catches up lets go of the store"),
     ],
     byte_order="<",
 )
 WATERMARKS_MAGIC = int.from_bytes(b"reput01\0", "little")
 WATERMARKS_FILE_SIZE = 4096
-assert WATERMARKS.size == 80
+assert WATERMARKS.size == 88
 
 LAYOUTS = (WATERMARKS,)
 
@@ -60,6 +64,7 @@ LOCK_NAME = "lock"
 FENCE_NAME = "fence"
 FOLLOWER_NAME = "follower"
 FOLLOW_CHECKPOINT_NAME = "follow-checkpoint"
+ROCKSDB_LOGS = "rocksdb-log"
 INTENT_NAME = "intent"
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1

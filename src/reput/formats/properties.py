@@ -29,6 +29,8 @@ INNER_MULTI_DISPATCH = b"INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = b"INNER_MULTI_QUEUE_OFFSET"
 
 KEY_SEPARATOR = b" "
+QUEUE_SEPARATOR = b","
+"""Between the names of INNER_MULTI_DISPATCH, and between their queue offsets."""
 
 
 def decode_properties(data: bytes) -> dict[bytes, bytes]:

@@ -37,6 +37,15 @@ FLAG_INNER_BATCH = 0x80
 COMPRESSION_MASK = 0x700
 
 SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
+LMQ_PREFIX = b"%LMQ%"
+"""How the names of light message queues begin."""
+
+
+def gives_further_entries(topic: bytes) -> bool:
+    """Whether messages of this topic get entries in further queues (`MixAll.topicAllowsLMQ`)."""
+    return not topic.startswith((b"%RETRY%", b"rmq_sys_")) and topic != SCHEDULE_TOPIC
+
+
 """Delayed messages wait under this topic; their tags code is the delivery time."""
 
 COMPRESSION_NAMES = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
@@ -392,6 +401,9 @@ def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _Parts | None
 
 CHECK_NONE, CHECK_BODY, CHECK_PROPERTY = 0, 1, 2
 """Which CRC is checked: none, the body's (RocketMQ's default), the whole record's (forceVerifyPropCRC)."""
+STRICT_OFFSETS = 4
+"""Added to one of those: a record's queue offset must be one that a queue of single messages can have."""
+_CHECK_MASK = 3
 
 
 def examine(
@@ -426,7 +438,10 @@ def examine(
     if not _crc_matches(data, offset, size, parts, crc_check):
         return Verdict.BAD_CRC, size
     queue_id, _, queue_offset = struct.unpack_from(">iiq", data, offset + HEAD.offsets["queue_id"])
-    if queue_id < 0 or queue_offset < 0 or queue_offset > queue_offset_bound(physical_offset):
+    (sys_flag,) = struct.unpack_from(">i", data, offset + SYS_FLAG_AT)
+    is_strict = crc_check & STRICT_OFFSETS and not sys_flag & FLAG_INNER_BATCH
+    bound = queue_offset_bound if is_strict else batch_offset_bound
+    if queue_id < 0 or queue_offset < 0 or queue_offset > bound(physical_offset):
         return Verdict.BAD_QUEUE, size
     if not is_topic_folder_name(bytes(data[parts.topic_at : parts.topic_at + parts.topic_length])):
         return Verdict.BAD_TOPIC, size
@@ -445,7 +460,16 @@ def queue_offset_bound(physical_offset: int) -> int:
     return physical_offset // MIN_RECORD_SIZE + QUEUE_OFFSET_SLACK
 
 
+MAX_BATCH_MESSAGES = 0x7FFF
+
+
+def batch_offset_bound(physical_offset: int) -> int:
+    """The same for a queue of batches: each record in front of this one may have held as many messages as one can."""
+    return physical_offset // MIN_RECORD_SIZE * MAX_BATCH_MESSAGES + QUEUE_OFFSET_SLACK
+
+
 def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _Parts, crc_check: int) -> bool:
+    crc_check &= _CHECK_MASK
     if crc_check == CHECK_PROPERTY:
         covered = offset + size - CRC_PROPERTY_SIZE
         if covered < parts.properties_at:

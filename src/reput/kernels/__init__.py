@@ -26,6 +26,8 @@ class Kernels(NamedTuple):
     pack_entries: Callable[..., int]
     chain_items: Callable[..., tuple[int, int]]
     select_entries: Callable[..., tuple[int, int, int, int, int]]
+    inner_batches: Callable[..., None]
+    further_queues: Callable[..., tuple[int, int]]
 
 
 @cache
@@ -37,7 +39,7 @@ def kernels(kind: str | None = None) -> Kernels:
     """
     kind = kind or os.environ.get(SWITCH, "compiled")
     if kind == "compiled":
-        from reput.kernels.compiled import chain, decode, examine, pack, select
+        from reput.kernels.compiled import chain, decode, examine, further, pack, select
 
         return Kernels(
             examine.find_boundary,
@@ -45,9 +47,11 @@ def kernels(kind: str | None = None) -> Kernels:
             pack.pack_entries,
             chain.chain_items,
             select.select_entries,
+            further.inner_batches,
+            further.further_queues,
         )
     if kind == "reference":
-        from reput.kernels import reference, reference_select
+        from reput.kernels import reference, reference_further, reference_select
 
         return Kernels(
             reference.find_boundary,
@@ -55,6 +59,8 @@ def kernels(kind: str | None = None) -> Kernels:
             reference.pack_entries,
             reference.chain_items,
             reference_select.select_entries,
+            reference_further.inner_batches,
+            reference_further.further_queues,
         )
     raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
 
@@ -116,6 +122,33 @@ def filter_kernels(kind: str | None = None) -> FilterKernels:
     return FilterKernels(*(getattr(module, name) for name in FilterKernels._fields))
 
 
+class FieldKernels(NamedTuple):
+    """The kernels that turn records into columns; signatures stand in `reput.kernels.reference_fields`."""
+
+    read_fields: Callable[..., int]
+    gather_bytes: Callable[..., int]
+    gather_pairs: Callable[..., int]
+
+
+@cache
+def field_kernels(kind: str | None = None) -> FieldKernels:
+    """The field kernels of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    kind = kind or os.environ.get(SWITCH, "compiled")
+    if kind == "compiled":
+        from reput.kernels.compiled import fields
+
+        return FieldKernels(fields.read_fields, fields.gather_bytes, fields.gather_pairs)
+    if kind == "reference":
+        from reput.kernels import reference_fields
+
+        return FieldKernels(reference_fields.read_fields, reference_fields.gather_bytes, reference_fields.gather_pairs)
+    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+
+
 def decode_arguments(columns: Any) -> tuple[Any, ...]:
     """The arrays of `columns` in the order in which the decode kernels take them."""
     return (
@@ -128,6 +161,13 @@ def decode_arguments(columns: Any) -> tuple[Any, ...]:
         columns.flags,
         columns.first_item,
         columns.item_hash,
+        *queue_arguments(columns),
+    )
+
+
+def queue_arguments(columns: Any) -> tuple[Any, ...]:
+    """The arrays of the table of queues, and the state, in the order in which kernels take them."""
+    return (
         columns.queue_id,
         columns.topic_at,
         columns.topic_size,

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 IN_QUEUE = 1
 IN_INDEX = 2
 HAS_TAG_ITEM = 4
-"""Bits of the `flags` column: gets a ConsumeQueue entry, gets index items, its last item is the tag's."""
+INNER_BATCH = 8
+MULTI_DISPATCH = 16
+"""Bits of the `flags` column: gets a ConsumeQueue entry, gets index items, its last item is the tag's, is a batch of
+messages (sysFlag 0x80), has the properties of a message for further queues."""
 
 MAX_NAME_SIZE = 256
 
@@ -55,6 +58,7 @@ class State(IntEnum):
     LAST_STORE_TIMESTAMP = 14
     FIRST_STORE_TIMESTAMP = 15
     MAX_STORE_TIMESTAMP = 16
+    FURTHER = 17
 
 
 class Pull(IntEnum):
@@ -84,7 +88,7 @@ class Columns:
     | queue_offset | int64 | record | its number in its queue |
     | tags_code | int64 | record | as a ConsumeQueue entry holds it |
     | store_timestamp | int64 | record | ms |
-    | flags | uint8 | record | IN_QUEUE, IN_INDEX, HAS_TAG_ITEM |
+    | flags | uint8 | record | IN_QUEUE, IN_INDEX, HAS_TAG_ITEM, INNER_BATCH, MULTI_DISPATCH |
     | first_item | int32 | record + 1 | items of the records before it |
     | item_hash | int32 | item | the IndexFile's hash of topic, "#" and key |
     | queue_id | int32 | queue | its id |
@@ -92,6 +96,17 @@ class Columns:
     | topic_hash | int32 | queue | Java hash of topic + "#" |
     | is_schedule | uint8 | queue | whether it is one of the delayed messages' queues |
     | names | uint8 | - | the topics' bytes, one after the other |
+
+    Few records say more than their own place in a queue; what they say is read in a second step, and stands apart:
+
+    | array | dtype | per | meaning |
+    |---|---|---|---|
+    | batch_record | int32 | inner batch | its record |
+    | batch_base | int64 | inner batch | queue offset of its first message; -1 where its properties do not say |
+    | batch_messages | int16 | inner batch | messages in it; 0 where what its properties say cannot be |
+    | further_record | int32 | further entry | the record that gets it |
+    | further_queue | int32 | further entry | the queue's row |
+    | further_offset | int64 | further entry | the record's number there |
     """
 
     def __init__(self, records: int, items: int, queues: int = 1 << 12) -> None:
@@ -104,6 +119,7 @@ class Columns:
         self.flags: NDArray[np.uint8] = np.empty(records, dtype=np.uint8)
         self.first_item: NDArray[np.int32] = np.zeros(records + 1, dtype=np.int32)
         self.item_hash: NDArray[np.int32] = np.empty(items, dtype=np.int32)
+        self.forget_second_step()
         self._allocate_queues(queues)
         self.state: NDArray[np.int64] = np.zeros(len(State), dtype=np.int64)
         self.clear()
@@ -137,6 +153,18 @@ class Columns:
         self.state[State.MAX_STORE_TIMESTAMP] = -1
         self.first_item[0] = 0
         self.queue_table[:] = 0
+
+        if len(self.batch_record) or len(self.further_record):
+            self.forget_second_step()
+
+    def forget_second_step(self) -> None:
+        """Empty the arrays of the second step."""
+        self.batch_record: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self.batch_base: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.batch_messages: NDArray[np.int16] = np.empty(0, dtype=np.int16)
+        self.further_record: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self.further_queue: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self.further_offset: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def grow(self, why: Stop) -> None:
         """Make room for what the last call found no room for; what is there stays."""

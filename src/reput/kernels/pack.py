@@ -27,25 +27,42 @@ class Packed(NamedTuple):
     steady: NDArray[np.uint8]
 
 
-def pack_entries(columns: Columns) -> Packed:
-    """Pack the entries of all records in the columns."""
-    records, queues = columns.records, columns.queues
+class EntrySources(NamedTuple):
+    """What entries are made of, one place an entry, in log order; names and dtypes as in `Columns`.
+
+    Only places with the flag IN_QUEUE give an entry.
+    """
+
+    position: NDArray[np.int64]
+    size: NDArray[np.int32]
+    queue: NDArray[np.int32]
+    queue_offset: NDArray[np.int64]
+    tags_code: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, columns: Columns) -> EntrySources:
+        """The records of decoded columns, each once."""
+        records = columns.records
+        return cls(
+            columns.position[:records],
+            columns.size[:records],
+            columns.queue[:records],
+            columns.queue_offset[:records],
+            columns.tags_code[:records],
+            columns.flags[:records],
+        )
+
+
+def pack_entries(queues: int, sources: EntrySources) -> Packed:
+    """Pack the entries of `queues` queues."""
+    places = len(sources.flags)
     packed = Packed(
-        entries=np.empty(records * ENTRY_SIZE, dtype=np.uint8),
+        entries=np.empty(places * ENTRY_SIZE, dtype=np.uint8),
         start=np.zeros(queues + 1, dtype=np.int64),
         first=np.empty(queues, dtype=np.int64),
         last=np.empty(queues, dtype=np.int64),
         steady=np.empty(queues, dtype=np.uint8),
     )
-    kernels().pack_entries(
-        records,
-        queues,
-        columns.position,
-        columns.size,
-        columns.queue,
-        columns.queue_offset,
-        columns.tags_code,
-        columns.flags,
-        *packed,
-    )
+    kernels().pack_entries(places, queues, *sources, *packed)
     return packed

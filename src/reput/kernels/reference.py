@@ -32,7 +32,7 @@ from reput.formats.record import (
     decode_record,
     examine,
 )
-from reput.kernels.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, State, Stop
+from reput.kernels.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, State, Stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +60,18 @@ def find_boundary(buffer: Bytes, base: int, begin: int, end: int, limit: int, cr
     return -1
 
 
+class QueueArrays(NamedTuple):
+    """The arrays of the table of queues, under the names of `Columns`."""
+
+    queue_id: Int32s
+    topic_at: Int32s
+    topic_size: Int32s
+    topic_hash: Int32s
+    is_schedule: Bytes
+    names: Bytes
+    state: Int64s
+
+
 class _Arrays(NamedTuple):
     """The arrays that `decode_range` fills, under the names of `Columns`."""
 
@@ -72,12 +84,7 @@ class _Arrays(NamedTuple):
     flags: Bytes
     first_item: Int32s
     item_hash: Int32s
-    queue_id: Int32s
-    topic_at: Int32s
-    topic_size: Int32s
-    topic_hash: Int32s
-    is_schedule: Bytes
-    names: Bytes
+    queues: QueueArrays
     state: Int64s
 
 
@@ -100,10 +107,10 @@ def decode_range(
     data = buffer.data[:limit]
     arrays = _Arrays(
         position_out, size_out, queue_out, queue_offset_out, tags_code_out, store_timestamp_out, flags_out,
-        first_item_out, item_hash_out, queue_id_out, topic_at_out, topic_size_out, topic_hash_out,
-        is_schedule_out, names, state,
+        first_item_out, item_hash_out,
+        QueueArrays(queue_id_out, topic_at_out, topic_size_out, topic_hash_out, is_schedule_out, names, state), state,
     )  # fmt: skip
-    rows = _queue_rows(arrays)
+    rows = queue_rows(arrays.queues)
     position, verdict, stop = begin, Verdict.GOOD, Stop.REACHED_END
     while position < end and stop is Stop.REACHED_END:
         verdict, size = examine(data, position, limit, base + position, crc_check)
@@ -120,7 +127,7 @@ def decode_range(
     return int(stop)
 
 
-def _queue_rows(arrays: _Arrays) -> dict[tuple[bytes, int], int]:
+def queue_rows(arrays: QueueArrays) -> dict[tuple[bytes, int], int]:
     """The row of each queue, by topic and queue id."""
     rows = {}
     for row in range(int(arrays.state[State.QUEUES])):
@@ -139,7 +146,7 @@ def _append(
     if n >= len(arrays.position):
         return Stop.RECORDS_FULL
     queue = (record.topic, record.queue_id)
-    if queue not in rows and not _add_queue(record, arrays):
+    if queue not in rows and not add_queue(record.topic, record.queue_id, arrays.queues):
         return Stop.QUEUES_FULL
     row = rows.setdefault(queue, len(rows))
     values = properties.decode_properties(record.properties)
@@ -156,6 +163,8 @@ def _append(
             flags |= HAS_TAG_ITEM
             keys.append(index_file.TAG_KEY_PREFIX + tags)
         hashes = [index_key_hash(record.topic + b"#" + key) for key in keys]
+    flags |= INNER_BATCH if record.sys_flag & FLAG_INNER_BATCH else 0
+    flags |= MULTI_DISPATCH if _is_multi_dispatch(values) else 0
     arrays.position[n] = record.physical_offset
     arrays.size[n] = record.size
     arrays.queue[n] = row
@@ -170,13 +179,13 @@ def _append(
     return Stop.REACHED_END
 
 
-def _add_queue(record: Record, arrays: _Arrays) -> bool:
-    """Add the record's queue to the table of queues; false where the table or the names' bytes are full."""
-    state, topic = arrays.state, record.topic
+def add_queue(topic: bytes, queue_id: int, arrays: QueueArrays) -> bool:
+    """Add a queue to the table of queues; false where the table or the names' bytes are full."""
+    state = arrays.state
     row, begin = int(state[State.QUEUES]), int(state[State.NAMES])
     if row >= len(arrays.queue_id) or begin + len(topic) > len(arrays.names):
         return False
-    arrays.queue_id[row] = record.queue_id
+    arrays.queue_id[row] = queue_id
     arrays.topic_at[row] = begin
     arrays.topic_size[row] = len(topic)
     arrays.topic_hash[row] = java_string_hash_utf8(topic + b"#")
@@ -211,6 +220,10 @@ def _to_int64(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+def _is_multi_dispatch(values: dict[bytes, bytes]) -> bool:
+    return properties.INNER_MULTI_DISPATCH in values and properties.INNER_MULTI_QUEUE_OFFSET in values
+
+
 def _count(record: Record, values: dict[bytes, bytes], state: Int64s) -> None:
     """Enter a record into the counters of the state vector."""
     transaction, position = record.sys_flag & TRANSACTION_MASK, record.physical_offset
@@ -218,7 +231,7 @@ def _count(record: Record, values: dict[bytes, bytes], state: Int64s) -> None:
     state[State.ROLLED_BACK] += transaction == TRANSACTION_ROLLBACK
     if record.sys_flag & FLAG_INNER_BATCH:
         _count_first(state, State.INNER_BATCHES, State.FIRST_INNER_BATCH, position)
-    if properties.INNER_MULTI_DISPATCH in values and properties.INNER_MULTI_QUEUE_OFFSET in values:
+    if _is_multi_dispatch(values):
         _count_first(state, State.MULTI_DISPATCHES, State.FIRST_MULTI_DISPATCH, position)
     if state[State.RECORDS] == 1:
         state[State.FIRST_STORE_TIMESTAMP] = record.store_timestamp

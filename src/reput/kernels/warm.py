@@ -8,7 +8,7 @@ from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_BODY, Record, encode_record
 from reput.kernels import decode_arguments, filter_kernels, kernels
 from reput.kernels.columns import Columns
-from reput.kernels.pack import pack_entries
+from reput.kernels.pack import EntrySources, pack_entries
 
 
 def warm_kernels() -> None:
@@ -21,7 +21,7 @@ def warm_kernels() -> None:
     run.find_boundary(buffer, 0, 0, len(data), len(data), CHECK_BODY)
     delays_ms = np.array([-1, 1000], dtype=np.int64)
     run.decode_range(buffer, 0, 0, len(data), len(data), CHECK_BODY, True, delays_ms, *decode_arguments(columns))
-    pack_entries(columns)
+    pack_entries(columns.queues, EntrySources.of(columns))
     run.chain_items(
         0,
         0,

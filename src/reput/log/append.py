@@ -19,7 +19,7 @@ Source: `CommitLog.asyncPutMessage`, `CommitLog.DefaultAppendMessageCallback`, `
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from mmap import mmap
 from pathlib import Path
 from threading import Lock
@@ -31,9 +31,11 @@ from reput.files import fs
 from reput.formats.record import BLANK_SIZE
 from reput.log.batch import MessageBatch, Prepared, checked_body, stored_nothing
 from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
+from reput.log.inner import checked_inner
 from reput.log.message import (
     Message,
     MessageRefusedError,
+    OwnPathError,
     PropertyEncoder,
     PutManyResult,
     PutResult,
@@ -73,6 +75,7 @@ class LogAppender:
         watermarks: where wrote, flushed and confirmed are published for other processes.
         last_store_timestamp: of the last record (ms); no record is given an earlier one.
         owner: who new files belong to, by default the folder's owner.
+        batch_topics: topics (UTF-8) whose queues take batches in one record (queue.type BatchCQ).
 
     Raises:
         ConfigError: `end_offset` lies outside the files, or the last file has another size than the settings say.
@@ -88,6 +91,7 @@ class LogAppender:
         watermarks: Watermarks | None = None,
         last_store_timestamp: int = 0,
         owner: fs.Owner | None = None,
+        batch_topics: Collection[bytes] = (),
     ) -> None:
         self.folder = folder
         self.settings = settings
@@ -104,9 +108,10 @@ class LogAppender:
         self._lock, self._flush_lock = Lock(), Lock()
         # Calling these costs a put half of what a with statement does.
         self._acquire, self._release = self._lock.acquire, self._lock.release
-        self._topics = TopicTable(queues or {}, end_offset, settings.auto_message_version_on_topic_len)
+        auto_version = settings.auto_message_version_on_topic_len
+        self._topics = TopicTable(queues or {}, end_offset, auto_version, batch_topics)
         self._known = self._topics.by_name
-        self._properties = PropertyEncoder(settings.enabled_append_prop_crc)
+        self._properties = PropertyEncoder(settings.enabled_append_prop_crc, settings.enable_lmq)
         self._encode_properties = self._properties.encode
         self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
         self._frame, self._encode = self._records.frame, self._records.encode
@@ -221,9 +226,43 @@ class LogAppender:
                     self._confirmed[0] = end
             finally:
                 self._release()
+        except OwnPathError:
+            return self._append_inner(message, queue_id)
         except MessageRefusedError as refusal:
             return PutResult(refusal.status, reason=refusal.reason)
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
+
+    def _append_inner(self, message: Message, queue_id: int) -> PutResult:
+        """Store a message that takes more than one number: what is stored is known when the numbers are."""
+        try:
+            body = checked_body(message.body, self._max_body)
+            topic = self._topics.topic(message.topic)
+            inner = checked_inner(message, topic, self._topics, self.settings.enable_lmq)
+            frame = self._records.frame(message, inner=True)
+            with self._lock:
+                number = self._topics.next_offset(topic, queue_id, self._end)
+                numbered = is_numbered(message.sys_flag)
+                further = inner.next_offsets(self._topics, self._end)
+                stored = inner.numbered(number, further)
+                properties = self._properties.encode(stored, inner=True)
+                size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
+                if self._end + size > self._room_end:
+                    self._make_room(size)
+                assert self._memory is not None
+                offset, now, at = self._end, self._now(), self._end - self._start
+                self._memory[at : at + size] = self._encode(
+                    stored, frame, body, properties, topic, queue_id, number if numbered else 0, offset, size, now
+                )
+                if numbered:
+                    topic.next_offset[queue_id] = number + inner.messages
+                inner.take(further)
+                self._last_ms = now
+                self._end = self._wrote[0] = offset + size
+                if self._confirm_writes:
+                    self._confirmed[0] = self._end
+        except MessageRefusedError as refusal:
+            return PutResult(refusal.status, reason=refusal.reason)
+        return PutResult(PutStatus.PUT_OK, offset, size, number if numbered else 0, now)
 
     def append_many(self, messages: Iterable[Message], queue_id: int | Sequence[int] = 0) -> PutManyResult:
         """Store messages one behind the other in one file, all or none; `queue_id` is one for all, or one for each.

@@ -192,15 +192,15 @@ def _plain_flags(columns: Mapping[str, Any], count: int) -> NDArray[np.int32]:
     refused = np.flatnonzero(sys_flag & (TRANSACTION_MASK | FLAG_INNER_BATCH))
     if len(refused):
         raise illegal(
-            f"message {refused[0]} of the batch: sysFlag {int(sys_flag[refused[0]]):#x}; transactions are put one by "
-            "one, and batches inside one record are not stored by reput yet"
+            f"message {refused[0]} of the batch: sysFlag {int(sys_flag[refused[0]]):#x}; transactions, and batches "
+            "in one record, are put one by one"
         )
     return sys_flag
 
 
 def _refuse_names(array: Any, columns: Mapping[str, Any]) -> None:
     """Refuse names among the properties that have columns of their own, or cannot be in a batch."""
-    barred = [props.INNER_NUM.decode(), props.DELAY.decode(), props.CRC32.decode()]
+    barred = [name.decode() for name in (props.INNER_NUM, props.INNER_MULTI_QUEUE_OFFSET, props.DELAY, props.CRC32)]
     own = (("tags", props.TAGS), ("keys", props.KEYS), ("unique_key", props.UNIQ_KEY))
     barred += [name.decode() for column, name in own if column in columns]
     found = pc.is_in(array.keys, value_set=pa.array(barred, type=array.keys.type))

@@ -7,16 +7,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.kernels import decode_arguments, kernels
-from reput.kernels.columns import Columns, State, Stop
+from reput.formats.properties import MAX_PROPERTIES_SIZE
+from reput.formats.record import gives_further_entries
+from reput.kernels import decode_arguments, kernels, queue_arguments
+from reput.kernels.columns import IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, Columns, State, Stop
 
 
 class DecodeSettings(NamedTuple):
-    """What decoding needs to know: how CRCs are checked, whether tags get items, delays in ms (level 1 first)."""
+    """What decoding needs to know: how CRCs are checked, whether tags get items, delays in ms (level 1 first).
+
+    `multi_dispatch`: whether messages get entries in further queues (enableMultiDispatch).
+    """
 
     crc_check: int
     tag_items: bool
     delays_ms: tuple[int, ...]
+    multi_dispatch: bool = True
 
 
 class RangeDecoder:
@@ -65,3 +71,63 @@ class RangeDecoder:
                 return stop
             self.columns.grow(stop)
             begin = int(self.columns.state[State.POSITION])
+
+    def read_further(self) -> None:
+        """The second step, once all records are in the columns: what few of them say beyond their place in a queue."""
+        state = self.columns.state
+        if state[State.INNER_BATCHES]:
+            self._read_batches()
+        if state[State.MULTI_DISPATCHES] and self.settings.multi_dispatch:
+            self._read_further_queues()
+
+    def _read_batches(self) -> None:
+        columns = self.columns
+        rows = self._flagged(INNER_BATCH)
+        columns.batch_record = rows
+        columns.batch_base = np.empty(len(rows), dtype=np.int64)
+        columns.batch_messages = np.empty(len(rows), dtype=np.int16)
+        kernels().inner_batches(
+            self.buffer, self.base, columns.position[rows], columns.batch_base, columns.batch_messages
+        )
+
+    def _read_further_queues(self) -> None:
+        columns = self.columns
+        rows = self._flagged(MULTI_DISPATCH)
+        own = [row for row in np.unique(columns.queue[rows]).tolist() if gives_further_entries(columns.topic(row))]
+        rows = rows[np.isin(columns.queue[rows], own)]
+        queue_id, position = columns.queue_id[columns.queue[rows]], columns.position[rows]
+        out = _FurtherArrays.empty(4 * len(rows) + 64)
+        begin = 0
+        while begin < len(rows):
+            stop, begin = kernels().further_queues(
+                self.buffer, self.base, begin, rows, position, queue_id, *queue_arguments(columns), *out
+            )
+            if stop == Stop.QUEUES_FULL:
+                columns.grow(Stop.QUEUES_FULL)
+            elif stop == Stop.RECORDS_FULL:
+                out = out.grown()
+        used = int(columns.state[State.FURTHER])
+        columns.further_record, columns.further_queue = out.record[:used], out.queue[:used]
+        columns.further_offset = out.offset[:used]
+
+    def _flagged(self, flag: int) -> NDArray[np.int32]:
+        """The numbers of the records with this flag that get entries in queues."""
+        flags = self.columns.flags[: self.columns.records]
+        return np.flatnonzero((flags & (IN_QUEUE | flag)) == (IN_QUEUE | flag)).astype(np.int32)
+
+
+class _FurtherArrays(NamedTuple):
+    record: NDArray[np.int32]
+    queue: NDArray[np.int32]
+    offset: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, room: int) -> _FurtherArrays:
+        """Room for so many entries."""
+        return cls(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64))
+
+    def grown(self) -> _FurtherArrays:
+        """More room, for one record's names at least; what is there stays."""
+        bigger, used = self.empty(2 * len(self.record) + MAX_PROPERTIES_SIZE), len(self.record)
+        bigger.record[:used], bigger.queue[:used], bigger.offset[:used] = self
+        return bigger

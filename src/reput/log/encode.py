@@ -20,7 +20,7 @@ from reput.formats.record import (
     Host,
     crc_property,
 )
-from reput.log.message import Message, illegal
+from reput.log.message import Message, OwnPathError, illegal
 from reput.log.topics import Topic
 
 _HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
@@ -61,14 +61,15 @@ class RecordEncoder:
         """The hosts' bits in sysFlag as most records have them."""
         return self._frame.host_bits
 
-    def frame(self, message: Message) -> Frame:
-        """What `message` has in common with others.
+    def frame(self, message: Message, inner: bool = False) -> Frame:
+        """What `message` has in common with others; `inner`: it may be a batch in one record.
 
         Raises:
-            MessageRefusedError: a number is too large, or it is a batch in one record.
+            MessageRefusedError: a number is too large.
+            OwnPathError: it is a batch in one record.
         """
-        if message.sys_flag & FLAG_INNER_BATCH:
-            raise illegal(f"sysFlag {message.sys_flag:#x}: batches inside one record are not stored by reput yet")
+        if message.sys_flag & FLAG_INNER_BATCH and not inner:
+            raise OwnPathError(f"a batch in one record (sysFlag {message.sys_flag:#x})")
         if message.born_host is None and not message.reconsume_times and not message.prepared_transaction_offset:
             return self._frame
         born_host = self._store_host if message.born_host is None else message.born_host

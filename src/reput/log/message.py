@@ -121,6 +121,13 @@ class MessageRefusedError(Exception):
         self.reason = reason
 
 
+class OwnPathError(MessageRefusedError):
+    """A message that takes more than one number: it is no refusal where it is put alone, by a path of its own."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(PutStatus.MESSAGE_ILLEGAL, f"{what}; such a message is put alone")
+
+
 def illegal(reason: str) -> MessageRefusedError:
     """The refusal of a message whose content cannot be stored."""
     return MessageRefusedError(PutStatus.MESSAGE_ILLEGAL, reason)
@@ -132,16 +139,18 @@ class PropertyEncoder:
     `append_crc` leaves room for the CRC property (enabledAppendPropCRC): the last 20 bytes are then zeros.
     """
 
-    def __init__(self, append_crc: bool = False) -> None:
+    def __init__(self, append_crc: bool = False, enable_lmq: bool = False) -> None:
+        self._own_path = {_COUNT, _FURTHER} if enable_lmq else {_COUNT}
         self._append_crc = append_crc
         self._max = MAX_PROPERTIES_SIZE - (CRC_PROPERTY_SIZE if append_crc else 0)
         self._tags: dict[str | None, bytes] = {None: b"", "": b""}
 
-    def encode(self, message: Message) -> bytes:
-        """The properties of `message`.
+    def encode(self, message: Message, inner: bool = False) -> bytes:
+        """The properties of `message`; `inner`: those of batches and further queues may be among them.
 
         Raises:
             MessageRefusedError: no reader could give them back, or they are too long.
+            OwnPathError: it is a message that takes more than one number.
         """
         tags = self._tags.get(message.tags)
         if tags is None:
@@ -161,7 +170,7 @@ class PropertyEncoder:
         if message.unique_key is not None:
             data += _property("UNIQ_KEY", message.unique_key)
         if message.properties:
-            data = self._map(message) + data
+            data = self._map(message, inner) + data
         if self._append_crc:
             data += bytes(CRC_PROPERTY_SIZE)
         if len(data) > MAX_PROPERTIES_SIZE:
@@ -178,7 +187,7 @@ class PropertyEncoder:
         self._tags[tags] = data
         return data
 
-    def _map(self, message: Message) -> bytes:
+    def _map(self, message: Message, inner: bool) -> bytes:
         assert message.properties is not None
         given = {
             "TAGS": bool(message.tags),
@@ -189,14 +198,18 @@ class PropertyEncoder:
         for name, value in message.properties.items():
             if given.get(name):
                 raise illegal(f"property {name} is given twice: in the properties and as the message's own")
-            if name == "INNER_NUM":
-                raise illegal("property INNER_NUM: batches inside one record are not stored by reput yet")
+            if name in self._own_path and not inner:
+                raise OwnPathError(f"property {name}")
+            if name == _FURTHER_OFFSETS and not inner:
+                raise illegal(f"property {name}: the store gives these numbers")
             if name == _CRC_NAME and self._append_crc:
                 continue
             pieces.append(_property(name, value))
         return b"".join(pieces)
 
 
+_COUNT, _FURTHER = props.INNER_NUM.decode(), props.INNER_MULTI_DISPATCH.decode()
+_FURTHER_OFFSETS = props.INNER_MULTI_QUEUE_OFFSET.decode()
 _CRC_NAME = props.CRC32.decode()
 
 

@@ -37,6 +37,7 @@ class LogSettings:
     max_message_size: int = 4 << 20  # of a body
     auto_message_version_on_topic_len: bool = True
     enabled_append_prop_crc: bool = False
+    enable_lmq: bool = False
     store_host: Host = LOCALHOST
 
     flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from reput.formats.paths import MAX_TOPIC_BYTES, is_topic_folder_name
-from reput.formats.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE, queue_offset_bound
+from reput.formats.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE, batch_offset_bound, queue_offset_bound
 from reput.log.message import illegal
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ class Topic:
     `part` is what a record holds of it: the length, in one or two bytes, and the name.
     """
 
-    __slots__ = ("magic", "name", "next_offset", "part")
+    __slots__ = ("is_batch", "magic", "name", "next_offset", "part")
 
-    def __init__(self, name: bytes, magic: int) -> None:
+    def __init__(self, name: bytes, magic: int, is_batch: bool = False) -> None:
         self.name = name
+        self.is_batch = is_batch
         self.magic = magic
         self.part = struct.pack(">h" if magic == MAGIC_V2 else ">b", len(name)) + name
         self.next_offset: dict[int, int] = {}
@@ -35,21 +36,29 @@ class Topic:
 class TopicTable:
     """All topics that messages were put to or that the store had before.
 
-    `queues` gives the next offsets of the queues there are. One that a log of `end_offset` bytes cannot have reached
-    is held back: a record with it could not be told from damage, so puts to that queue are refused.
+    `batch_topics` have queues of batches. `queues` gives the next offsets of the queues there are. One that a log of
+    `end_offset` bytes cannot have reached is held back: a record with it could not be told from damage, so puts to that
+    queue are refused.
 
     A topic of more than 127 bytes makes a v2 record. (RocketMQ counts UTF-16 units instead, and writes a negative
     length for a topic of fewer units but more bytes; that is not imitated.)
     """
 
-    def __init__(self, queues: QueueOffsets, end_offset: int, auto_version: bool = True) -> None:
+    def __init__(
+        self,
+        queues: QueueOffsets,
+        end_offset: int,
+        auto_version: bool = True,
+        batch_topics: Collection[bytes] = (),
+    ) -> None:
         self._auto_version = auto_version
+        self._batch_topics = frozenset(batch_topics)
         self._held_back: dict[tuple[Topic, int], int] = {}
         self.by_name: dict[str, Topic] = {}
         """For a look-up without a call; `topic` fills it."""
         for (name, queue_id), offset in queues.items():
             topic = self.topic(name.decode())
-            if 0 <= offset <= queue_offset_bound(end_offset):
+            if 0 <= offset <= _bound(topic, end_offset):
                 topic.next_offset[queue_id] = offset
             else:
                 self._held_back[topic, queue_id] = offset
@@ -78,10 +87,10 @@ class TopicTable:
         if not is_topic_folder_name(data):
             raise illegal(f'topic {name!r}: cannot be a folder\'s name (empty, ".", "..", "/" or NUL)')
         if len(data) <= V2_TOPIC_LENGTH_ABOVE:
-            return Topic(data, MAGIC_V1)
+            return Topic(data, MAGIC_V1, data in self._batch_topics)
         if not self._auto_version:
             raise illegal(f"topic {name[:40]!r}...: {len(data)} bytes, and autoMessageVersionOnTopicLen is off")
-        return Topic(data, MAGIC_V2)
+        return Topic(data, MAGIC_V2, data in self._batch_topics)
 
     def next_offset(self, topic: Topic, queue_id: int, physical_offset: int) -> int:
         """The offset for the next message put to a queue; nothing is changed. Raises as `first_offset`."""
@@ -101,7 +110,7 @@ class TopicTable:
         if not is_queue_id:
             raise illegal(f"queue id {queue_id!r}: give 0 to {MAX_QUEUE_ID}")
         offset = self._held_back.get((topic, queue_id), 0)
-        if not 0 <= offset <= queue_offset_bound(physical_offset):
+        if not 0 <= offset <= _bound(topic, physical_offset):
             raise illegal(
                 f"queue {topic.name.decode()}/{queue_id}: its next offset would be {offset}, which a log of "
                 f"{physical_offset} bytes cannot have reached; run reput check"
@@ -116,3 +125,7 @@ class TopicTable:
         for topic in list(self.by_name.values()):
             for queue_id, offset in list(topic.next_offset.items()):
                 yield (topic.name, queue_id), offset
+
+
+def _bound(topic: Topic, physical_offset: int) -> int:
+    return batch_offset_bound(physical_offset) if topic.is_batch else queue_offset_bound(physical_offset)

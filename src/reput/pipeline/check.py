@@ -14,20 +14,23 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
+
 from reput.config import StoreConfig
 from reput.errors import ReputError
 from reput.files import fs, locks
 from reput.formats.consume_queue import QueueKey
 from reput.index.files import list_index_files
-from reput.log.decode import DecodeSettings
 from reput.log.files import list_log_files
-from reput.pipeline import parts, redo
+from reput.pipeline import parts
+from reput.pipeline.check_batches import check_batches
 from reput.pipeline.check_ext import plain
 from reput.pipeline.check_findings import (
     check_checkpoint,
     index_findings,
     log_findings,
     mismatch_findings,
+    note_crooked,
     outside_finding,
     uncovered_findings,
 )
@@ -47,21 +50,25 @@ from reput.pipeline.check_queues import (
     decode_and_compare,
     read_entries,
 )
+from reput.pipeline.check_rocksdb import check_rocksdb
 from reput.pipeline.check_state import Check
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_job import ext_job
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
-from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched, stitch
+from reput.queue.file_kind import FILE
 from reput.queue.files import list_queues
+from reput.queue.rocksdb_kind import ROCKSDB
+from reput.store.kinds import present_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.queue_rules import compare_entries
-from reput.store.report import NOTE, CheckReport
+from reput.store.report import CheckReport
 from reput.store.settings import resolve_settings
 from reput.store.standstill import begin_reading, end_reading
 
@@ -123,12 +130,15 @@ def _prepare(
         reput_folder=str(layout.reput),
         staging=str(work),
         epoch=0,
-        decode=DecodeSettings(settings.crc_check, True, settings.delays_ms),
+        decode=settings.decoding(True),
         queue_file_size=settings.queue_file_size,
+        batch_queue_file_size=settings.batch_queue_file_size,
+        types=settings.types,
         index_slots=settings.index_slots,
         index_items=settings.index_items,
         owner=fs.owner_of(work),
-        build_queues=fs.exists(layout.consume_queue),
+        build_queues=fs.exists(layout.consume_queue) or fs.exists(layout.batch_consume_queue),
+        kinds=tuple(kind.name for kind in present_kinds(layout)) or (FILE,),
         build_index=settings.index_enabled and bool(list_index_files(layout.index)),
         fenced=False,
         ext=ext_job(layout, dataclasses.replace(settings, calc_bitmaps=False), log.file_size),
@@ -140,7 +150,6 @@ def _prepare(
 def _run(check: Check, split_mb: float) -> None:
     fs.make_dirs(check.job.parts_folder)
     stitched, mismatches = _decode(check, split_mb)
-    refuse_oddities(check.log, stitched.results)
     log_findings(check, stitched)
     report, results = check.report, stitched.results
     report.log_min_offset, report.log_max_offset = check.log.min_offset, stitched.end
@@ -187,6 +196,17 @@ def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[M
     for result in stitched.results:
         if result.records:
             table.add(parts.load_ranges(parts.ranges_path(check.job.parts_folder, result.number)))
+    check_batches(check, stitched, table)
+    if FILE in check.job.kinds:
+        _check_files(check, stitched, table, mismatches)
+    if ROCKSDB in check.job.kinds:
+        with check.stage("rocksdb"):
+            check_rocksdb(check, stitched, table)
+    check.report.queues += int(np.count_nonzero(table.count[: len(table.keys)]))
+    check.report.queue_entries += int(table.count[: len(table.keys)].sum())
+
+
+def _check_files(check: Check, stitched: Stitched, table: QueueTable, mismatches: dict[int, list[Mismatch]]) -> None:
     crooked = table.crooked()
     if crooked:
         with check.stage("redo"):
@@ -196,8 +216,6 @@ def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[M
     mismatch_findings(check, table, found)
     with check.stage("queues"):
         _outside_findings(check, table, stitched.end)
-    check.report.queues = len(table.keys)
-    check.report.queue_entries = int(table.count[: len(table.keys)].sum())
 
 
 def _check_crooked(check: Check, stitched: Stitched, table: QueueTable, crooked: list[QueueKey]) -> None:
@@ -205,14 +223,7 @@ def _check_crooked(check: Check, stitched: Stitched, table: QueueTable, crooked:
     for outcome in outcomes:
         row = table.rows[outcome.key]
         table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
-        check.report.remark(
-            NOTE,
-            "queue-offsets",
-            str(outcome.key),
-            1,
-            f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.blanks} missing, "
-            f"{outcome.restarts} restarts",
-        )
+        note_crooked(check, outcome)
     tasks = [(outcome, str(check.layout.consume_queue)) for outcome in outcomes]
     found = [
         one for one in check.engine.run(partial(_compare_crooked, check.job), tasks, check.listener.advance) if one
@@ -220,7 +231,7 @@ def _check_crooked(check: Check, stitched: Stitched, table: QueueTable, crooked:
     mismatch_findings(check, table, found)
 
 
-def _compare_crooked(job: Job, work: tuple[redo.QueueOutcome, str]) -> Mismatch | None:
+def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | None:
     outcome, live_folder = work
     step = job.queue_file_size // 20
     missing, wrong, first_missing, first_wrong = 0, 0, -1, -1

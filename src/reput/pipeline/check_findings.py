@@ -15,6 +15,7 @@ from reput.pipeline.check_index import IndexFileChecked, IndexFileToCheck, Uncov
 from reput.pipeline.check_queues import Mismatch, OutsideFinding
 from reput.pipeline.check_state import Check
 from reput.pipeline.merge import QueueTable
+from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched
 from reput.store.checkpoint import read_checkpoint
@@ -35,14 +36,14 @@ def log_findings(check: Check, stitched: Stitched) -> None:
     for gap in stitched.gaps:
         report.damage(
             "log-record",
-            *_place(log, gap.begin),
+            *log_place(log, gap.begin),
             1,
             f"{gap.verdict.meaning} at log offset {gap.begin}: {gap.end - gap.begin} bytes until the next record",
         )
     if stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
         report.after_crash(
             "log-torn-tail",
-            *_place(log, stitched.end),
+            *log_place(log, stitched.end),
             1,
             f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}",
         )
@@ -51,10 +52,22 @@ def log_findings(check: Check, stitched: Stitched) -> None:
         report.remark(NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it")
 
 
-def _place(log: LogFiles, offset: int) -> tuple[str, int]:
+def log_place(log: LogFiles, offset: int) -> tuple[str, int]:
     """A log offset as file and byte in it; the folder where no file has it."""
     file = file_of(log, offset)
     return (str(file.path), offset - file.start) if file else (str(log.folder), offset)
+
+
+def note_crooked(check: Check, outcome: QueueOutcome) -> None:
+    """A queue whose offsets do not run straight through the log."""
+    check.report.remark(
+        NOTE,
+        "queue-offsets",
+        str(outcome.key),
+        1,
+        f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.blanks} missing, "
+        f"{outcome.restarts} restarts",
+    )
 
 
 def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) -> None:

@@ -18,9 +18,12 @@ from reput.pipeline import check_ext, parts
 from reput.pipeline.decode import decode_split
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.plan import Split
+from reput.pipeline.rocksdb_parts import key_order, save_values
 from reput.pipeline.sink import queue_path
-from reput.pipeline.tasks import columns_for, split_result
+from reput.pipeline.tasks import columns_for, leave_batches, split_result
+from reput.queue.file_kind import FILE
 from reput.queue.files import list_queue_files
+from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store.queue_rules import compare_entries, entries_behind, entries_in_front
 
 
@@ -65,16 +68,23 @@ def decode_and_compare(job: Job, live_folder: str, split: Split) -> tuple[SplitR
     columns = decoded.columns
     mismatches: list[Mismatch] = []
     entries = 0
+    batch = None
     if job.build_queues:
-        batch = group_by_queue(columns)
-        rows = batch.rows
+        batch = group_by_queue(columns, job.types)
+        chosen = sorted(batch.queues(), key=lambda one: key_order(one[1]))
+        rows = np.array([row for row, _ in chosen], dtype=np.int64)
         parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, rows)
         entries = int(np.diff(batch.start).sum())
-        mismatches = _compare(job, live_folder, batch)
+        if FILE in job.kinds:
+            mismatches = _compare(job, live_folder, batch)
+        if ROCKSDB in job.kinds:
+            # They are held against the database when all splits are known.
+            save_values(job, split.number, batch, rows.tolist())
     if job.build_index:
         parts.save_items(parts.items_path(job.parts_folder, split.number), columns)
         _save_tag_flags(job, split, columns)
-    return split_result(decoded, entries), mismatches
+    result = split_result(decoded, entries)
+    return leave_batches(job, batch, result) if batch is not None else result, mismatches
 
 
 def _save_tag_flags(job: Job, split: Split, columns: Columns) -> None:

@@ -66,6 +66,7 @@ class _RangeReader(RangeDecoder):
                 break
             result.gaps.append(Gap(self.base + position, self.base + found, verdict))
             position = found
+        self.read_further()
         result.chain_end = self.base + position
         if self.columns.records:
             result.first_record = int(self.columns.position[0])

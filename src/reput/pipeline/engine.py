@@ -84,11 +84,13 @@ class SparkEngine:
 
         context = self.context
         assert context is not None
-        rdd = context.parallelize(arguments, len(arguments)).mapPartitions(_partition_task(function))
+        if context._jsc is None:  # noqa: SLF001 - how PySpark itself tells a stopped context
+            raise EngineError("the Spark context has been stopped")
         done = threading.Event()
         watcher = threading.Thread(target=_watch, args=(context, len(arguments), progress, done), daemon=True)
         watcher.start()
         try:
+            rdd = context.parallelize(arguments, len(arguments)).mapPartitions(_partition_task(function))
             return rdd.collect()
         except (Py4JError, PySparkException, OSError, EOFError) as error:
             raise EngineError(f"a Spark job failed: {_first_line(error)}") from error

@@ -21,7 +21,14 @@ from reput.files import fs
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.consume_queue_ext import FILE_END, MAX_ADDRESS, MIN_ADDRESS, UNIT, UNIT_SIZE
 from reput.formats.paths import offset_name
-from reput.formats.record import FLAG_BORN_HOST_V6, HOST_V4_SIZE, HOST_V6_SIZE, STORE_TIMESTAMP_AT_V4, SYS_FLAG_AT
+from reput.formats.record import (
+    FLAG_BORN_HOST_V6,
+    HOST_V4_SIZE,
+    HOST_V6_SIZE,
+    LMQ_PREFIX,
+    STORE_TIMESTAMP_AT_V4,
+    SYS_FLAG_AT,
+)
 from reput.pipeline.ext_job import ExtJob
 from reput.pipeline.job import Job
 from reput.pipeline.sink import finish_folders, queue_path, write_entries
@@ -45,7 +52,8 @@ class ExtWork(NamedTuple):
 
 
 def ext_tasks(work: Sequence[ExtWork]) -> list[tuple[ExtWork, ...]]:
-    """The work cut into tasks."""
+    """The work cut into tasks. Entries of light queues have no units, in RocketMQ neither."""
+    work = [one for one in work if not one.key.topic.startswith(LMQ_PREFIX)]
     return [tuple(work[at : at + _QUEUES_A_TASK]) for at in range(0, len(work), _QUEUES_A_TASK)]
 
 

@@ -27,7 +27,7 @@ from reput.pipeline.engine import Engine
 from reput.pipeline.grow import Grower, Growth
 from reput.pipeline.listener import ProgressListener
 from reput.store.beside import Writer, writer_of
-from reput.store.following import Attachment, attach, following
+from reput.store.following import Attachment, attach, following, someone_waits
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 
 DURABLE_INTERVAL_S = 1.5
@@ -127,6 +127,9 @@ class Follow:
                 return False
             assert self._attached is not None
             attachment, grower, _ = self._attached
+            if attachment.is_wanted():
+                self._let_go()
+                return False
             try:
                 return self._step(attachment, grower)
             except StaleEpochError:
@@ -140,7 +143,7 @@ class Follow:
         confirmed = attachment.confirmed()
         target = min(confirmed, grower.offset + self.max_batch_bytes)
         if target <= grower.offset or grower.offset == self._stopped_at:
-            self._report(attachment, grower, min(confirmed, target) if confirmed == target else grower.offset)
+            self._report(attachment, grower, grower.offset if grower.offset == self._stopped_at else confirmed)
             return False
         begin, before = time.perf_counter(), grower.offset
         growth = grower.grow(target)
@@ -197,9 +200,13 @@ class Follow:
             attachment = self._attached[0]
             done = self.caught_up()
             if done and (attachment.writer is Writer.NOBODY or self._writer_has_ended(attachment)):
-                self.make_durable()
-                self._detach()
+                self._let_go()
                 self._seen = self._signature()
+
+    def _let_go(self) -> None:
+        self.make_durable()
+        self._detach()
+        self._seen = None
 
     def _writer_has_ended(self, attachment: Attachment) -> bool:
         return self._is_time_to_look() and attachment.writer_is_gone()
@@ -234,6 +241,11 @@ class Follow:
         try:
             attachment = held.enter_context(attach(self.layout, self.config))
             held.callback(attachment.log.close)
+            if not attachment.has_log():
+                # Nothing tells yet how large the log's files are.
+                held.close()
+                self._seen = self._signature()
+                return
             grower = Grower.begin(attachment.task, self.engine, self.listener)
             held.callback(grower.close)
             grower.soft_end = attachment.writer is Writer.NOBODY
@@ -249,13 +261,15 @@ class Follow:
             raise
         self._attached = (attachment, grower, held)
         self._reached, self._stopped_at = None, -1
-        self.progress.durable = told
+        self.progress.durable, self.progress.frontier = told, grower.offset
         self.progress.state = "following" if attachment.writer is Writer.REPUT else "catching up"
 
     def _attach_again(self) -> bool:
         if not self._is_time_to_look() or not self._something_new():
             return False
         try:
+            if someone_waits(self.layout) and writer_of(self.layout) is Writer.NOBODY:
+                return False
             self._attach()
         except StoreLockedError as error:
             if self.progress.state != "waiting":
@@ -263,7 +277,7 @@ class Follow:
                 self.listener.note(f"waiting: {error}")
                 self._tell(self.progress)
             return False
-        return True
+        return self._attached is not None
 
     def _detach(self) -> None:
         if self._attached is not None:

@@ -47,7 +47,7 @@ class FollowHandle:
         self._error: BaseException | None = None
         self._stopping = threading.Event()
         self._ended = threading.Event()
-        self._closing = threading.Lock()
+        self._in_batch = threading.Lock()
         self._stepped_at = 0.0
         engine = follow.engine
         if isinstance(engine, SparkEngine):
@@ -55,8 +55,8 @@ class FollowHandle:
             self.query = self._start_query(engine, folder)
         self._thread = threading.Thread(target=self._run, name="reput-follow", daemon=True)
         self._tender = threading.Thread(target=self._tend, name="reput-follow-tend", daemon=True)
-        self._thread.start()
         self._tender.start()
+        self._thread.start()
 
     @property
     def progress(self) -> FollowProgress:
@@ -129,7 +129,9 @@ class FollowHandle:
         """Wait for the query's end, or end it."""
         while query.isActive and not self._stopping.is_set() and self._error is None:
             self._stopping.wait(_POLL_S)
-        broken = query.exception()
+        with self._in_batch:
+            broken = query.exception()
+        # From here on batches do nothing: to stop the query would interrupt the jobs of one.
         with contextlib.suppress(Exception):
             query.stop()
         if broken is not None and self._error is None:
@@ -146,7 +148,7 @@ class FollowHandle:
                 if self.query is not None and time.monotonic() - self._stepped_at > _IDLE_STEP_S:
                     self._stepped_at = time.monotonic()
                     self.follow.step()
-            except ReputError as error:
+            except Exception as error:  # noqa: BLE001 - `wait` raises it
                 self._fail(error)
                 return
 
@@ -157,6 +159,8 @@ class FollowHandle:
     # --- Spark ---------------------------------------------------------------------------------
 
     def _start_query(self, engine: SparkEngine, checkpoint: Path) -> StreamingQuery:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
         from reput.pipeline.follow_source import NAME, LogSource
@@ -174,21 +178,31 @@ class FollowHandle:
         stream: Any = session.readStream.format(NAME).options(
             reput=str(layout.reput), commit_log=str(layout.commit_log), max_bytes=str(self.follow.max_batch_bytes)
         )
-        writer = stream.load().writeStream.queryName(f"reput follow {layout.root}").foreachBatch(self._batch)
-        writer = writer.option("checkpointLocation", checkpoint.absolute().as_uri())
         trigger = {"availableNow": True} if self.until_caught_up else {"processingTime": "0 seconds"}
-        query: StreamingQuery = writer.trigger(**trigger).start()
+        try:
+            writer = stream.load().writeStream.queryName(f"reput follow {layout.root}").foreachBatch(self._batch)
+            writer = writer.option("checkpointLocation", checkpoint.absolute().as_uri())
+            query: StreamingQuery = writer.trigger(**trigger).start()
+        except (Py4JError, PySparkException) as error:
+            raise _error_of(error) from error
         return query
 
     def _batch(self, ranges: DataFrame, number: int) -> None:  # noqa: ARG002 - a foreachBatch function
-        if self._error is not None or self._stopping.is_set():
-            return
         self._stepped_at = time.monotonic()
         try:
-            self.follow.step()
+            with self._in_batch:
+                self._take_in(self.follow.progress.frontier + self.follow.max_batch_bytes)
         except ReputError as error:
             # Through Spark it would arrive as text; the query is stopped by whoever watches it.
             self._fail(error)
+
+    def _take_in(self, limit: int) -> None:
+        """Steps up to what is confirmed after the first of them; a step ends at a log file's end."""
+        told, goal = self.follow.progress, -1
+        while self._error is None and not self._stopping.is_set() and self.follow.step():
+            goal = min(limit, told.confirmed) if goal < 0 else goal
+            if told.frontier >= goal:
+                return
 
 
 def _error_of(broken: Exception) -> ReputError:
@@ -198,4 +212,4 @@ def _error_of(broken: Exception) -> ReputError:
         told = text.split("ConfigError:", 1)[-1].strip().splitlines()[0]
         return ConfigError(told)
     lines = [line for line in text.splitlines() if line.strip()]
-    return EngineError(f"the streaming query ended: {lines[0][:500] if lines else type(broken).__name__}")
+    return EngineError(f"the streaming query failed: {lines[0][:500] if lines else type(broken).__name__}")

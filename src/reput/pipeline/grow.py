@@ -21,26 +21,29 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity, file_size
-from reput.formats.record import CHECK_NONE
+from reput.formats.record import CHECK_NONE, STRICT_OFFSETS
 from reput.index.files import list_index_files, read_items
-from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import place
 from reput.pipeline import finish, parts, redo
+from reput.pipeline.batch_build import BatchOutcome, build_batch_queues
 from reput.pipeline.decode import decode_split
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
 from reput.pipeline.ext_job import ext_job
+from reput.pipeline.grow_rocksdb import QueueGrowth, RocksdbGrower
 from reput.pipeline.index_append import append_items, end_behind
 from reput.pipeline.index_build import IndexEnd, IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
-from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.redo_job import Extracts, QueueGroup, extract_queues
 from reput.pipeline.stitch import stitch
 from reput.pipeline.tasks import columns_for, decode_and_sink, sink_split, split_result
+from reput.queue.file_kind import FILE
+from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.indexer import CatchUpTask
 from reput.store.owner import Ownership
 from reput.store.settings import StoreSettings
@@ -84,6 +87,7 @@ class Grower:
     settings: StoreSettings
     listener: ProgressListener
     soft_end: bool = False
+    rocksdb: RocksdbGrower | None = None
 
     @classmethod
     def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener) -> Grower:
@@ -94,8 +98,10 @@ class Grower:
             reput_folder=str(layout.reput),
             staging=str(layout.staging(task.owned.epoch)),
             epoch=task.owned.next_stage(),
-            decode=DecodeSettings(settings.crc_check, task.tag_items, settings.delays_ms),
+            decode=settings.decoding(task.tag_items),
             queue_file_size=settings.queue_file_size,
+            batch_queue_file_size=settings.batch_queue_file_size,
+            types=settings.types,
             index_slots=settings.index_slots,
             index_items=settings.index_items,
             owner=fs.owner_of(layout.root),
@@ -103,19 +109,26 @@ class Grower:
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
             frontier=min(task.frontiers),
+            kinds=tuple(kind.name for kind in task.kinds) or (FILE,),
         )
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
         if job.build_index:
             _remove_files_behind(task, index_end)
         offset = max(min(task.frontiers), log.min_offset)
         ends = dict(task.queue_ends)
-        return cls(task.owned, engine, job, offset, ends, index_end, log.file_size, settings, listener)
+        grower = cls(task.owned, engine, job, offset, ends, index_end, log.file_size, settings, listener)
+        for kind in task.kinds:
+            if isinstance(kind, RocksdbKind):
+                grower.rocksdb = RocksdbGrower(kind.open_to_write(job.owner), engine, listener)
+        return grower
 
     def grow(self, end: int) -> Growth:
         """Take in the log up to `end`, which lies behind `offset`; a record that begins before it is taken whole.
 
+        In front of damage it ends earlier.
+
         Raises:
-            DamagedLogError: the log in between is damaged.
+            DamagedLogError: the log is damaged at `offset`.
             StaleEpochError: another process has taken the store over.
         """
         for folder in (self.job.staging, self.job.parts_folder):
@@ -130,8 +143,10 @@ class Grower:
         return growth
 
     def close(self) -> None:
-        """Remove what tasks left for each other."""
+        """Remove what tasks left for each other, and let go of the database."""
         fs.remove_tree(self.job.staging)
+        if self.rocksdb is not None:
+            self.rocksdb.close()
 
     # --- one task ------------------------------------------------------------------------------
 
@@ -139,9 +154,10 @@ class Grower:
         split = self._split(end)
         task = partial(_grow_task, self.job, self.index_end, datetime.now())  # noqa: DTZ005 - RocketMQ names IndexFiles by local time
         result, index_files = self.engine.run(task, [split], self.listener.advance)[0]
-        if not self.soft_end or result.gaps:
-            self._refuse_damage([result])
-        refuse_oddities(self._log(), [result])
+        if result.gaps:
+            return self._in_one_task(self._in_front_of(result.gaps[0].begin))
+        if result.open_verdict is not None and not self.soft_end:
+            self._in_front_of(result.chain_end)
         crooked = self._finish_queues([split], [result])
         return self._growth([result], index_files, crooked)
 
@@ -159,10 +175,10 @@ class Grower:
         splits, stopped = self._proved_splits(end)
         if not splits:
             return Growth(self.offset, 0, 0, 0, None, (), (), stopped)
-        results = self.engine.run(partial(decode_and_sink, self.job), splits, self.listener.advance)
-        if not self.soft_end:
-            self._refuse_damage(results)
-        refuse_oddities(self._log(), results)
+        # Bodies were checked by whoever proved the splits.
+        unchecked = self.job.decode._replace(crc_check=CHECK_NONE | self.job.decode.crc_check & STRICT_OFFSETS)
+        task = partial(decode_and_sink, replace(self.job, decode=unchecked))
+        results = self.engine.run(task, splits, self.listener.advance)
         crooked = self._finish_queues(splits, results)
         index_files = self._build_index(results) if self.job.build_index else []
         return self._growth(results, index_files, crooked)._replace(stopped=stopped)
@@ -174,12 +190,11 @@ class Grower:
         """
         log = self._log()
         splits = plan_splits(log, _PARALLEL_SPLIT_BYTES, self.offset, end)
-        walk = partial(_walk, replace(self.job, decode=self.job.decode._replace(crc_check=CHECK_NONE)))
+        walk = partial(_walk, self.job)
         results = self.engine.run(walk, splits, self.listener.advance)
         stitched = stitch(self.offset, splits, results, walk, log.gaps)
         if stitched.gaps or (stitched.end < end and not self.soft_end):
-            at = stitched.gaps[0].begin if stitched.gaps else stitched.end
-            raise DamagedLogError(_damage(log, at))
+            return self._proved_splits(self._in_front_of(stitched.gaps[0].begin if stitched.gaps else stitched.end))
         pairs = zip(stitched.splits, stitched.results, strict=True)
         proved = [replace(split, begin=found.first_record, exact=True) for split, found in pairs if found.records]
         return proved, stitched.end < end
@@ -207,14 +222,21 @@ class Grower:
             last=with_records[-1] if with_records else None,
             index_files=tuple(index_files),
             crooked=tuple(crooked),
-            stopped=any(result.open_verdict is not None for result in results),
+            stopped=self.soft_end and any(result.open_verdict is not None for result in results),
         )
 
-    def _refuse_damage(self, results: Sequence[SplitResult]) -> None:
-        for result in results:
-            if result.gaps or result.open_verdict is not None:
-                at = result.gaps[0].begin if result.gaps else result.chain_end
-                raise DamagedLogError(_damage(self._log(), at))
+    def _in_front_of(self, damage: int) -> int:
+        """The end of what can still be taken in in front of damage.
+
+        Raises:
+            DamagedLogError: that is nothing.
+        """
+        if damage > self.offset:
+            return damage
+        raise DamagedLogError(
+            f"{place(self._log(), damage)}: no record, though the log is confirmed behind it. The indexes stay where "
+            "they are; look with `reput check`"
+        )
 
     def _finish_queues(self, splits: Sequence[Split], results: Sequence[SplitResult]) -> list[str]:
         """Do again in log order what does not run straight on; returns what was odd, for people."""
@@ -223,25 +245,45 @@ class Grower:
             if result.records:
                 table.add(parts.load_ranges(parts.ranges_path(self.job.parts_folder, result.number)))
         table.mark_crooked(key for key, row in table.rows.items() if ends.get(key, 0) not in (0, int(table.first[row])))
+        outcomes: list[QueueOutcome] = []
+        if FILE in self.job.kinds:
+            outcomes = self._finish_files(splits, table)
+        if self.rocksdb is not None:
+            end = max((result.chain_end for result in results), default=self.offset)
+            outcomes = self.rocksdb.grow(self.job, QueueGrowth(results, table, dict(ends), end))
+        ends.update((key, int(table.next[row])) for key, row in table.rows.items() if table.straight[row])
+        ends.update((outcome.key, outcome.next) for outcome in outcomes)
+        odd = [(one.key, one.repeats, one.blanks, one.restarts) for one in outcomes]
+        odd += [
+            (one.key, one.repeats, one.missing, one.restarts) for one in self._append_batches(results) if one.is_odd
+        ]
+        return [
+            f"{key}: {repeats} repeated, {missing} missing, {restarts} restarts"
+            for key, repeats, missing, restarts in odd
+        ]
+
+    def _append_batches(self, results: Sequence[SplitResult]) -> list[BatchOutcome]:
+        """Let the queues of batches go on."""
+        if not any(result.batches for result in results):
+            return []
+        self.job = replace(self.job, epoch=self.owned.next_stage())
+        return build_batch_queues(self.engine, self.job, results, self.listener)
+
+    def _finish_files(self, splits: Sequence[Split], table: QueueTable) -> list[QueueOutcome]:
         crooked = table.crooked()
         outcomes = self._redo(crooked, splits) if crooked else []
         straight_and_new = [
             (key, int(table.first[row]))
             for key, row in table.rows.items()
-            if table.straight[row] and ends.get(key, 0) == 0
+            if table.straight[row] and self.queue_ends.get(key, 0) == 0
         ]
         work = finish.front_blanks(self.job, straight_and_new, [])
         if work:
             self.engine.run(partial(finish.blank_fronts, self.job), finish.in_tasks(work), self.listener.advance)
         self._build_ext(table, outcomes)
-        ends.update((key, int(table.next[row])) for key, row in table.rows.items() if table.straight[row])
-        ends.update((outcome.key, outcome.next) for outcome in outcomes)
-        return [
-            f"{outcome.key}: {outcome.repeats} repeated, {outcome.blanks} missing, {outcome.restarts} restarts"
-            for outcome in outcomes
-        ]
+        return outcomes
 
-    def _build_ext(self, table: QueueTable, outcomes: Sequence[redo.QueueOutcome]) -> None:
+    def _build_ext(self, table: QueueTable, outcomes: Sequence[QueueOutcome]) -> None:
         if self.job.ext is None:
             return
         work = [
@@ -255,7 +297,7 @@ class Grower:
         ]
         self.engine.run(partial(build_units, self.job), ext_tasks(work), self.listener.advance)
 
-    def _redo(self, crooked: list[QueueKey], splits: Sequence[Split]) -> list[redo.QueueOutcome]:
+    def _redo(self, crooked: list[QueueKey], splits: Sequence[Split]) -> list[QueueOutcome]:
         self.job = replace(self.job, epoch=self.owned.next_stage())
         extracts = extract_queues(self.engine, self.job, splits, crooked, self.listener)
         work = [(group, tuple(self.queue_ends.get(key, 0) for key in group.keys)) for group in extracts.groups]
@@ -267,8 +309,13 @@ class Grower:
 def _grow_task(
     job: Job, index_end: IndexEnd, named_at: datetime, split: Split
 ) -> tuple[SplitResult, list[IndexFileResult]]:
-    """All of a short range: its entries to their places, its items to the end of the last IndexFile."""
+    """All of a short range: its entries to their places, its items to the end of the last IndexFile.
+
+    Nothing is written where it has a gap: what stands in place cannot be taken back.
+    """
     decoded = decode_split(split, job.decode, columns_for(split))
+    if decoded.gaps:
+        return split_result(decoded, 0), []
     with job.writing():
         result = sink_split(job, decoded)
         index_files = append_items(job, decoded.columns, result, index_end, named_at) if job.build_index else []
@@ -280,17 +327,10 @@ def _walk(job: Job, split: Split) -> SplitResult:
     return split_result(decode_split(split, job.decode, columns_for(split)), 0)
 
 
-def _append_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int, ...]]) -> list[redo.QueueOutcome]:
+def _append_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int, ...]]) -> list[QueueOutcome]:
     group, ends = work
     found = extracts.of_group(job, group)
     return [redo.append_queue(job, key, end, parts) for key, end, parts in zip(group.keys, ends, found, strict=True)]
-
-
-def _damage(log: LogFiles, offset: int) -> str:
-    return (
-        f"{place(log, offset)}: no record, though the log is confirmed behind it. The indexes stay where they are; "
-        "look with `reput check`"
-    )
 
 
 def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
@@ -301,6 +341,8 @@ def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
     """
     size = file_size(task.settings.index_slots, task.settings.index_items)
     for file in reversed(list_index_files(task.layout.index)):
+        if file.size == 0:
+            continue  # made by a task that was killed before it had its length
         if file.size != size or file.header is None:
             raise DamagedStoreError(
                 f"{file.path}: {file.size} bytes, {size} expected. Run `reput rebuild --only index`"

@@ -13,10 +13,13 @@ from reput.errors import StaleEpochError
 from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
+from reput.formats.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
+from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
 from reput.pipeline.decode import Gap
 from reput.pipeline.ext_job import ExtJob
+from reput.queue.file_kind import FILE
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class Job:
     """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks.
 
     A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`; no entry
-    of a record below log offset `frontier` may be overwritten then. A check looks at the store in `checked`.
+    of a record below log offset `frontier` may be overwritten then. `kinds` are the kinds of queues that are built. A
+    check looks at the store in `checked`.
     """
 
     reput_folder: str
@@ -42,7 +46,10 @@ class Job:
     sync_in_tasks: bool = False
     fenced: bool = True
     live: str | None = None
+    kinds: tuple[str, ...] = (FILE,)
     frontier: int = 0
+    batch_queue_file_size: int = DEFAULT_BATCH_FILE_SIZE
+    types: QueueTypes = UNKNOWN_TYPES
     ext: ExtJob | None = None
     checked: str = ""
 
@@ -64,6 +71,11 @@ class Job:
     def ext_folder(self) -> str:
         """The consumequeue_ext folder that is written."""
         return f"{self.live or self.staging}/consumequeue_ext"
+
+    @cached_property
+    def batch_queue_folder(self) -> str:
+        """The batchconsumequeue folder that is written."""
+        return f"{self.live or self.staging}/batchconsumequeue"
 
     @cached_property
     def index_folder(self) -> str:
@@ -97,10 +109,8 @@ class Oddities(NamedTuple):
 
     prepared: int
     rolled_back: int
-    inner_batches: int
-    first_inner_batch: int
-    multi_dispatches: int
-    first_multi_dispatch: int
+    without_entry: int
+    first_without_entry: int
     time_regressions: int
     first_time_regression: int
 
@@ -126,3 +136,7 @@ class SplitResult(NamedTuple):
     oddities: Oddities
     skipped: frozenset[bytes] = frozenset()
     """Topics of the split that the job was asked to skip."""
+    batches: int = 0
+    """Entries of the split for queues of batches; a second stage writes them."""
+    inferred: frozenset[bytes] = frozenset()
+    """Topics of the split that are known for queues of batches by their records alone."""

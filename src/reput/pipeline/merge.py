@@ -5,7 +5,7 @@ Only one split's ranges are in memory at a time, beside one row a queue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,7 +32,7 @@ class QueueTable:
     def add(self, ranges: QueueRanges) -> None:
         """Add the ranges of the next split in log order."""
         known = len(self.keys)
-        rows = np.array([self._row(key) for key in ranges.keys], dtype=np.int64)
+        rows = np.array([self.row(key) for key in ranges.keys], dtype=np.int64)
         fresh = rows >= known
         self.first[rows[fresh]] = ranges.first[fresh]
         goes_on = fresh | (self.next[rows] == ranges.first)
@@ -40,7 +40,17 @@ class QueueTable:
         self.next[rows] = ranges.last + 1
         self.count[rows] += ranges.entries
 
-    def _row(self, key: QueueKey) -> int:
+    def drop_topics(self, topics: Collection[bytes]) -> list[bytes]:
+        """Let go of the queues of these topics, as if they had no entry; returns the topics that had one."""
+        dropped = set()
+        for key, row in self.rows.items() if topics else ():
+            if key.topic in topics:
+                self.count[row], self.straight[row] = 0, True
+                dropped.add(key.topic)
+        return sorted(dropped)
+
+    def row(self, key: QueueKey) -> int:
+        """The row of a queue, made where it has none."""
         row = self.rows.get(key)
         if row is None:
             row = self.rows[key] = len(self.keys)
@@ -59,7 +69,7 @@ class QueueTable:
     def mark_crooked(self, keys: Iterable[QueueKey]) -> None:
         """Have these queues redone in log order, whatever their ranges say."""
         for key in keys:
-            self.straight[self._row(key)] = False
+            self.straight[self.row(key)] = False
 
     def crooked(self) -> list[QueueKey]:
         """The queues to redo in log order."""

@@ -6,6 +6,8 @@ other; the counts stand in front (ranges) or are known to the driver (items).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
 from reput.files import fs
+from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.kernels.columns import Columns
 
@@ -57,8 +60,8 @@ def save_ranges(path: str, batch: QueueBatch, rows: NDArray[np.int64]) -> None:
     )
 
 
-def load_ranges(path: str) -> QueueRanges:
-    """The ranges that a split left."""
+def load_ranges(path: str, begin: int = 0, end: int | None = None) -> QueueRanges:
+    """The ranges that a split left, or those of its queues [begin, end) in the order in which they were left."""
     rows, name_bytes = fs.load_array(path, "i8", 2).tolist()
     offset = 16
     columns = []
@@ -67,12 +70,63 @@ def load_ranges(path: str) -> QueueRanges:
         offset += columns[-1].nbytes
     first, last, count, queue_id, topic_size, steady = columns
     names = fs.load_array(path, "u1", name_bytes, offset).tobytes()
-    bounds = [0, *np.cumsum(topic_size).tolist()]
+    chosen = slice(begin, rows if end is None else end)
+    ends = np.cumsum(topic_size)
     keys = [
-        QueueKey(names[begin:end], queue)
-        for begin, end, queue in zip(bounds[:-1], bounds[1:], queue_id.tolist(), strict=True)
+        QueueKey(names[at - size : at], queue)
+        for at, size, queue in zip(
+            ends[chosen].tolist(), topic_size[chosen].tolist(), queue_id[chosen].tolist(), strict=True
+        )
     ]
-    return QueueRanges(keys, first, last, count, steady)
+    return QueueRanges(keys, first[chosen], last[chosen], count[chosen], steady[chosen])
+
+
+def batches_path(parts_folder: str, number: int) -> str:
+    """The file of a split's entries for queues of batches."""
+    return f"{parts_folder}/{number}.batches"
+
+
+def save_batches(path: str, queues: Mapping[QueueKey, NDArray[np.void]]) -> None:
+    """Leave the entries of queues of batches."""
+    names = b"".join(key.topic for key in queues)
+    fs.save_array(
+        path,
+        np.array([len(queues), len(names)], dtype=np.int64),
+        np.array([len(entries) for entries in queues.values()], dtype=np.int64),
+        np.array([key.queue_id for key in queues], dtype=np.int32),
+        np.array([len(key.topic) for key in queues], dtype=np.int32),
+        np.frombuffer(names, dtype=np.uint8),
+        # Joined as bytes: numpy's own way to join would turn the fields' byte order.
+        *(entries.view(np.uint8) for entries in queues.values()),
+    )
+
+
+class BatchPart:
+    """The entries that a split left for queues of batches; `counts` says how many for each."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        rows, name_bytes = fs.load_array(path, "i8", 2).tolist()
+        counts = fs.load_array(path, "i8", rows, 16).tolist()
+        queue_id = fs.load_array(path, "i4", rows, 16 + 8 * rows).tolist()
+        sizes = fs.load_array(path, "i4", rows, 16 + 12 * rows).tolist()
+        names = fs.load_array(path, "u1", name_bytes, 16 + 16 * rows).tobytes()
+        ends = list(accumulate(sizes))
+        keys = [
+            QueueKey(names[end - size : end], queue) for end, size, queue in zip(ends, sizes, queue_id, strict=True)
+        ]
+        self.counts: dict[QueueKey, int] = dict(zip(keys, counts, strict=True))
+        before = [0, *accumulate(counts)]
+        begin = 16 + 16 * rows + name_bytes
+        self._places = {key: begin + at * BATCH_ENTRY_SIZE for key, at in zip(keys, before, strict=False)}
+
+    def entries(self, key: QueueKey) -> NDArray[np.void]:
+        """The entries of one queue, in log order (dtype `BATCH_ENTRY`); none for one that the split has not."""
+        count = self.counts.get(key, 0)
+        if not count:
+            return np.empty(0, dtype=BATCH_ENTRY.dtype)
+        data = fs.load_array(self._path, "u1", count * BATCH_ENTRY_SIZE, self._places[key])
+        return data.view(BATCH_ENTRY.dtype)
 
 
 class ItemColumns(NamedTuple):

@@ -10,14 +10,13 @@ from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import ReputError
+from reput.errors import ReputError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
-from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files, sync_log
-from reput.pipeline import finish, parts, publish, redo
+from reput.pipeline import parts, publish
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
 from reput.pipeline.ext_job import ext_job
@@ -26,27 +25,28 @@ from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.rebuild_batches import batch_parts, batch_topics, build_batches, enter_batches
+from reput.pipeline.rebuild_queues import finish_queues
 from reput.pipeline.rebuild_report import (
     fill_report,
     judge,
-    lost_ranges,
     refuse_unknown_topics,
-    report_shortened,
     warn_of_index_behind,
-    warn_of_many_repeats,
 )
 from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, RebuildOptions, Run
-from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
+from reput.queue.file_kind import FILE
+from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store import swap
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
+from reput.store.kinds import configured_kinds, store_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
-from reput.store.report import QueueOddity, RebuildReport
-from reput.store.retained import Retained, retained_queues, shortened_queues, unbelievable_queues
+from reput.store.report import RebuildReport
+from reput.store.retained import Retained
 from reput.store.settings import StoreSettings, resolve_settings
 from reput.store.strays import carry_over_strays, refuse_lost_log
 
@@ -105,12 +105,15 @@ def _prepare(
     if options.only != QUEUE and not settings.index_enabled:
         report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
     tag_items = _tag_items(layout, log, settings, options, report) if build_index else False
+    kinds = tuple(_kinds_to_build(layout, config, options))
     job = Job(
         reput_folder=str(layout.reput),
         staging=str(layout.staging(owned.epoch)),
         epoch=owned.stage,
-        decode=DecodeSettings(settings.crc_check, tag_items, settings.delays_ms),
+        decode=settings.decoding(tag_items),
         queue_file_size=settings.queue_file_size,
+        batch_queue_file_size=settings.batch_queue_file_size,
+        types=settings.types,
         index_slots=settings.index_slots,
         index_items=settings.index_items,
         owner=fs.owner_of(layout.root),
@@ -119,12 +122,28 @@ def _prepare(
         topics=frozenset(topic.encode() for topic in options.topics) if options.topics else None,
         skip_topics=frozenset(topic.encode() for topic in options.skip_topics),
         sync_in_tasks=not engine.shares_driver_files,
-        ext=ext_job(layout, settings, log.file_size) if options.only != INDEX else None,
+        kinds=kinds,
+        ext=ext_job(layout, settings, log.file_size) if options.only != INDEX and FILE in kinds else None,
     )
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
     # One that cannot be read is refused before any work, not when the new indexes are ready.
     read_frontier(layout)
     return Run(layout, log, settings, options, owned, engine, job, listener, report)
+
+
+def _kinds_to_build(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -> Sequence[str]:
+    """The kinds that are asked for, those that the configuration names, or those that are there.
+
+    Raises:
+        UnsupportedStoreError: topics are to be left out, and there is a kind that is only swapped whole.
+    """
+    kinds = options.kinds or configured_kinds(config) or [kind.name for kind in store_kinds(layout)]
+    if (options.topics or options.skip_topics) and options.only != INDEX and ROCKSDB in kinds:
+        raise UnsupportedStoreError(
+            f"{layout.consume_queue}: one database holds the queues of all topics, so --topic and --skip-topic cannot "
+            "leave some as they are. Rebuild all of them"
+        )
+    return kinds
 
 
 def _tag_items(
@@ -154,12 +173,16 @@ def _rebuild(run: Run) -> None:
     last = next((result for result in reversed(results) if result.records), None)
     if last is None and not run.options.empty_log:
         refuse_lost_log(run.layout, "no record in the log's files")
-    table = _merge(run, stitched) if job.build_queues else QueueTable()
+    table = QueueTable()
+    retained: list[Retained] = []
     if job.build_queues:
-        refuse_unknown_topics(run, stitched, table)
-    retained = _finish_queues(run, stitched, table) if job.build_queues else []
-    if job.ext is not None:
-        _build_ext(run, table)
+        table = _merge(run, stitched)
+        refuse_unknown_topics(run, stitched, table, batch_topics(run, stitched))
+        batches = build_batches(run, stitched, table)
+        retained = finish_queues(run, stitched, table)
+        if job.ext is not None:
+            _build_ext(run, table)
+        enter_batches(table, batches)
     index_files = _build_index(run, results) if job.build_index else None
     fill_report(run, stitched, table, retained, index_files)
     if not job.build_index and run.settings.index_enabled:
@@ -204,67 +227,6 @@ def _merge(run: Run, stitched: Stitched) -> QueueTable:
                 table.add(parts.load_ranges(parts.ranges_path(run.job.parts_folder, result.number)))
         table.mark_crooked(key for key in stitched.tainted if run.job.wants(key.topic))
     return table
-
-
-def _finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retained]:
-    crooked = table.crooked()
-    outcomes: list[redo.QueueOutcome] = []
-    if crooked:
-        run.shut_out_late_tasks()
-        with run.stage("redo"):
-            outcomes = redo_queues(run.engine, run.job, stitched, crooked, run.listener)
-    for outcome in outcomes:
-        row = table.rows[outcome.key]
-        table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
-        if outcome.repeats or outcome.blanks or outcome.restarts:
-            run.report.crooked_queues.append(
-                QueueOddity(
-                    outcome.key.topic.decode(),
-                    outcome.key.queue_id,
-                    outcome.repeats,
-                    outcome.blanks,
-                    outcome.restarts,
-                    outcome.dropped,
-                )
-            )
-    present = {key for key, row in table.rows.items() if table.count[row]}
-    retained = [kept for kept in retained_queues(run.layout, present, stitched.end) if run.job.wants(kept.key.topic)]
-    for lost in unbelievable_queues(run.layout, present, stitched.end):
-        if run.job.wants(lost.key.topic):
-            run.report.warnings.append(
-                f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can "
-                f"hold; its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
-            )
-    warn_of_many_repeats(run.report)
-    for kept in retained:
-        run.report.retained_queues.append(f"{kept.key} goes on at {kept.next} (from {kept.source})")
-        if kept.source.endswith(".json"):
-            run.report.warnings.append(
-                f"{kept.key}: no record and no old queue; its numbering goes on at {kept.next}, the highest committed "
-                "offset in consumerOffset.json"
-            )
-    queues = [(key, int(table.first[table.rows[key]])) for key in present]
-    work = finish.front_blanks(run.job, queues, [(kept.key, kept.next) for kept in retained])
-    if work:
-        with run.stage("pre-blank"):
-            run.engine.run(partial(finish.blank_fronts, run.job), finish.in_tasks(work), run.listener.advance)
-    _keep_ends(run, stitched, table, present)
-    return retained
-
-
-def _keep_ends(run: Run, stitched: Stitched, table: QueueTable, present: set[QueueKey]) -> None:
-    """Queues whose last messages are lost keep their numbering; those that end too early otherwise are told."""
-    ends = {key: int(table.next[table.rows[key]]) for key in present}
-    short = shortened_queues(run.layout, ends, lost_ranges(run, stitched), stitched.end)
-    work = []
-    for queue in short:
-        report_shortened(run.report, queue, queue.lost)
-        if queue.lost:
-            work.append(finish.EndBlank(queue.key, queue.next, queue.old_end))
-            table.next[table.rows[queue.key]] = queue.old_end
-    if work:
-        with run.stage("keep-ends"):
-            run.engine.run(partial(finish.blank_end_of_queue, run.job), work, run.listener.advance)
 
 
 def _build_ext(run: Run, table: QueueTable) -> None:
@@ -312,6 +274,7 @@ def _publish(
         if job.build_queues:
             fs.make_dirs(job.queue_folder, job.owner)
             swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job.queue_folder)
+            swap_parts[:0] = batch_parts(run, whole)
         if job.ext is not None:
             swap_parts[:0] = [paths.CONSUME_QUEUE_EXT] if whole else _staged_topics(job.ext_folder)
         run.owned.verify()

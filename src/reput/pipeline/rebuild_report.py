@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 
 from reput.errors import ConfigError, DamagedLogError
@@ -14,7 +14,6 @@ from reput.log.reader import file_name, place, written_bytes
 from reput.pipeline.decode import Gap
 from reput.pipeline.index_build import IndexFileResult
 from reput.pipeline.job import SplitResult
-from reput.pipeline.log_findings import refuse_oddities
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.rebuild_state import Run
 from reput.pipeline.stitch import Stitched
@@ -29,7 +28,6 @@ _MANY_REPEATS = 100
 def judge(run: Run, stitched: Stitched) -> None:
     """Refuse what cannot be built, and damage that nobody asked to go around."""
     report, log = run.report, run.log
-    refuse_oddities(log, stitched.results)
     gaps = sorted([*stitched.gaps, *_holes_apart(log, stitched)])
     report.gaps = [LogGap(gap.begin, gap.end, file_name(log, gap.begin), _why(log, gap)) for gap in gaps]
     _measure_tail(run, stitched)
@@ -149,7 +147,7 @@ def _topics(table: QueueTable) -> list[TopicSummary]:
     return [found[topic] for topic in sorted(found)]
 
 
-def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable) -> None:
+def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable, batch_topics: Collection[bytes]) -> None:
     """A topic that nobody knows is a slip of the pen: nothing is built for it.
 
     Raises:
@@ -157,7 +155,7 @@ def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable) -> No
             the old queues.
     """
     told = {key.topic for key in table.keys}.union(
-        configured_topics(run.layout) or (), *(result.skipped for result in stitched.results)
+        batch_topics, configured_topics(run.layout) or (), *(result.skipped for result in stitched.results)
     )
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
         known = [

@@ -6,9 +6,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from reput.errors import ConfigError
 from reput.formats import paths
+from reput.formats.consume_queue import QueueKey
 from reput.log.files import LogFiles
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job
@@ -27,7 +29,11 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """What a rebuild does; see `reput rebuild --help` for each."""
+    """What a rebuild does; see `reput rebuild --help` for each.
+
+    `kinds` of queues to build (none: those that the store has); `verify`: hold the staged queues against the log once
+    more before they are swapped in.
+    """
 
     only: str | None = None
     topics: tuple[str, ...] = ()
@@ -37,6 +43,8 @@ class RebuildOptions:
     empty_log: bool = False
     verify_crc: bool = True
     split_mb: float = DEFAULT_SPLIT_MB
+    kinds: tuple[str, ...] = ()
+    verify: bool = False
 
     def __post_init__(self) -> None:
         if self.only not in (None, QUEUE, INDEX):
@@ -50,6 +58,14 @@ class RebuildOptions:
                 raise ConfigError(f"topic {topic!r}: no name of a topic")
         if (self.topics or self.skip_topics) and self.only == INDEX:
             raise ConfigError("--topic and --skip-topic choose queues, and --only index builds none: give one of them")
+
+
+class EndToKeep(NamedTuple):
+    """A queue whose messages [begin, end) are lost: it goes on at `end` all the same."""
+
+    key: QueueKey
+    begin: int
+    end: int
 
 
 @dataclass(slots=True)

@@ -1,8 +1,4 @@
-"""redo: queues whose offsets do not run straight through the log are built again in log order, by the rules.
-
-A repeated offset: the first record wins, like the peer's `ConsumeQueue.putMessagePositionInfo`. An offset that restarts
-at 0 (the topic was deleted and made again): a new generation, the last one wins. A gap: pre-blank entries, since a hole
-of zeros would make RocketMQ cut the queue there.
+"""redo: queues whose offsets do not run straight through the log are built again in log order (`queue_builder`).
 
 Two stages: tasks take the entries of the queues concerned out of each split, then one task a queue goes through them.
 """
@@ -10,9 +6,9 @@ Two stages: tasks take the entries of the queues concerned out of each split, th
 from __future__ import annotations
 
 import uuid
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,10 +18,10 @@ from numpy.typing import NDArray
 from reput.dispatch.batch import group_by_queue
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey
-from reput.kernels.columns import IN_QUEUE
 from reput.pipeline.decode import decode_split
 from reput.pipeline.job import Job
 from reput.pipeline.plan import Split
+from reput.pipeline.queue_builder import QueueOutcome, Run, build_queue
 from reput.pipeline.sink import finish_folders, queue_path, write_entries
 from reput.pipeline.tasks import columns_for
 
@@ -38,35 +34,6 @@ class Extract(NamedTuple):
     split: int
     start: int
     entries: int
-
-
-class QueueOutcome(NamedTuple):
-    """A queue as it was built: its first and next queue offset, its entries, and what its records did.
-
-    `repeats`: records left out because their offset was taken; `blanks`: pre-blank entries in gaps; `restarts`:
-    generations that went because the numbering began again; `dropped`: entries of those.
-    """
-
-    key: QueueKey
-    first: int
-    next: int
-    entries: int
-    repeats: int
-    blanks: int
-    restarts: int
-    dropped: int
-
-
-class Run(NamedTuple):
-    """Consecutive queue offsets in log order: the first of them, and their entries' bytes."""
-
-    first: int
-    entries: memoryview
-
-    @property
-    def next(self) -> int:
-        """The offset behind the run."""
-        return self.first + len(self.entries) // ENTRY_SIZE
 
 
 def extract_path(job: Job, number: int) -> str:
@@ -85,13 +52,10 @@ def table_path(job: Job, number: int) -> str:
 def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> int:
     """Take the entries of these queues out of a split, in log order within each queue; returns how many have some."""
     decoded = decode_split(split, job.decode, columns_for(split))
-    columns = decoded.columns
-    batch = group_by_queue(columns)
+    batch = group_by_queue(decoded.columns, job.types)
     numbers = {key: number for number, key in enumerate(keys)}
     rows = sorted((numbers[key], row) for row, key in batch.queues() if key in numbers)
-    in_queue = np.flatnonzero(columns.flags[: columns.records] & IN_QUEUE)
-    by_queue = in_queue[np.argsort(columns.queue[in_queue], kind="stable")]
-    offsets = columns.queue_offset[by_queue]
+    offsets = batch.queue_offsets()
     pieces, table, at = [], [], 0
     for number, row in rows:
         begin, end = int(batch.start[row]), int(batch.start[row + 1])
@@ -129,11 +93,10 @@ def redo_queue(job: Job, key: QueueKey, extracts: Sequence[tuple[Extract, int]])
     with job.writing():
         # Each attempt builds in a folder of its own, so that one that dies leaves a finished one alone.
         attempt = replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
-        builder = _QueueBuilder(attempt, key)
-        outcome = _build(job, builder, extracts)
+        outcome = build_queue(key, partial(_runs, job, extracts), _QueueFiles(attempt, key))
         target = queue_path(job.queue_folder, key)
         fs.remove_tree(target)
-        if builder.next >= 0:
+        if extracts:
             fs.make_dirs(Path(target).parent, job.owner)
             fs.rename(queue_path(attempt.queue_folder, key), target)
             finish_folders(job, [target])
@@ -143,38 +106,9 @@ def redo_queue(job: Job, key: QueueKey, extracts: Sequence[tuple[Extract, int]])
 def append_queue(job: Job, key: QueueKey, end: int, extracts: Sequence[tuple[Extract, int]]) -> QueueOutcome:
     """Let one live queue, which ends at queue offset `end`, go on with its extracts, by the same rules, in place."""
     with job.writing():
-        builder = _QueueBuilder(job, key)
-        if end > 0:
-            builder.first = builder.next = end
-        outcome = _build(job, builder, extracts)
-        finish_folders(job, [queue_path(job.queue_folder, key)] if builder.next >= 0 else [])
+        outcome = build_queue(key, partial(_runs, job, extracts), _QueueFiles(job, key), end)
+        finish_folders(job, [queue_path(job.queue_folder, key)] if extracts or end else [])
         return outcome
-
-
-def _build(job: Job, builder: _QueueBuilder, extracts: Sequence[tuple[Extract, int]]) -> QueueOutcome:
-    after_zero = deque(_what_follows_zero(job, extracts))
-    expected = -1
-    for run in _runs(job, extracts):
-        starts = run.first != expected
-        following = after_zero.popleft() if starts and run.first == 0 else -1
-        builder.take(run, following if starts else None)
-        expected = run.next
-    return builder.outcome()
-
-
-def _what_follows_zero(job: Job, extracts: Sequence[tuple[Extract, int]]) -> list[int]:
-    """For each stretch of consecutive offsets that starts at 0, the offset behind its end (-1: none)."""
-    follows: list[int] = []
-    expected, from_zero = -1, False
-    for run in _runs(job, extracts):
-        if run.first != expected:
-            if from_zero:
-                follows.append(run.first)
-            from_zero = run.first == 0
-        expected = run.next
-    if from_zero:
-        follows.append(-1)
-    return follows
 
 
 def _runs(job: Job, extracts: Sequence[tuple[Extract, int]]) -> Iterator[Run]:
@@ -187,69 +121,24 @@ def _runs(job: Job, extracts: Sequence[tuple[Extract, int]]) -> Iterator[Run]:
             yield Run(int(offsets[begin]), entries.data[begin * ENTRY_SIZE : end * ENTRY_SIZE])
 
 
-class _QueueBuilder:
-    """The rules over the runs of one queue; writes as it goes, so that memory stays at one split's entries."""
+class _QueueFiles:
+    """A queue's files, as they are built."""
 
     def __init__(self, job: Job, key: QueueKey) -> None:
         self.job = job
         self.key = key
-        self.first = self.next = -1
-        self.repeats = self.blanks = self.restarts = self.dropped = 0
 
-    def take(self, run: Run, following: int | None) -> None:
-        """Take the next run in log order.
+    def put(self, run: Run) -> None:
+        """Entries to their places."""
+        write_entries(self.job, self.key, run.first, run.entries)
 
-        `following` is the offset that comes behind the stretch which this run starts at 0 (-1: none or another start);
-        None says that this run only goes on where the one before ended.
-        """
-        if self.next < 0:
-            self.first = self.next = run.first
-        elif run.first > self.next:
-            self._fill(run.first)
-        elif run.first < self.next:
-            if following is not None and run.first == 0 and self._restarts(following):
-                self._start_again()
-            else:
-                run = self._without_repeats(run)
-        self._write(run)
+    def blank(self, begin: int, end: int, following: Run) -> None:  # noqa: ARG002 - as QueueTarget has it
+        """Pre-blank entries into a gap."""
+        while begin < end:
+            count = min(end - begin, _BLANKS_AT_ONCE)
+            write_entries(self.job, self.key, begin, memoryview(PRE_BLANK * count))
+            begin += count
 
-    def _restarts(self, following: int) -> bool:
-        # Message 0 given twice at once is a repeat; where the queue goes on as if nothing had been, so is the stretch.
-        return self.next > 1 and following != self.next
-
-    def _start_again(self) -> None:
+    def drop(self) -> None:
+        """The files go."""
         fs.remove_tree(queue_path(self.job.queue_folder, self.key))
-        self.restarts += 1
-        self.dropped += self.next - self.first - self.blanks
-        self.first = self.next = 0
-        self.blanks = 0
-
-    def _without_repeats(self, run: Run) -> Run:
-        repeated = min(self.next, run.next) - run.first
-        self.repeats += repeated
-        return Run(run.first + repeated, run.entries[repeated * ENTRY_SIZE :])
-
-    def _fill(self, until: int) -> None:
-        self.blanks += until - self.next
-        while self.next < until:
-            count = min(until - self.next, _BLANKS_AT_ONCE)
-            write_entries(self.job, self.key, self.next, memoryview(PRE_BLANK * count))
-            self.next += count
-
-    def _write(self, run: Run) -> None:
-        if run.entries:
-            write_entries(self.job, self.key, run.first, run.entries)
-            self.next = run.next
-
-    def outcome(self) -> QueueOutcome:
-        """What was built."""
-        return QueueOutcome(
-            key=self.key,
-            first=max(self.first, 0),
-            next=max(self.next, 0),
-            entries=0 if self.next < 0 else self.next - self.first - self.blanks,
-            repeats=self.repeats,
-            blanks=self.blanks,
-            restarts=self.restarts,
-            dropped=self.dropped,
-        )

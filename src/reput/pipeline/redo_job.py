@@ -13,6 +13,7 @@ from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.plan import Split
+from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.stitch import Stitched
 
 _GROUPS_MOST = 256
@@ -41,7 +42,7 @@ class Extracts(NamedTuple):
 
 def redo_queues(
     engine: Engine, job: Job, stitched: Stitched, crooked: list[QueueKey], listener: ProgressListener
-) -> list[redo.QueueOutcome]:
+) -> list[QueueOutcome]:
     """Build these queues again in log order, in the job's staging folder."""
     splits = [split for split, result in zip(stitched.splits, stitched.results, strict=True) if result.records]
     extracts = extract_queues(engine, job, splits, crooked, listener)
@@ -63,7 +64,7 @@ def extract_queues(
     )
 
 
-def _remove_empty_topics(job: Job, outcomes: Sequence[redo.QueueOutcome]) -> None:
+def _remove_empty_topics(job: Job, outcomes: Sequence[QueueOutcome]) -> None:
     """Remove the staged folders of topics that only a wrong decoding had seen."""
     for topic in {outcome.key.topic for outcome in outcomes if not outcome.entries}:
         folder = f"{job.queue_folder}/{topic.decode()}"
@@ -75,6 +76,6 @@ def _extract_task(job: Job, keys: Sequence[QueueKey], split: Split) -> int:
     return redo.extract(job, split, keys)
 
 
-def _redo_task(job: Job, extracts: Extracts, group: QueueGroup) -> list[redo.QueueOutcome]:
+def _redo_task(job: Job, extracts: Extracts, group: QueueGroup) -> list[QueueOutcome]:
     found = extracts.of_group(job, group)
     return [redo.redo_queue(job, key, parts) for key, parts in zip(group.keys, found, strict=True)]

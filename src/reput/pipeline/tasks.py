@@ -11,7 +11,8 @@ from reput.pipeline import parts
 from reput.pipeline.decode import DecodedSplit, decode_split
 from reput.pipeline.job import Job, Oddities, SplitResult
 from reput.pipeline.plan import Split
-from reput.pipeline.sink import finish_folders, queue_path, would_overwrite, write_entries
+from reput.pipeline.rocksdb_parts import key_order
+from reput.pipeline.sinks import SINKS
 
 _scratch: list[Columns] = []
 """The columns of this worker's last split, used again: fresh memory for each split would cost its page faults."""
@@ -35,27 +36,38 @@ def decode_and_sink(job: Job, split: Split) -> SplitResult:
 
 def sink_split(job: Job, decoded: DecodedSplit) -> SplitResult:
     """Write the queue entries of a decoded split, and leave its ranges; the caller holds the fence."""
-    entries = 0
-    skipped: frozenset[bytes] = frozenset()
-    if job.build_queues:
-        batch = group_by_queue(decoded.columns)
-        entries = _sink_queues(job, decoded.split, batch)
-        skipped = job.skip_topics & {key.topic for _, key in batch.queues()} if job.skip_topics else skipped
-    return split_result(decoded, entries)._replace(skipped=skipped)
+    if not job.build_queues:
+        return split_result(decoded, 0)
+    batch = group_by_queue(decoded.columns, job.types)
+    entries = _sink_queues(job, decoded.split, batch)
+    result = leave_batches(job, batch, split_result(decoded, entries))
+    if not job.skip_topics:
+        return result
+    topics = {key.topic for _, key in batch.queues()} | {key.topic for key in batch.batches.entries}
+    return result._replace(skipped=job.skip_topics & topics)
+
+
+def leave_batches(job: Job, batch: QueueBatch, result: SplitResult) -> SplitResult:
+    """Leave a split's entries for queues of batches to the second stage; returns the result with what they come to."""
+    found = batch.batches
+    wanted = {key: entries for key, entries in found.entries.items() if job.wants(key.topic)}
+    if wanted:
+        parts.save_batches(parts.batches_path(job.parts_folder, result.number), wanted)
+    return result._replace(
+        batches=sum(map(len, wanted.values())),
+        inferred=found.inferred,
+        oddities=result.oddities._replace(
+            without_entry=found.without_entry, first_without_entry=found.first_without_entry
+        ),
+    )
 
 
 def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
-    rows = [row for row, key in batch.queues() if job.wants(key.topic)]
-    written = set()
-    for row in rows:
-        key, first, entries = batch.key(row), int(batch.first[row]), batch.queue_entries(row)
-        if batch.steady[row] and job.live and would_overwrite(job, key, first, len(entries)):
-            batch.steady[row] = 0
-        # A queue that does not run straight is left to the redo stage, which sees all of it in log order.
-        if batch.steady[row]:
-            write_entries(job, key, first, entries)
-            written.add(queue_path(job.queue_folder, key))
-    finish_folders(job, written)
+    chosen = [(row, key) for row, key in batch.queues() if job.wants(key.topic)]
+    chosen.sort(key=lambda one: key_order(one[1]))
+    rows = [row for row, _ in chosen]
+    for kind in job.kinds:
+        SINKS[kind](job, split, batch, rows)
     wanted = np.array(rows, dtype=np.int64)
     parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, wanted)
     return int(np.diff(batch.start)[wanted].sum())
@@ -85,10 +97,8 @@ def split_result(decoded: DecodedSplit, queue_entries: int) -> SplitResult:
         oddities=Oddities(
             prepared=int(state[State.PREPARED]),
             rolled_back=int(state[State.ROLLED_BACK]),
-            inner_batches=int(state[State.INNER_BATCHES]),
-            first_inner_batch=int(state[State.FIRST_INNER_BATCH]),
-            multi_dispatches=int(state[State.MULTI_DISPATCHES]),
-            first_multi_dispatch=int(state[State.FIRST_MULTI_DISPATCH]),
+            without_entry=0,
+            first_without_entry=-1,
             time_regressions=int(state[State.TIME_REGRESSIONS]),
             first_time_regression=int(state[State.FIRST_TIME_REGRESSION]),
         ),

@@ -30,6 +30,10 @@ class Arrivals:
     def __bool__(self) -> bool:
         return bool(self._waiters)
 
+    def waits(self, topic: str, queue_id: int) -> bool:
+        """Whether somebody waits for this queue."""
+        return (topic, queue_id) in self._waiters
+
     def add(self, waiter: Waiter) -> None:
         """Begin to wait."""
         with self._lock:

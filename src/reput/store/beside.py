@@ -7,6 +7,7 @@ is whole. Where nobody writes, the log is read to its end.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 
 from reput.errors import StoreLockedError
@@ -14,8 +15,8 @@ from reput.files import locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.log.maps import LogMaps
-from reput.queue.files import list_queues
-from reput.queue.reader import queue_span
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
 from reput.store.frontier import Frontiers, read_frontier
 from reput.store.layout import StoreLayout
 from reput.store.swap import pending_swap
@@ -51,13 +52,22 @@ def writer_of(layout: StoreLayout) -> Writer:
     return Writer.BROKER if locks.broker_is_live(layout.broker_lock) else Writer.NOBODY
 
 
-def referenced_end(layout: StoreLayout, log: LogMaps) -> int:
+def referenced_end(kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> int:
     """The log offset behind the last record that a queue refers to: up to there a live broker's log is whole."""
     end = log.min_offset
-    for queue in list_queues(layout.consume_queue):
-        last = queue_span(queue).last
-        if last is not None:
-            end = max(end, last.physical_offset + last.size)
+    for batch_queue in batches.queues():
+        last_batch = batch_queue.span().last
+        if last_batch is not None:
+            end = max(end, last_batch.physical_offset + last_batch.size)
+    for kind in kinds:
+        told = kind.complete_to()
+        if told is not None:
+            end = max(end, told)
+            continue
+        for queue in kind.queues():
+            last = queue.span().last
+            if last is not None:
+                end = max(end, last.physical_offset + last.size)
     return end
 
 
@@ -87,15 +97,16 @@ class ReputWriter:
 class BrokerWriter:
     """Follows a live broker's queues."""
 
-    def __init__(self, layout: StoreLayout, log: LogMaps) -> None:
-        self.layout = layout
+    def __init__(self, kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> None:
+        self.kinds = kinds
+        self.batches = batches
         self.log = log
-        self._end = referenced_end(layout, log)
+        self._end = referenced_end(kinds, batches, log)
         self._looked = time.monotonic()
 
     def confirmed(self) -> int:
         """The log offset up to which the broker's queues refer; looked up anew every half second at most."""
         if time.monotonic() - self._looked > _BROKER_LOOK_S:
-            self._end = max(self._end, referenced_end(self.layout, self.log))
+            self._end = max(self._end, referenced_end(self.kinds, self.batches, self.log))
             self._looked = time.monotonic()
         return self._end

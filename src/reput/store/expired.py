@@ -1,32 +1,28 @@
 """Queue and index files follow the log: those that only speak of deleted records go.
 
-Source: `ConsumeQueue.deleteExpiredFile`, `ConsumeQueueExt.truncateByMinAddress`, `IndexService.deleteExpiredFile`.
+Source: `IndexService.deleteExpiredFile`, `ConsumeQueueExt.truncateByMinAddress`; queues: `QueueKind.delete_expired`.
 Files go from the oldest on, and the last one of a queue, or of the index, always stays: it keeps the queue's numbering.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, decode_entry
 from reput.formats.consume_queue_ext import offset_of
 from reput.index.files import list_index_files
-from reput.queue.files import QueueFile, list_queue_files, list_queues
+from reput.queue.batch_files import BatchFiles
+from reput.queue.files import list_queue_files, list_queues
+from reput.queue.kinds import QueueKind
 from reput.store.ext_end import first_address
 from reput.store.layout import StoreLayout
 
 
-def delete_expired_indexes(layout: StoreLayout, log_min_offset: int) -> list[str]:
+def delete_expired_indexes(layout: StoreLayout, kinds: Sequence[QueueKind], log_min_offset: int) -> list[str]:
     """Delete the queue and index files whose records all lie below the log's first byte; returns their paths."""
-    gone = []
-    for queue in list_queues(layout.consume_queue):
-        for file in queue.files[:-1]:
-            if not _all_below(file, log_min_offset):
-                break
-            fs.remove_file(file.path)
-            gone.append(str(file.path))
-        gone += _delete_ext_files(layout.consume_queue_ext / queue.topic / queue.path.name, queue.path, log_min_offset)
+    gone = [name for kind in kinds for name in kind.delete_expired(log_min_offset)]
+    gone += BatchFiles(layout.batch_consume_queue).delete_expired(log_min_offset)
+    gone += _delete_ext_files(layout, log_min_offset)
     files = list_index_files(layout.index)
     for index_file in files[:-1]:
         if index_file.header is None or index_file.header.end_physical_offset >= log_min_offset:
@@ -36,25 +32,13 @@ def delete_expired_indexes(layout: StoreLayout, log_min_offset: int) -> list[str
     return gone
 
 
-def _delete_ext_files(ext_folder: Path, queue_folder: Path, log_min_offset: int) -> list[str]:
-    """Delete the ext files that end in front of the first address that the queue's first file still has."""
-    files = list_queue_files(ext_folder)
-    if len(files) < 2:
-        return []
-    address = first_address(queue_folder, log_min_offset)
-    gone = []
-    for file in files[:-1]:
-        if address is None or file.start + file.size >= offset_of(address):
-            break
-        fs.remove_file(file.path)
-        gone.append(str(file.path))
-    return gone
-
-
-def _all_below(file: QueueFile, log_min_offset: int) -> bool:
-    """Whether a full queue file's last entry, and so all of them, speaks of a record in front of the log."""
-    data = fs.read_bytes(file.path, ENTRY_SIZE, file.size - ENTRY_SIZE) or b""
-    if len(data) < ENTRY_SIZE:
-        return False
-    last = decode_entry(data)
-    return last.is_valid and last.physical_offset < log_min_offset
+def _delete_ext_files(layout: StoreLayout, log_min_offset: int) -> Iterator[str]:
+    """Delete the ext files that end in front of the first address that their queue's first file still has."""
+    for queue in list_queues(layout.consume_queue_ext):
+        files = list_queue_files(queue.path)
+        address = first_address(layout.consume_queue / queue.topic / queue.path.name, log_min_offset)
+        for file in files[:-1]:
+            if address is None or file.start + file.size >= offset_of(address):
+                break
+            fs.remove_file(file.path)
+            yield str(file.path)

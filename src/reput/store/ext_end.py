@@ -14,7 +14,8 @@ from reput.files import fs
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.consume_queue_ext import MAX_ADDRESS, MIN_ADDRESS
 from reput.queue.ext import ExtReader, list_ext_files
-from reput.queue.files import QueueFile, list_queue_files
+from reput.queue.files import QueueFile, list_queue_files, list_queues
+from reput.queue.reader import queue_span
 
 _ENTRIES_AT_ONCE = 1 << 14
 _ZEROS = bytes(1 << 20)
@@ -95,3 +96,11 @@ def _zero_behind(file: QueueFile, begin: int, owner: fs.Owner) -> bool:
     if found:
         fs.sync_path(file.path)
     return found
+
+
+def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner) -> None:
+    """Cut the units of all queues behind their last entries: after a cut of the queues, or behind a crash."""
+    for queue in list_queues(consume_queue):
+        key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
+        if list_ext_files(reader.folder, key):
+            cut_units(reader, key, end_of_units(queue.path, reader, key, queue_span(queue).max_offset), owner)

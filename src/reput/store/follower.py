@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch, group_by_queue
 from reput.errors import DamagedLogError
+from reput.formats.queue_types import QueueTypes
 from reput.formats.record import Verdict
-from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
+from reput.kernels.columns import Columns, State, Stop
 from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.maps import LogMaps
+from reput.queue.batch import BatchQueues
 from reput.queue.queues import Queues
 
 _PIECE_BYTES = 4 << 20
@@ -80,17 +82,26 @@ class IndexPlace:
 
 
 class Follower:
-    """Fills the tail of `queues` from log offset `begin` on. Safe for threads.
+    """Fills the tails of `queues` and `batches` from log offset `begin` on. Safe for threads.
 
     `offset` is how far it has come: everything below is in an index or in the tail. `lock` guards queues and tail for
     the short time that they change.
     """
 
     def __init__(
-        self, log: LogMaps, queues: Queues, settings: DecodeSettings, begin: int, index_place: IndexPlace
+        self,
+        log: LogMaps,
+        queues: Queues,
+        batches: BatchQueues,
+        types: QueueTypes,
+        settings: DecodeSettings,
+        begin: int,
+        index_place: IndexPlace,
     ) -> None:
         self.log = log
         self.queues = queues
+        self.batches = batches
+        self.types = types
         self.settings = settings
         self.offset = begin
         self.lock = threading.Lock()
@@ -135,6 +146,7 @@ class Follower:
         self._columns.clear()
         decoder = RangeDecoder(self.log.array(start), start, self.settings, self._columns, limit)
         stop = decoder.decode(begin, min(limit, begin + _PIECE_BYTES))
+        decoder.read_further()
         position = start + int(self._columns.state[State.POSITION])
         at_end_of_file = stop is Stop.FILE_END
         self._take(start + self.log.file_size if at_end_of_file else position)
@@ -146,7 +158,7 @@ class Follower:
         columns = self._columns
         records = columns.records
         if records:
-            batch = group_by_queue(columns)
+            batch = group_by_queue(columns, self.types)
             items = self._items_of(columns)
             with self.lock:
                 for row, key in batch.queues():
@@ -156,6 +168,8 @@ class Follower:
                         self.queues.tail.extend(tail, first, entries)
                     else:
                         self.queues.tail.extend_unsteady(tail, _offsets_of(batch, row), entries)
+                for key, batches in batch.batches.entries.items():
+                    self.batches.take(key, batches)
                 if items is not None:
                     self.items.append(items)
                 self.last_record = int(columns.position[records - 1])
@@ -187,6 +201,5 @@ class Follower:
 
 def _offsets_of(batch: QueueBatch, row: int) -> list[int]:
     """The queue offsets of a queue's entries, in log order."""
-    columns, records = batch.columns, batch.columns.records
-    mine = (columns.queue[:records] == row) & ((columns.flags[:records] & IN_QUEUE) != 0)
-    return [int(offset) for offset in columns.queue_offset[:records][mine]]
+    offsets: list[int] = batch.queue_offsets()[int(batch.start[row]) : int(batch.start[row + 1])].tolist()
+    return offsets

@@ -25,8 +25,10 @@ from reput.store.beside import Writer, writer_of
 from reput.store.frontier import Frontiers
 from reput.store.index_tags import tag_items_in_use
 from reput.store.indexer import CatchUpTask
+from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
-from reput.store.owner import Ownership, own_store
+from reput.store.owner import Ownership, is_wanted, own_store
+from reput.store.queue_types import refuse_misplaced_queues
 from reput.store.recovery import find_start, judge_tail
 from reput.store.settings import resolve_settings
 
@@ -44,6 +46,10 @@ class Attachment:
     task: CatchUpTask
     log: LogMaps
 
+    def has_log(self) -> bool:
+        """Whether the log has a file yet."""
+        return bool(list_log_files(self.layout.commit_log, self.log.file_size).files)
+
     def confirmed(self) -> int:
         """The log offset up to which indexes may be built; without a writer the data's end, perhaps inside a record."""
         if self.writer is Writer.REPUT:
@@ -54,6 +60,10 @@ class Attachment:
         """The log offset behind the last byte that the files hold."""
         files = list_log_files(self.layout.commit_log, self.log.file_size).files
         return max((file.data_end for file in files if file.data_end > file.start), default=0)
+
+    def is_wanted(self) -> bool:
+        """Whether a program waits to write, and this follower has the store."""
+        return self.writer is Writer.NOBODY and is_wanted(self.owned.watermarks)
 
     def writer_is_gone(self) -> bool:
         """Whether the writer beside which this began has ended."""
@@ -78,6 +88,15 @@ class Attachment:
         """
         with self.owned.publishing():
             self.owned.watermarks["frontier_offset"] = offset
+
+
+def someone_waits(layout: StoreLayout) -> bool:
+    """Whether a program waits to write into this store."""
+    watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
+    try:
+        return is_wanted(watermarks)
+    finally:
+        watermarks.close()
 
 
 @contextlib.contextmanager
@@ -123,15 +142,18 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
     files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
     settings = resolve_settings(layout, config)
     log = LogMaps(layout.commit_log, files.file_size)
+    kinds = store_kinds(layout, config, settings.queue_file_size)
     if writer is Writer.REPUT:
         # As long as the writer lives the system has not crashed, so what was visible is in the files.
         visible = owned.watermarks["frontier_offset"]
         frontiers = Frontiers(visible, visible)
     else:
-        frontiers = find_start(layout, log, settings.index_enabled).frontiers
-    queues = Queues(layout.consume_queue, settings.queue_file_size)
+        refuse_misplaced_queues(layout, settings.types)
+        frontiers = find_start(layout, log, kinds, settings.index_enabled, settings.types).frontiers
+    queues = Queues(kinds[0].open())
     queues.load(min(frontiers), log.min_offset)
-    ends = {key: stored.end for key, stored in queues.stored.items()}
+    ends = queues.durable_ends()
+    queues.close()
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
-    task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, tag_items)
+    task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, tag_items, kinds)
     return Attachment(layout, writer, owned, task, log)

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs, locks
 from reput.formats import own, paths
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
-from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.consume_queue import Entry
 from reput.formats.index_file import HEADER_SIZE
+from reput.formats.queue_types import BATCH
 from reput.formats.record import CHECK_NONE
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import LogRecord, record_at
-from reput.queue.files import QueueFolder, list_queues
-from reput.queue.reader import queue_span
+from reput.queue.batch_files import BatchFiles
+from reput.queue.files import list_queues
+from reput.queue.kinds import QueueKind
+from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store import swap
 from reput.store.info_end import Ends, read_log_end
 from reput.store.info_values import IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo
+from reput.store.kinds import present_kinds
 from reput.store.layout import StoreLayout, find_store, unsupported_kinds
 
 _OWN_FILE_LIMIT = 64 << 20
+_NEWEST = 64
+_NAMED = 5
 
 
 def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo:
@@ -70,30 +79,69 @@ def _log_info(log: LogFiles) -> LogInfo:
 
 
 def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends) -> None:
-    for queue in list_queues(layout.consume_queue):
-        span = queue_span(queue, log.min_offset)
-        if not info.topics or info.topics[-1].topic != queue.topic:
-            info.topics.append(TopicInfo(queue.topic))
-        size = sum(file.size for file in queue.files)
-        info.queue_bytes += size
+    kinds = present_kinds(layout)
+    info.queue_kinds = [kind.name for kind in kinds]
+    newest: list[tuple[int, Entry]] = []
+    for queue in kinds[0].queues() if kinds else ():
+        key, bounds, files = queue.key, queue.bounds(log.min_offset), queue.files
+        name = key.topic.decode("utf-8", "surrogateescape")
+        if not info.topics or info.topics[-1].topic != name:
+            info.topics.append(TopicInfo(name))
+        info.queue_bytes += files.bytes
         info.topics[-1].queues.append(
-            QueueInfo(queue.queue_id, span.min_offset, span.max_offset, len(queue.files), size)
+            QueueInfo(key.queue_id, bounds.min_offset, bounds.max_offset, files.number, files.bytes)
         )
+        # Only the newest are of use to find the log's end: others cost no further look.
+        if bounds.last_physical_offset >= 0 and (len(newest) < _NEWEST or bounds.last_physical_offset > newest[0][0]):
+            last = queue.span(log.min_offset).last
+            if last is not None:
+                (heapq.heappush if len(newest) < _NEWEST else heapq.heappushpop)(newest, (last.physical_offset, last))
+        odd = queue.oddities()
+        info.notes += odd.notes
+        info.damage += odd.damage
+    ends.last_entries += [entry for _, entry in newest]
+    _read_batch_queues(layout, log, info, ends)
+    if ROCKSDB in info.queue_kinds:
+        info.queue_bytes += sum(entry.size for entry in fs.list_dir(layout.consume_queue) if not entry.is_dir)
+        _compare_kinds(kinds, log.min_offset, info)
+
+
+def _read_batch_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends) -> None:
+    for queue in BatchFiles(layout.batch_consume_queue).queues():
+        files, span = queue.folder.files, queue.span(log.min_offset)
+        name = queue.key.topic.decode("utf-8", "surrogateescape")
+        if not info.topics or info.topics[-1].topic != name or info.topics[-1].type != BATCH:
+            info.topics.append(TopicInfo(name, type=BATCH))
+        size = sum(file.size for file in files)
+        info.queue_bytes += size
+        info.topics[-1].queues.append(QueueInfo(queue.key.queue_id, span.min_offset, span.max_offset, len(files), size))
         if span.last is not None:
-            ends.last_entries.append(span.last)
-        _look_at_queue_files(queue, info)
+            ends.last_entries.append(Entry(span.last.physical_offset, span.last.size, span.last.tags_code))
+        for file in files:
+            if file.size % BATCH_ENTRY_SIZE or file.start % BATCH_ENTRY_SIZE or file.size != files[0].size:
+                info.damage.append(
+                    f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
+                    f"{files[0].size}; files of one size, in entries of {BATCH_ENTRY_SIZE} bytes, are expected. "
+                    "Run `reput rebuild --only queue`"
+                )
 
 
-def _look_at_queue_files(queue: QueueFolder, info: StoreInfo) -> None:
-    for number, file in enumerate(queue.files):
-        if file.size == 0 and number == len(queue.files) - 1:
-            info.notes.append(f"{file.path}: empty last file, which RocketMQ removes when it loads the queue")
-        elif file.size % ENTRY_SIZE or file.start % ENTRY_SIZE or file.size != queue.files[0].size:
-            info.damage.append(
-                f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {queue.files[0].path.name} has "
-                f"{queue.files[0].size}; files of one size, in entries of {ENTRY_SIZE} bytes, are expected. "
-                "Run `reput rebuild --only queue`"
-            )
+def _compare_kinds(kinds: Sequence[QueueKind], log_min_offset: int, info: StoreInfo) -> None:
+    """With double write both kinds must end alike."""
+    if len(kinds) < 2:
+        return
+    told = {(topic.topic, queue.queue_id): queue.max_offset for topic in info.topics for queue in topic.queues}
+    for kind in kinds[1:]:
+        for queue in kind.queues():
+            key, end = queue.key, queue.bounds(log_min_offset).max_offset
+            other = told.pop((key.topic.decode("utf-8", "surrogateescape"), key.queue_id), 0)
+            if end != other:
+                info.behind.append(
+                    f"{key} ends at {other} in {kinds[0].name} queues and at {end} in {kind.name} queues"
+                )
+        lacking = [f"{topic}/{queue_id}" for (topic, queue_id), end in told.items() if end]
+        if lacking:
+            info.behind.append(f"{', '.join(lacking[:_NAMED])}: not in {kind.name} queues ({len(lacking)} in all)")
 
 
 def _read_index(layout: StoreLayout, info: StoreInfo, ends: Ends) -> None:

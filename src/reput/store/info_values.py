@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from reput.formats.queue_types import SIMPLE
+
 CLEAN, TORN, DAMAGED, UNKNOWN = "clean", "torn", "damaged", "unknown"
 
 
@@ -26,10 +28,11 @@ class QueueInfo:
 
 @dataclass(slots=True)
 class TopicInfo:
-    """The queues of one topic."""
+    """The queues of one topic, and their type (SimpleCQ, or BatchCQ for queues of batches)."""
 
     topic: str
     queues: list[QueueInfo] = field(default_factory=list)
+    type: str = SIMPLE
 
     @property
     def entries(self) -> int:
@@ -92,6 +95,7 @@ class StoreInfo:
     """What `reput info` tells. Offsets and sizes are bytes, times milliseconds.
 
     `behind` lists what is missing or behind, `damage` what is wrong, `unsupported` the kinds that reput does not build;
+    `queue_kinds` are the kinds of queues that there are; `topics` tells of the first.
     `broker_running` is None where this user may not ask.
     """
 
@@ -101,6 +105,7 @@ class StoreInfo:
     queue_bytes: int = 0
     ext_files: int = 0
     ext_bytes: int = 0
+    queue_kinds: list[str] = field(default_factory=list)
     index_files: list[IndexInfo] = field(default_factory=list)
     checkpoint: dict[str, int] | None = None
     abort: bool = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from reput.config import StoreConfig
@@ -12,7 +11,6 @@ from reput.errors import NotAStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import own, paths
 
-_ROCKSDB_SIGNS = ("CURRENT", "IDENTITY")
 _SWAPPED_BY_RENAMES = (
     "New indexes are swapped in by renames within the store's file system: put the folder itself here, or the whole "
     "store on that disk, and run it again"
@@ -30,6 +28,11 @@ class StoreLayout:
     def consume_queue(self) -> Path:
         """Folder of the ConsumeQueues."""
         return self.root / paths.CONSUME_QUEUE
+
+    @property
+    def batch_consume_queue(self) -> Path:
+        """Folder of the batch ConsumeQueues."""
+        return self.root / paths.BATCH_CONSUME_QUEUE
 
     @property
     def consume_queue_ext(self) -> Path:
@@ -106,7 +109,7 @@ def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> Non
     """Refuse, by name, stores whose indexes are of a kind that reput does not build yet.
 
     Raises:
-        UnsupportedStoreError: RocksDB or batch queues, or light message queues (LMQ).
+        UnsupportedStoreError: a DLedger log.
     """
     for why in unsupported_kinds(layout, config):
         raise UnsupportedStoreError(f"{why}, which reput can neither check nor build yet")
@@ -116,16 +119,17 @@ def refuse_linked_indexes(layout: StoreLayout) -> None:
     """Refuse indexes that lie elsewhere: they are swapped by renames, which cannot reach another file system.
 
     Raises:
-        UnsupportedStoreError: `consumequeue`, `index` or a folder below is a link, or a mounted file system.
+        UnsupportedStoreError: the folder of queues or of the index, or one below, is a link or a mounted file system.
     """
-    for folder in (layout.consume_queue, layout.consume_queue_ext, layout.index):
+    for folder in (layout.consume_queue, layout.consume_queue_ext, layout.batch_consume_queue, layout.index):
         if folder.is_symlink():
             raise UnsupportedStoreError(f"{folder}: a link to {folder.readlink()}. {_SWAPPED_BY_RENAMES}")
         if fs.exists(folder) and fs.device_of(folder) != fs.device_of(layout.root):
             raise UnsupportedStoreError(f"{folder}: another file system is mounted here. {_SWAPPED_BY_RENAMES}")
-    for path in chain(*map(_no_folders_among_queues, (layout.consume_queue, layout.consume_queue_ext))):
-        if path.is_symlink() and path.is_dir():
-            raise UnsupportedStoreError(f"{path}: a link to {path.readlink()}. {_SWAPPED_BY_RENAMES}")
+    for folder in (layout.consume_queue, layout.consume_queue_ext, layout.batch_consume_queue):
+        for path in _no_folders_among_queues(folder):
+            if path.is_symlink() and path.is_dir():
+                raise UnsupportedStoreError(f"{path}: a link to {path.readlink()}. {_SWAPPED_BY_RENAMES}")
 
 
 def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:
@@ -142,17 +146,5 @@ def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
     """The kinds of queue or log in a store that reput does not build yet, each as a phrase with its place."""
     found = []
     if config.enable_dledger_commit_log:
-        found.append("enableDLegerCommitLog=true: a DLedger log")
-    if (config.store_type or "default") != "default":
-        found.append(f"storeType={config.store_type}: RocksDB ConsumeQueues")
-    if config.rocksdb_cq_double_write_enable:
-        found.append("rocksdbCQDoubleWriteEnable=true: RocksDB ConsumeQueues")
-    queue_names = {entry.name for entry in fs.list_dir(layout.consume_queue)}
-    if queue_names & set(_ROCKSDB_SIGNS):
-        found.append(f"{layout.consume_queue}: RocksDB ConsumeQueues")
-    lmq = sorted(name for name in queue_names if name.startswith("%LMQ%"))
-    if lmq:
-        found.append(f"{layout.consume_queue / lmq[0]}: light message queues (LMQ)")
-    if any(entry.is_dir for entry in fs.list_dir(layout.root / paths.BATCH_CONSUME_QUEUE)):
-        found.append(f"{layout.root / paths.BATCH_CONSUME_QUEUE}: batch ConsumeQueues")
+        found.append(f"{layout.commit_log}: enableDLegerCommitLog=true, a DLedger log")
     return found

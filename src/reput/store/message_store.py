@@ -33,20 +33,21 @@ from reput.log.running import RunningFlag
 from reput.queue.by_time import Boundary
 from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
-from reput.store.cut import cut_log, cut_queues
+from reput.store.cut import cut_log
 from reput.store.expired import delete_expired_indexes
+from reput.store.ext_end import cut_all_units
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
 from reput.store.message import StoredMessage
 from reput.store.opening import Opened, open_view
-from reput.store.owner import Ownership, own_store
+from reput.store.owner import Ownership, take_over
 from reput.store.progress import ConsumerProgress
-from reput.store.results import GetResult, QueryResult
+from reput.store.results import MAX_PULL_BYTES, GetResult, QueryResult
 from reput.store.sql_filter import SqlFilter
 from reput.store.tag_filter import EVERYTHING, TagFilter
-from reput.store.view import MAX_PULL_BYTES, PullLimits, QueueInfo, StoreView
+from reput.store.view import PullLimits, QueueInfo, StoreView
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -120,7 +121,7 @@ class MessageStore:
 
         Raises:
             NotAStoreError: there is no store, and none is to be made.
-            StoreLockedError: a live broker or another reput process has it.
+            StoreLockedError: a live broker or another reput process has it. (A follower that catches up lets go.)
             DamagedLogError: the log is damaged below what was once known to be durable; nothing was changed.
             ReputError: see `reput.errors`.
         """
@@ -130,7 +131,7 @@ class MessageStore:
         layout = find_store(path, config)
         refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
-            owned = None if read_only else resources.enter_context(own_store(layout))
+            owned = None if read_only else resources.enter_context(take_over(layout))
             opened = open_view(layout, config, limits, beside=read_only)
             store = cls(layout, config, opened, owned, resources.pop_all())
         try:
@@ -156,6 +157,7 @@ class MessageStore:
             watermarks=self._owned.watermarks,
             last_store_timestamp=max(0, view.follower.last_store_timestamp),
             owner=owner,
+            batch_topics=view.settings.types.batch,
         )
         appender = self._appender
         self._sync_flush = appender.settings.sync_flush
@@ -169,7 +171,12 @@ class MessageStore:
     def _cut(self, opened: Opened, owner: fs.Owner) -> None:
         tail = opened.tail
         removed = cut_log(self.view.log, tail.end, tail.written, owner)
-        queues = cut_queues(self.layout, tail.end, owner, self.view.ext) if tail.written else []
+        queues = []
+        if tail.written:
+            queues = [name for kind in self.view.kinds for name in kind.cut(tail.end, owner)]
+            queues += self.view.batches.files.cut(tail.end, owner)
+            if self.view.ext is not None:
+                cut_all_units(self.layout.consume_queue, self.view.ext, owner)
         if tail.written:
             self.notes.append(
                 f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "
@@ -197,8 +204,8 @@ class MessageStore:
         result = appender.append(message, queue_id)
         if self._sync_flush and self._flush:
             result = self._flush.settle(result, message.waits_for_flush)
-        if self._arrivals:
-            self._tell_arrivals()
+        if self._arrivals.waits(message.topic, queue_id):
+            self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
         return result
 
     def put_messages(
@@ -263,9 +270,10 @@ class MessageStore:
             self._owned.take_back()
             view.follower.follow_confirmed(end)
             with view.follower.lock:
-                ends = {key: stored.end for key, stored in view.queues_table.stored.items()}
+                ends = view.queues_table.durable_ends()
+            tag_items = view.follower.settings.tag_items
             task = CatchUpTask(
-                self.layout, view.settings, self._owned, view.frontiers, end, ends, view.follower.settings.tag_items
+                self.layout, view.settings, self._owned, view.frontiers, end, ends, tag_items, view.kinds
             )
             done = indexer.catch_up(task)
             view.advance(done.frontiers)
@@ -305,6 +313,8 @@ class MessageStore:
 
     def _durable_frontier(self) -> int:
         """The log offset below which indexes are durable; what is visible may be further on, beside a follower."""
+        if self._owned is not None and not self._closed:
+            self._take_over_frontier()
         frontier = read_frontier(self.layout)
         return min(*self.view.frontiers, visible_offset(frontier)) if frontier else min(self.view.frontiers)
 
@@ -465,7 +475,7 @@ class MessageStore:
         if decision.remove:
             self.view.log.refresh()
             with self._reputting:
-                delete_expired_indexes(self.layout, self.view.log.min_offset)
+                delete_expired_indexes(self.layout, self.view.kinds, self.view.log.min_offset)
                 self.view.load(self.view.frontiers)
         return [paths.offset_name(start) for start in decision.remove]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reput.config import StoreConfig
@@ -11,10 +11,14 @@ from reput.formats import paths
 from reput.formats.record import Verdict
 from reput.log.files import list_log_files
 from reput.log.maps import LogMaps
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.consumer_filters import RegisteredBits
 from reput.store.index_tags import tag_items_in_use
+from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
+from reput.store.queue_types import refuse_misplaced_queues
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
 from reput.store.settings import resolve_settings
 from reput.store.view import PullLimits, StoreView
@@ -49,10 +53,12 @@ def open_view(
     files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
     settings = resolve_settings(layout, config)
     log = LogMaps(layout.commit_log, files.file_size)
-    start = find_start(layout, log, settings.index_enabled)
+    kinds = store_kinds(layout, config, settings.queue_file_size)
+    refuse_misplaced_queues(layout, settings.types)
+    start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
-    confirmed, refresh = _follow(writer, layout, log)
-    view = StoreView(layout, settings, log, start.frontiers, confirmed, limits, tag_items)
+    confirmed, refresh = _follow(writer, layout, kinds, log)
+    view = StoreView(layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items)
     if writer is not Writer.BROKER and not layout.abort.exists():
         view.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     begin = time.perf_counter()
@@ -72,12 +78,12 @@ def open_view(
 
 
 def _follow(
-    writer: Writer, layout: StoreLayout, log: LogMaps
+    writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], log: LogMaps
 ) -> tuple[Callable[[], int], Callable[[StoreView], None] | None]:
     """How far a reader may look, and what keeps its view up to date."""
     if writer is Writer.REPUT:
         reput = ReputWriter(layout)
         return reput.confirmed, reput.refresh
     if writer is Writer.BROKER:
-        return BrokerWriter(layout, log).confirmed, None
+        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), log).confirmed, None
     return (lambda: _END), None

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reput.errors import AccessError, StaleEpochError
+from reput.errors import AccessError, StaleEpochError, StoreLockedError
 from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.store import swap
 from reput.store.frontier import read_frontier, visible_offset
 from reput.store.layout import StoreLayout
+
+TAKE_OVER_S = 30.0
+"""How long a writer waits for a follower, which lets go when the batch that it is at is done."""
+_WANTED_MS = 2000
+_ASK_AGAIN_S = 0.02
 
 
 @dataclass(slots=True)
@@ -101,3 +107,42 @@ def own_store(layout: StoreLayout) -> Iterator[Ownership]:
                 yield owned
             finally:
                 watermarks.close()
+
+
+@contextlib.contextmanager
+def take_over(layout: StoreLayout) -> Iterator[Ownership]:
+    """As `own_store`, for a program that will write: a follower that is catching up is asked to let go, and waited for.
+
+    Raises: as `own_store`.
+    """
+    deadline = time.monotonic() + TAKE_OVER_S
+    with contextlib.ExitStack() as held:
+        while True:
+            try:
+                owned = held.enter_context(own_store(layout))
+                break
+            except StoreLockedError:
+                if time.monotonic() > deadline or not _ask_follower(layout):
+                    raise
+                time.sleep(_ASK_AGAIN_S)
+        owned.watermarks["wanted_until_ms"] = 0
+        yield owned
+
+
+def is_wanted(watermarks: Watermarks) -> bool:
+    """Whether a program waits to write."""
+    return watermarks["wanted_until_ms"] > time.time_ns() // 1_000_000
+
+
+def _ask_follower(layout: StoreLayout) -> bool:
+    """Say that the store is wanted; False where it is no follower that has it."""
+    if not locks.owner_is_live(layout.own(own.FOLLOWER_NAME)):
+        return False
+    watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
+    try:
+        if watermarks["writer"] != 0:
+            return False
+        watermarks["wanted_until_ms"] = time.time_ns() // 1_000_000 + _WANTED_MS
+    finally:
+        watermarks.close()
+    return True

@@ -13,21 +13,24 @@ Source: `CommitLog.recoverNormally`, `recoverAbnormally`, `IndexService.load`.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.errors import DamagedLogError
 from reput.formats import own, paths
-from reput.formats.record import CHECK_BODY, MIN_RECORD_SIZE, Verdict, examine
+from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
+from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict, examine
 from reput.index.files import list_index_files
 from reput.kernels import kernels
 from reput.log.maps import LogMaps
-from reput.queue.files import list_queues
-from reput.queue.reader import queue_span
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import Frontiers, read_frontier
 from reput.store.layout import StoreLayout
 
 _CHUNK_BYTES = 1 << 20
+_NEAR_BYTES = 64 << 10
 
 
 class Start(NamedTuple):
@@ -37,8 +40,16 @@ class Start(NamedTuple):
     how: str
 
 
-def find_start(layout: StoreLayout, log: LogMaps, index_enabled: bool = True) -> Start:
+def find_start(
+    layout: StoreLayout,
+    log: LogMaps,
+    kinds: Sequence[QueueKind],
+    index_enabled: bool = True,
+    types: QueueTypes = UNKNOWN_TYPES,
+) -> Start:
     """The log offsets below which the indexes on disk can be believed.
+
+    Where `types` tells of queues of batches, and there are none, the log is read from its begin.
 
     Raises:
         DamagedStoreError: the frontier file is there and is no frontier.
@@ -50,10 +61,15 @@ def find_start(layout: StoreLayout, log: LogMaps, index_enabled: bool = True) ->
             _believed(log, frontier.index_offset, frontier.index_fingerprint),
         )
         if min(ours) >= 0:
-            return Start(ours, "own")
+            told = [end_believed(log, end) for kind in kinds if (end := kind.complete_to()) is not None]
+            return Start(ours._replace(queue_offset=min([ours.queue_offset, *told])), "own")
     if layout.abort.exists():
-        return Start(_after_crash(layout, log), "crash")
-    return Start(_after_clean_end(layout, log, index_enabled), "clean")
+        start = Start(_after_crash(layout, log, kinds), "crash")
+    else:
+        start = Start(_after_clean_end(layout, log, kinds, index_enabled), "clean")
+    if types.batch and not any(True for _ in BatchFiles(layout.batch_consume_queue).queues()):
+        start = start._replace(frontiers=start.frontiers._replace(queue_offset=log.min_offset))
+    return start
 
 
 def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) -> int:
@@ -72,18 +88,14 @@ def _end_of_files(log: LogMaps) -> int:
     return log.starts[-1] + log.file_size if log.starts else 0
 
 
-def _after_clean_end(layout: StoreLayout, log: LogMaps, index_enabled: bool) -> Frontiers:
+def _after_clean_end(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
     begin = log.min_offset
-    end = begin
-    for queue in list_queues(layout.consume_queue):
-        last = queue_span(queue, begin).last
-        if last is not None and last.physical_offset + last.size > end and _is_record(log, last.physical_offset):
-            end = last.physical_offset + last.size
+    end = min((_clean_end_of(kind, log) for kind in kinds), default=begin)
     has_index = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
     return Frontiers(end, end if has_index or not index_enabled else begin)
 
 
-def _after_crash(layout: StoreLayout, log: LogMaps) -> Frontiers:
+def _after_crash(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind]) -> Frontiers:
     checkpoint = read_checkpoint(layout)
     begin = log.min_offset
     trusted = checkpoint.min_timestamp
@@ -92,9 +104,13 @@ def _after_crash(layout: StoreLayout, log: LogMaps) -> Frontiers:
         if _is_record(log, start) and log.store_time(start) <= trusted and len(data) > MIN_RECORD_SIZE:
             begin = start
             break
-    if not any(True for _ in list_queues(layout.consume_queue)):
-        begin = log.min_offset
     index_begin = begin
+    if not any(kind.is_present() for kind in kinds):
+        begin = log.min_offset
+    # Such a kind is whole up to there, whatever happened; files are believed up to where the checkpoint says.
+    told = [end for kind in kinds if (end := kind.complete_to()) is not None]
+    ends = [end_believed(log, end) for end in told] + ([begin] if len(told) < len(kinds) else [])
+    begin = min(ends, default=begin)
     trusted_index = checkpoint.index_msg_timestamp
     files = [file for file in list_index_files(layout.index) if file.header and file.header.index_count > 1]
     for file in files:
@@ -103,6 +119,50 @@ def _after_crash(layout: StoreLayout, log: LogMaps) -> Frontiers:
             index_begin = min(index_begin, max(file.header.begin_physical_offset, log.min_offset))
             break
     return Frontiers(begin, index_begin if files else log.min_offset)
+
+
+def _clean_end_of(kind: QueueKind, log: LogMaps) -> int:
+    """The end of the last record that any queue of a kind names, or that the kind itself tells."""
+    told = kind.complete_to()
+    if told is not None:
+        return end_believed(log, told)
+    end = log.min_offset
+    for queue in kind.queues():
+        last = queue.span(log.min_offset).last
+        if last is not None and last.physical_offset + last.size > end and _is_record(log, last.physical_offset):
+            end = last.physical_offset + last.size
+    return end
+
+
+def end_believed(log: LogMaps, offset: int) -> int:
+    """A log offset that a kind tells as a record's end, where that is so; else the end of the chain in front of it.
+
+    A log that was cut, or brought back from a copy, may end elsewhere.
+    """
+    if offset <= log.min_offset or not log.starts:
+        return log.min_offset
+    start = log.file_at(offset - 1)
+    start = log.starts[-1] if start is None else start
+    data = log.array(start)
+    limit = min(len(data), offset - start)
+    begin = max(0, limit - _NEAR_BYTES)
+    near = int(kernels().find_boundary(data, start, begin, limit, len(data), CHECK_BODY))
+    if near >= 0 and _chain_end(data.data, start, near, limit) == limit:
+        return start + limit
+    # What was found near may only imitate a record; a file's start is a true boundary.
+    return start + _chain_end(data.data, start, 0, limit)
+
+
+def _chain_end(data: memoryview, start: int, position: int, limit: int) -> int:
+    """Where the chain of records from `position` of a file on ends, at `limit` at most."""
+    while position < limit:
+        verdict, size = examine(data, position, len(data), start + position, CHECK_NONE)
+        if verdict is Verdict.BLANK and limit == len(data):
+            return limit
+        if verdict is not Verdict.GOOD or position + size > limit:
+            break
+        position += size
+    return position
 
 
 def _is_record(log: LogMaps, offset: int) -> bool:

@@ -28,6 +28,15 @@ class GetStatus(StrEnum):
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
+MAX_PULL_BYTES = 128 << 20
+_MIN_PULL_BYTES = 100
+
+
+def pull_bytes(max_bytes: int) -> int:
+    """The bytes at which a pull stops, for the bytes that were asked for."""
+    return min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
+
+
 _NO_OFFSETS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 _NO_SIZES: NDArray[np.int32] = np.empty(0, dtype=np.int32)
 
@@ -119,3 +128,16 @@ class QueryResult:
 
     def __getitem__(self, number: int) -> StoredMessage:
         return self.messages[number]
+
+
+def outside(known: bool, offset: int, first: int, end: int) -> GetResult:
+    """The answer to a pull at an offset that a queue, which spans [first, end), has not."""
+    if not known:
+        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+    if end == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, first, end)
+    if offset < first:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, first, first, end)
+    if offset == end:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, first, end)
+    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, first, end)

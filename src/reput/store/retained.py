@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
@@ -16,8 +16,8 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.record import queue_offset_bound
-from reput.queue.files import QueueFolder, list_queues, max_offset
-from reput.queue.reader import read_entries
+from reput.queue.kinds import QueueOnDisk
+from reput.store.kinds import present_kinds
 from reput.store.layout import StoreLayout
 
 _CONFIG_LIMIT = 256 << 20
@@ -36,18 +36,22 @@ def retained_queues(layout: StoreLayout, present: set[QueueKey], log_end: int) -
     """The queues that must keep their numbering though the log (which ends at `log_end`) has no record of them."""
     bound = queue_offset_bound(log_end)
     found: dict[QueueKey, Retained] = {}
-    for queue in list_queues(layout.consume_queue):
-        topic = queue.topic.encode("utf-8", "surrogateescape")
-        key = QueueKey(topic, queue.queue_id)
-        if key in present or not paths.is_topic_folder_name(topic):
+    for queue in _old_queues(layout):
+        key = queue.key
+        if key in present or not paths.is_topic_folder_name(key.topic):
             continue
-        end = max_offset(queue, bound)
-        if end:
-            found[key] = Retained(key, end, str(queue.path))
+        end = queue.end(bound)
+        if end and (key not in found or end > found[key].next):
+            found[key] = Retained(key, end, queue.place)
     for key, offset in _committed_offsets(layout).items():
         if key not in present and key not in found and 0 < offset <= bound:
             found[key] = Retained(key, offset, "consumerOffset.json")
     return [found[key] for key in sorted(found)]
+
+
+def _old_queues(layout: StoreLayout) -> Iterator[QueueOnDisk]:
+    for kind in present_kinds(layout):
+        yield from kind.queues()
 
 
 def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: int) -> list[Retained]:
@@ -57,13 +61,13 @@ def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: in
     """
     bound = queue_offset_bound(log_end)
     found = []
-    for queue in list_queues(layout.consume_queue):
-        key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
+    for queue in _old_queues(layout):
+        key = queue.key
         # Where not even full files would bring it there, no file is read for it.
         if key not in present and queue.room > bound:
-            end = max_offset(queue, _MAX_QUEUE_OFFSET)
+            end = queue.end(_MAX_QUEUE_OFFSET)
             if end is not None and end > bound:
-                found.append(Retained(key, end, str(queue.path)))
+                found.append(Retained(key, end, queue.place))
     return found
 
 
@@ -89,9 +93,9 @@ def shortened_queues(
     is no reason: entries past the log's end are what a crash leaves.
     """
     found: dict[QueueKey, Shortened] = {}
-    for queue in list_queues(layout.consume_queue) if lost_ranges else ():
-        key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
-        old_end = (max_offset(queue, queue_offset_bound(log_end)) or 0) if key in ends else 0
+    for queue in _old_queues(layout) if lost_ranges else ():
+        key = queue.key
+        old_end = (queue.end(queue_offset_bound(log_end)) or 0) if key in ends else 0
         if key in ends and old_end > ends[key]:
             found[key] = Shortened(key, ends[key], old_end, 0, _all_in(queue, ends[key], old_end, lost_ranges))
     for key, committed in _committed_offsets(layout).items():
@@ -101,12 +105,12 @@ def shortened_queues(
     return [found[key] for key in sorted(found)]
 
 
-def _all_in(queue: QueueFolder, begin: int, end: int, ranges: Sequence[tuple[int, int]]) -> bool:
+def _all_in(queue: QueueOnDisk, begin: int, end: int, ranges: Sequence[tuple[int, int]]) -> bool:
     """Whether the entries [begin, end) of a queue all point into these ranges of the log, or are blank."""
     try:
         return all(
             entry.is_pre_blank or any(first <= entry.physical_offset < behind for first, behind in ranges)
-            for _, entry in read_entries(queue, begin, end)
+            for _, entry in queue.read(begin, end)
         )
     except DamagedStoreError:
         return False
@@ -114,7 +118,7 @@ def _all_in(queue: QueueFolder, begin: int, end: int, ranges: Sequence[tuple[int
 
 def configured_topics(layout: StoreLayout) -> frozenset[bytes] | None:
     """The topics that the broker has (config/topics.json); None where that file does not say."""
-    topics = _config(layout, "topics.json").get("topicConfigTable")
+    topics = read_config(layout, "topics.json").get("topicConfigTable")
     if not isinstance(topics, dict) or not topics:
         return None
     return frozenset(str(topic).encode("utf-8", "surrogatepass") for topic in topics)
@@ -122,8 +126,8 @@ def configured_topics(layout: StoreLayout) -> frozenset[bytes] | None:
 
 def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
     """The highest committed offset of each queue over all groups, for topics that topics.json has."""
-    table = _config(layout, "consumerOffset.json").get("offsetTable")
-    topics = _config(layout, "topics.json").get("topicConfigTable")
+    table = read_config(layout, "consumerOffset.json").get("offsetTable")
+    topics = read_config(layout, "topics.json").get("topicConfigTable")
     offsets: dict[QueueKey, int] = {}
     if not isinstance(table, dict) or not isinstance(topics, dict):
         return offsets
@@ -141,7 +145,7 @@ def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
     return offsets
 
 
-def _config(layout: StoreLayout, name: str) -> dict[str, Any]:
+def read_config(layout: StoreLayout, name: str) -> dict[str, Any]:
     """A config file's value; its .bak where it is missing or bad, as the broker does; empty when both are."""
     for path in (layout.root / paths.CONFIG / name, layout.root / paths.CONFIG / f"{name}.bak"):
         data = fs.read_bytes(path, _CONFIG_LIMIT)

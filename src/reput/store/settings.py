@@ -13,13 +13,18 @@ from reput.config import StoreConfig, parse_delay_levels
 from reput.dispatch import bloom
 from reput.dispatch.bloom import BloomFilter
 from reput.errors import ConfigError
-from reput.formats import consume_queue, index_file, record
+from reput.formats import batch_consume_queue, consume_queue, index_file, record
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FILE_SIZE
 from reput.formats.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
+from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.index.files import list_index_files, told_slots_and_items
+from reput.log.decode import DecodeSettings
+from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import told_ext_file_size
 from reput.queue.files import list_queues, told_file_size
 from reput.store.layout import StoreLayout
+from reput.store.queue_types import queue_types
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _QUEUES_ASKED = 1000
@@ -43,14 +48,22 @@ class StoreSettings:
     bloom: BloomFilter
     calc_bitmaps: bool
     assumed: tuple[str, ...]
+    batch_queue_file_size: int = batch_consume_queue.DEFAULT_FILE_SIZE
+    types: QueueTypes = UNKNOWN_TYPES
+    multi_dispatch: bool = True
+
+    def decoding(self, tag_items: bool) -> DecodeSettings:
+        """What decoding the log needs to know of them."""
+        return DecodeSettings(self.crc_check, tag_items, self.delays_ms, self.multi_dispatch)
 
 
 def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool = True) -> StoreSettings:
     """The settings of a store.
 
     Raises:
-        ConfigError: a configured value is not of its kind.
+        ConfigError: a configured value is not of its kind, or topics.json names an unknown type of queues.
     """
+    types = queue_types(layout)
     assumed: list[str] = []
     slots, items = _index_sizes(layout, config, assumed)
     levels = config.message_delay_level
@@ -67,18 +80,41 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
             f"{MAX_BITMAP_SIZE} are allowed"
         )
     check = record.CHECK_PROPERTY if config.force_verify_prop_crc else record.CHECK_BODY
+    check = check if verify_crc else record.CHECK_NONE
     return StoreSettings(
         queue_file_size=_queue_file_size(layout, config, assumed),
         ext_file_size=_ext_file_size(layout, config, bloom_filter, assumed),
         index_slots=slots,
         index_items=items,
         delays_ms=tuple(parse_delay_levels(levels)),
-        crc_check=check if verify_crc else record.CHECK_NONE,
+        # A message alone in a queue of batches has a number that counts all messages of the batches before it.
+        crc_check=check if types.batch else check | record.STRICT_OFFSETS,
         index_enabled=config.message_index_enable is not False,
         bloom=bloom_filter,
         calc_bitmaps=config.enable_calc_filter_bit_map is True,
+        # The sizes above have said what they assume by now.
+        batch_queue_file_size=_batch_queue_file_size(layout, config, types, assumed),
+        types=types,
+        # A record has offsets in further queues only where the broker gave them; the setting can only leave them out.
+        multi_dispatch=config.enable_multi_dispatch is not False,
         assumed=tuple(assumed),
     )
+
+
+def _batch_queue_file_size(layout: StoreLayout, config: StoreConfig, types: QueueTypes, assumed: list[str]) -> int:
+    configured = config.mapper_file_size_batch_consume_queue
+    name = "mapperFileSizeBatchConsumeQueue"
+    if configured is not None:
+        size, source = configured, "configured"
+    else:
+        told = BatchFiles(layout.batch_consume_queue).told_file_size()
+        size = told or batch_consume_queue.DEFAULT_FILE_SIZE
+        source = "as the present batch queue files have" if told else "RocketMQ's default"
+        if types.batch:
+            assumed.append(f"{name}={size} ({source})")
+    if size % BATCH_ENTRY_SIZE:
+        raise ConfigError(f"{name}={size} ({source}): a multiple of {BATCH_ENTRY_SIZE} is needed, whole entries")
+    return size
 
 
 def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> int:

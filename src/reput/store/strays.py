@@ -10,21 +10,23 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.index_file import is_index_name
 from reput.index.files import list_index_files
-from reput.queue.files import list_queues
-from reput.queue.reader import queue_span
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
+from reput.store.kinds import all_kinds, present_kinds
 from reput.store.layout import StoreLayout
 from reput.store.report import RebuildReport
 
 _NAMED = 5
+_QUEUE_FOLDERS = (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.BATCH_CONSUME_QUEUE)
 
 
 def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str], report: RebuildReport) -> None:
     """Link files that are not RocketMQ's into the staged folders that will replace theirs, and note them."""
-    kept = []
+    kept, kinds = [], list(all_kinds(layout).values())
     for part in swap_parts:
-        if part != paths.INDEX and part.partition("/")[0] not in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT):
+        if part != paths.INDEX and part.partition("/")[0] not in _QUEUE_FOLDERS:
             continue
-        for name in _strays(layout.root / part, part):
+        for name in _strays(layout.root / part, part, kinds):
             target = layout.staging(epoch) / name
             fs.make_dirs(target.parent, fs.owner_of(layout.root))
             fs.link(layout.root / name, target)
@@ -34,21 +36,23 @@ def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]
         report.notes.append(f"kept files that are not RocketMQ's: {', '.join(kept[:_NAMED])}{more}")
 
 
-def _strays(folder: Path, name: str) -> Iterator[str]:
+def _strays(folder: Path, name: str, kinds: Sequence[QueueKind]) -> Iterator[str]:
     """The files below an index folder whose names or places RocketMQ does not use, relative to the store."""
     for entry in fs.list_dir(folder):
         inside = f"{name}/{entry.name}"
         if entry.is_dir:
-            yield from _strays(folder / entry.name, inside)
-        elif not _is_of_an_index(inside):
+            yield from _strays(folder / entry.name, inside, kinds)
+        elif not _is_of_an_index(inside, kinds):
             yield inside
 
 
-def _is_of_an_index(name: str) -> bool:
+def _is_of_an_index(name: str, kinds: Sequence[QueueKind]) -> bool:
     match name.split("/"):
         case [paths.INDEX, file]:
             return is_index_name(file)
-        case [paths.CONSUME_QUEUE | paths.CONSUME_QUEUE_EXT, _, queue, file]:
+        case [paths.CONSUME_QUEUE, *names]:
+            return any(kind.owns(names) for kind in kinds)
+        case [paths.BATCH_CONSUME_QUEUE | paths.CONSUME_QUEUE_EXT, _, queue, file]:
             return paths.parse_queue_name(queue) is not None and paths.parse_offset_name(file) is not None
     return False
 
@@ -60,7 +64,8 @@ def refuse_lost_log(layout: StoreLayout, why: str) -> None:
         NotAStoreError: queues or IndexFiles hold entries.
     """
     # Pre-blank entries alone hold a numbering, and that is kept without any record.
-    queues = any(queue_span(queue).last for queue in list_queues(layout.consume_queue))
+    queues = any(queue.span().last for kind in present_kinds(layout) for queue in kind.queues())
+    queues = queues or any(queue.span().last for queue in BatchFiles(layout.batch_consume_queue).queues())
     items = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
     if queues or items:
         raise NotAStoreError(

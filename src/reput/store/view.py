@@ -22,16 +22,18 @@ from reput.formats.record import CHECK_NONE, Verdict, examine
 from reput.index.search import IndexSearch
 from reput.kernels import kernels
 from reput.kernels.columns import Pull
-from reput.log.decode import DecodeSettings
 from reput.log.maps import LogMaps
+from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.queue.ext import ExtReader
+from reput.queue.kinds import QueueKind
 from reput.queue.queues import Queues
+from reput.store.batch_reader import BatchReader
 from reput.store.follower import Follower, IndexPlace
 from reput.store.frontier import Frontiers
 from reput.store.layout import StoreLayout
 from reput.store.message import StoredMessage
-from reput.store.results import GetResult, GetStatus, QueryResult
+from reput.store.results import MAX_PULL_BYTES, GetResult, GetStatus, QueryResult, outside, pull_bytes
 from reput.store.settings import StoreSettings
 from reput.store.sql_filter import (
     MATCHING_CODES,
@@ -43,16 +45,10 @@ from reput.store.sql_filter import (
 )
 from reput.store.tag_filter import EVERYTHING, NO_CODES, TagFilter
 
-MAX_PULL_BYTES = 128 << 20
-_MIN_PULL_BYTES = 100
-_FILTER_ENTRIES = 800
-"""Entries that one pull looks at, or as many as it may return if that is more (maxFilterMessageSize)."""
 _END_OF_TIME = (1 << 63) - 1
 _MAX_QUEUE_ID = (1 << 31) - 1
 _ENTRIES_AT_ONCE = 1 << 16
-_FEW_ENTRIES = 64
 _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
-_MOST_WINDOWS = 1 << 16
 _FOUND = int(Pull.FOUND)
 
 
@@ -95,6 +91,7 @@ class StoreView:
     """What can be read of a store; safe for threads.
 
     Args:
+        kinds: of queues; the first answers.
         confirmed: tells the log offset up to which readers may look.
     """
 
@@ -102,6 +99,7 @@ class StoreView:
         self,
         layout: StoreLayout,
         settings: StoreSettings,
+        kinds: Sequence[QueueKind],
         log: LogMaps,
         frontiers: Frontiers,
         confirmed: Callable[[], int],
@@ -113,16 +111,19 @@ class StoreView:
         self.log = log
         self.confirmed = confirmed
         self.limits = limits or PullLimits()
-        self.queues_table = Queues(layout.consume_queue, settings.queue_file_size)
+        self.kinds = kinds
+        self.queues_table = Queues(kinds[0].open())
         size = settings.ext_file_size
         self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
         self.bloom_bits: Callable[[str, SqlFilter], BloomBits | None] = lambda _topic, _wanted: None
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
-        decode = DecodeSettings(settings.crc_check, tag_items, settings.delays_ms)
+        self.batches = BatchQueues(layout.batch_consume_queue, settings.batch_queue_file_size, self.queues_table.tail)
         begin = max(min(frontiers), log.min_offset)
         self.index.load()
         place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
-        self.follower = Follower(log, self.queues_table, decode, begin, place)
+        decode = settings.decoding(tag_items)
+        self.follower = Follower(log, self.queues_table, self.batches, settings.types, decode, begin, place)
+        self._batch_reader = BatchReader(log, self.batches, self.follower)
         self.frontiers = frontiers
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
@@ -135,6 +136,8 @@ class StoreView:
         with self.follower.lock:
             self.queues_table.load(min(frontiers), self.log.min_offset)
             self.queues_table.tail.trim(min(frontiers))
+            self.batches.load(min(frontiers), self.log.min_offset)
+            self.batches.advance(min(frontiers))
             if self.ext is not None:
                 self.ext.close()
             self.index.load()
@@ -146,6 +149,7 @@ class StoreView:
         self.follower.follow_confirmed(max(frontiers))
         with self.follower.lock:
             self.queues_table.advance(min(frontiers))
+            self.batches.advance(min(frontiers))
             if self.ext is not None:
                 # A queue that began again has other files.
                 self.ext.close()
@@ -196,8 +200,13 @@ class StoreView:
         """Messages of a queue from an offset on; every status as RocketMQ has it."""
         if self.refresh is not None or self.follower.offset < self.confirmed():
             self.catch_up()
+        if topic in self.batches.topics:
+            limits, key = self.limits, self.key_of(topic, queue_id)
+            return self._batch_reader.pull(
+                key, offset, max_messages, wanted, max_bytes, limits.messages, limits.total_bytes
+            )
         # Without a filter no more is looked at than is given, but for a few gaps.
-        count = max(_FEW_ENTRIES if wanted is EVERYTHING else _FILTER_ENTRIES, max_messages)
+        count = self.queues_table.durable.pull_entries(max_messages, wanted is not EVERYTHING)
         window = self._windows.get((topic, queue_id))
         tail = self.queues_table.tail.queues.get(window.key) if window is not None else None
         if (
@@ -216,11 +225,11 @@ class StoreView:
                 table = self.queues_table
                 first, end = table.min_offset(key), table.max_offset(key)
                 if not first <= offset < end:
-                    return _outside(table.knows(key), offset, first, end)
+                    return outside(table.knows(key), offset, first, end)
                 entries = table.entries(key, offset, offset + count)
                 self._open_window(topic, key, offset)
             if not len(entries):
-                behind = (offset // table.entries_per_file + 1) * table.entries_per_file
+                behind = table.durable.block_end(offset)
                 return GetResult(GetStatus.OFFSET_FOUND_NULL, behind, first, end)
         codes = NO_CODES
         if wanted is not EVERYTHING:
@@ -241,12 +250,12 @@ class StoreView:
 
     def _open_window(self, topic: str, key: QueueKey, offset: int) -> None:
         """Let the next pulls from this queue file find its entries without a search."""
-        found = self.queues_table.file_entries(key, offset)
+        found = self.queues_table.block(key, offset)
         if found is not None:
             begin, entries = found
             end, table = begin + len(entries) // ENTRY_SIZE, self.queues_table
             first = max(begin, table.min_offset(key))
-            if len(self._windows) >= _MOST_WINDOWS:
+            if len(self._windows) >= self.queues_table.durable.most_blocks:
                 self._windows.clear()
             self._windows[topic, key.queue_id] = _Window(
                 key,
@@ -255,7 +264,7 @@ class StoreView:
                 entries[(first - begin) * ENTRY_SIZE :],
                 table.min_offset(key),
                 table.max_offset(key),
-                end % table.entries_per_file == 0,
+                end == table.durable.block_end(begin),
             )
 
     def _pull(
@@ -270,7 +279,7 @@ class StoreView:
     ) -> GetResult:
         """Choose among the entries from `offset` on, of a queue that spans [first, end)."""
         limits, log = self.limits, self.log
-        stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
+        stop_bytes = pull_bytes(max_bytes)
         most = max_messages if limits.messages is None else min(max_messages, limits.messages)
         room = max(1, min(most, len(entries) // ENTRY_SIZE))
         physical_offsets, sizes = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
@@ -306,12 +315,17 @@ class StoreView:
         """The queue offset for a time; see `reput.queue.by_time`. 0 for a queue that is not there."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
+        if topic in self.batches.topics:
+            return self._batch_reader.offset_by_time(key, timestamp_ms, boundary)
         with self.follower.lock:
             first, end = self.queues_table.min_offset(key), self.queues_table.max_offset(key)
         return offset_by_time(self._times_of(key, topic), first, end, timestamp_ms, boundary)
 
     def _times_of(self, key: QueueKey, topic: str) -> Callable[[int], int]:
         """What tells the store time of a queue's offsets; one file's entries are kept for the next question."""
+        told = self.queues_table.durable.store_times(key)
+        if told is not None:
+            return self._times_by_kind(key, told)
         log_time, place = self.log.store_time, ENTRY.struct.unpack_from
         begin = end = 0
         data: bytes | memoryview = b""
@@ -330,10 +344,25 @@ class StoreView:
 
         return store_time
 
+    def _times_by_kind(self, key: QueueKey, told: Callable[[int], int]) -> Callable[[int], int]:
+        """What tells the store times where the durable entries themselves do, and the log tells those of the tail."""
+        tail, stored = self.queues_table.tail.queues.get(key), self.queues_table.durable.find(key)
+        durable_to = 0 if stored is None or (tail is not None and tail.restarted) else stored.end
+
+        def store_time(offset: int) -> int:
+            if offset >= durable_to:
+                return self._store_time(key, offset)
+            with self.follower.lock:
+                return told(offset)
+
+        return store_time
+
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time (ms) of a queue's message; -1 where there is none."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
+        if topic in self.batches.topics:
+            return self._batch_reader.store_time(key, offset)
         return self._store_time(key, offset)
 
     def _store_time(self, key: QueueKey, offset: int) -> int:
@@ -350,6 +379,8 @@ class StoreView:
         """How many messages of a queue with offsets [begin, end) match, counted exactly by their tags' hashes."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
+        if topic in self.batches.topics:
+            return self._batch_reader.estimate(key, begin, end, tags)
         count, position = 0, max(begin, self.min_offset(topic, queue_id))
         end = min(end, self.max_offset(topic, queue_id))
         while position < end:
@@ -357,7 +388,7 @@ class StoreView:
                 entries = self.queues_table.entries(key, position, min(end, position + _ENTRIES_AT_ONCE))
             read = len(entries) // ENTRY_SIZE
             if not read:
-                position = (position // self.queues_table.entries_per_file + 1) * self.queues_table.entries_per_file
+                position = self.queues_table.durable.block_end(position)
                 continue
             rows = np.frombuffer(entries, dtype=ENTRY.dtype)
             real = rows["physical_offset"] >= self.log.min_offset
@@ -427,11 +458,12 @@ class StoreView:
         """All queues, or those of a topic, by topic and id."""
         self.catch_up()
         with self.follower.lock:
-            table = self.queues_table
             return sorted(
-                QueueInfo(name, key.queue_id, table.min_offset(key), table.max_offset(key))
-                for key in table.keys()  # noqa: SIM118 - a method, no mapping
+                QueueInfo(name, key.queue_id, first, end)
+                for table in (self.queues_table, self.batches)
+                for key, first, end in table.spans()
                 if (name := key.topic.decode("utf-8", "surrogateescape")) == topic or topic is None
+                if table is self.batches or name not in self.batches.topics
             )
 
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -439,34 +471,23 @@ class StoreView:
         key = self.key_of(topic, queue_id)
         self.catch_up()
         with self.follower.lock:
-            return self.queues_table.min_offset(key)
+            return (self.batches if topic in self.batches.topics else self.queues_table).min_offset(key)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The next queue offset, 0 for no queue."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         with self.follower.lock:
-            return self.queues_table.max_offset(key)
+            return (self.batches if topic in self.batches.topics else self.queues_table).max_offset(key)
 
     def close(self) -> None:
         """Let go of the files; results that are kept stay valid."""
         self.log.close()
         self.queues_table.close()
+        self.batches.close()
         if self.ext is not None:
             self.ext.close()
         self.index.close()
-
-
-def _outside(known: bool, offset: int, first: int, end: int) -> GetResult:
-    if not known:
-        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-    if end == 0:
-        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, first, end)
-    if offset < first:
-        return GetResult(GetStatus.OFFSET_TOO_SMALL, first, first, end)
-    if offset == end:
-        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, first, end)
-    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, first, end)
 
 
 def _has_key(message: StoredMessage, topic: bytes, key: str, by_tag: bool) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from reput.formats import properties as props
 from reput.formats import record as fmt
-from reput.kernels.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, State, Stop
+from reput.kernels.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, State, Stop
 from reput.kernels.compiled.examine import BAD_TOPIC, BLANK, GOOD, examine_parts, is_topic_folder_name
 from reput.kernels.compiled.hashing import java_hash_at
 from reput.kernels.compiled.jit import kernel
@@ -66,7 +66,8 @@ _ABOVE_INT = 1 << 32
 
 
 @kernel
-def _starts_with(begin, end, name):
+def starts_with(begin, end, name):
+    """Whether [begin, end) begins with the bytes of `name`."""
     if end - begin < len(name):
         return False
     for n in range(len(name)):
@@ -129,9 +130,9 @@ def find_properties(begin, end, limit):
                 if stop > piece + 6:
                     delay, delay_end = piece + 6, stop
             elif word == _INNER_MULTI:
-                if stop - piece > len(_MULTI_DISPATCH) and _starts_with(piece, stop, _MULTI_DISPATCH):
+                if stop - piece > len(_MULTI_DISPATCH) and starts_with(piece, stop, _MULTI_DISPATCH):
                     multi |= 1
-                elif stop - piece > len(_MULTI_QUEUE_OFFSET) and _starts_with(piece, stop, _MULTI_QUEUE_OFFSET):
+                elif stop - piece > len(_MULTI_QUEUE_OFFSET) and starts_with(piece, stop, _MULTI_QUEUE_OFFSET):
                     multi |= 2
         elif stop > piece + 5:
             # The last bytes of the buffer: what is left of it is shorter than a word, so spell the name.
@@ -141,14 +142,14 @@ def find_properties(begin, end, limit):
                     keys, keys_end = piece + 5, stop
                 elif first == 0x54 and second == 0x41 and third == 0x47:
                     tags, tags_end = piece + 5, stop
-            elif stop > piece + 6 and _starts_with(piece, stop, _DELAY_NAME):
+            elif stop > piece + 6 and starts_with(piece, stop, _DELAY_NAME):
                 delay, delay_end = piece + 6, stop
         piece = stop + 1
     return unique, unique_end, keys, keys_end, tags, tags_end, delay, delay_end, multi == 3
 
 
 @kernel
-def _queue_key(begin, end, queue_id):
+def queue_key_of(begin, end, queue_id):
     """A 64-bit mix of the topic's bytes and the queue id, to find the queue's row."""
     key = np.uint64(queue_id) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(end - begin)
     at = begin
@@ -163,7 +164,8 @@ def _queue_key(begin, end, queue_id):
 
 
 @kernel
-def _same_bytes(first, second, size):
+def same_bytes(first, second, size):
+    """Whether `size` bytes at two addresses are the same."""
     n = 0
     while n + 8 <= size:
         if load_le64(first + n) != load_le64(second + n):
@@ -243,14 +245,14 @@ def decode_range(
         # The queue: its row in the table, made at its first record.
         queue_id = load_be32(record + _QUEUE_ID_AT)
         topic_size = topic_end - topic
-        key = _queue_key(topic, topic_end, queue_id)
+        key = queue_key_of(topic, topic_end, queue_id)
         place = key & mask
         row = np.int64(queue_table[place]) - 1
         while row >= 0 and not (
             queue_key[row] == key
             and queue_id_out[row] == queue_id
             and topic_size_out[row] == topic_size
-            and _same_bytes(topic, topics + topic_at_out[row], topic_size)
+            and same_bytes(topic, topics + topic_at_out[row], topic_size)
         ):
             place = place + np.uint64(1) & mask
             row = np.int64(queue_table[place]) - 1
@@ -275,9 +277,7 @@ def decode_range(
                 names[names_used + k] = byte_at(topic + k)
             topic_hash = java_hash_at(topic, topic_end, np.int64(0))
             topic_hash_out[row] = np.int32(topic_hash * 31 + 0x23 & 0xFFFFFFFF)
-            is_schedule_out[row] = topic_size == len(_SCHEDULE_TOPIC) and _starts_with(
-                topic, topic_end, _SCHEDULE_TOPIC
-            )
+            is_schedule_out[row] = topic_size == len(_SCHEDULE_TOPIC) and starts_with(topic, topic_end, _SCHEDULE_TOPIC)
             names_used += topic_size
             queues += 1
 
@@ -324,10 +324,12 @@ def decode_range(
             if state[_S_BATCHES] == 0:
                 state[_S_FIRST_BATCH] = base + position
             state[_S_BATCHES] += 1
+            flags |= INNER_BATCH
         if multi:
             if state[_S_MULTI] == 0:
                 state[_S_FIRST_MULTI] = base + position
             state[_S_MULTI] += 1
+            flags |= MULTI_DISPATCH
         if n == 0:
             state[_S_FIRST_TIME] = store_timestamp
         elif store_timestamp < last_time:

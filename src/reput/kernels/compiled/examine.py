@@ -19,10 +19,10 @@ _QUEUE_OFFSET_AT, _PHYSICAL_AT = fmt.HEAD.offsets["queue_offset"], fmt.PHYSICAL_
 _SYS_FLAG_AT = fmt.SYS_FLAG_AT
 _V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
 _BORN_V6, _STORE_V6 = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_STORE_HOST_V6
-_SLACK = fmt.QUEUE_OFFSET_SLACK
+_SLACK, _MAX_BATCH, _INNER_BATCH = fmt.QUEUE_OFFSET_SLACK, fmt.MAX_BATCH_MESSAGES, fmt.FLAG_INNER_BATCH
 _CRC_SIZE = fmt.CRC_PROPERTY_SIZE
 _CRC_NAME = np.frombuffer(props.CRC32 + b"\x01", dtype=np.uint8)
-_CHECK_BODY, _CHECK_PROPERTY = fmt.CHECK_BODY, fmt.CHECK_PROPERTY
+_CHECK_BODY, _CHECK_PROPERTY, _STRICT = fmt.CHECK_BODY, fmt.CHECK_PROPERTY, fmt.STRICT_OFFSETS
 
 GOOD, BLANK, ZERO, TRUNCATED = (
     int(fmt.Verdict.GOOD),
@@ -120,14 +120,16 @@ def examine_parts(begin, limit, physical_offset, crc_check):
     if properties_length < 0 or topic_end + 2 + properties_length != end:
         return BAD_SIZE, 0, 0, 0, 0, 0
     verdict = GOOD
-    if crc_check == _CHECK_BODY:
+    check = crc_check & 3
+    if check == _CHECK_BODY:
         if body_length > 0 and crc32_at(body_at, body_end) != load_be32(begin + _BODY_CRC_AT):
             verdict = BAD_CRC
-    elif crc_check == _CHECK_PROPERTY and not _crc_property_matches(begin, end, topic_end + 2):
+    elif check == _CHECK_PROPERTY and not _crc_property_matches(begin, end, topic_end + 2):
         verdict = BAD_CRC
     if verdict == GOOD:
         queue_offset = load_be64(begin + _QUEUE_OFFSET_AT)
-        bound = physical_offset // _MIN_SIZE + _SLACK
+        records = physical_offset // _MIN_SIZE
+        bound = (records if crc_check & _STRICT and not sys_flag & _INNER_BATCH else records * _MAX_BATCH) + _SLACK
         if load_be32(begin + _QUEUE_ID_AT) < 0 or queue_offset < 0 or queue_offset > bound:
             verdict = BAD_QUEUE
     return verdict, size, body_at, topic_at, topic_end, sys_flag

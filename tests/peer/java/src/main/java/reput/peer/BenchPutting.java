@@ -6,15 +6,18 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.common.message.MessageAccessor;
+import org.apache.rocketmq.common.message.MessageConst;
+import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExtBrokerInner;
 import org.apache.rocketmq.store.queue.ConsumeQueueInterface;
 
 /**
- * Puts that are timed. What a sender would send (topic, body, the properties' string) is prepared outside the clock; making the
- * message object and putting it are inside.
+ * Puts that are timed. What an application gives (topic, body, tags, keys, unique key) is prepared outside the clock; making the
+ * message object, its properties and their string, and putting it are inside. Chunks are long, so that the clock hardly ever
+ * stops: what RocketMQ dispatches in the background it does beside the puts, not in pauses between them.
  */
 final class BenchPutting {
-    private static final int CHUNK = 20_000;
+    private static final int CHUNK = 500_000;
     private static final int SEED = 1;
 
     private final Store store;
@@ -32,8 +35,8 @@ final class BenchPutting {
         random.nextBytes(noise);
     }
 
-    /** What a chunk's senders send. */
-    private record Chunk(int[] queue, byte[][] body, String[] properties) {
+    /** What a chunk's applications give. */
+    private record Chunk(int[] queue, byte[][] body, String[] tags, String[] keys, String[] uniqueKey) {
     }
 
     static Map<String, Object> put(Args args) throws Exception {
@@ -72,12 +75,14 @@ final class BenchPutting {
     }
 
     private Chunk chunk(int first, int size) {
-        Chunk chunk = new Chunk(new int[size], new byte[size][], new String[size]);
+        Chunk chunk = new Chunk(new int[size], new byte[size][], new String[size], new String[size], new String[size]);
         for (int i = 0; i < size; i++) {
             chunk.queue[i] = random.nextInt(queues);
             int at = random.nextInt(noise.length - bodyBytes);
             chunk.body[i] = java.util.Arrays.copyOfRange(noise, at, at + bodyBytes);
-            chunk.properties[i] = Writing.properties(String.format("%032X", first + i), first + i);
+            chunk.tags[i] = Writing.tags(first + i);
+            chunk.keys[i] = Writing.keys(first + i);
+            chunk.uniqueKey[i] = String.format("%032X", first + i);
         }
         return chunk;
     }
@@ -113,8 +118,11 @@ final class BenchPutting {
             message.setBornTimestamp(System.currentTimeMillis());
             message.setBornHost(Writing.HOST);
             message.setStoreHost(Writing.HOST);
-            MessageAccessor.setProperties(message, new HashMap<>()); // the put looks into it; what is stored is the string
-            message.setPropertiesString(chunk.properties[i]);
+            MessageAccessor.setProperties(message, new HashMap<>());
+            message.setTags(chunk.tags[i]);
+            message.setKeys(chunk.keys[i]);
+            MessageAccessor.putProperty(message, MessageConst.PROPERTY_UNIQ_CLIENT_MESSAGE_ID_KEYIDX, chunk.uniqueKey[i]);
+            message.setPropertiesString(MessageDecoder.messageProperties2String(message.getProperties()));
             if (!store.rocketmq.putMessage(message).isOk()) {
                 throw new IllegalStateException("a put failed");
             }

@@ -46,7 +46,7 @@ final class Opening {
     /** Paths of all ConsumeQueue and IndexFile files, relative to the store, in order. */
     private static List<String> indexFiles(Path root) throws IOException {
         List<String> files = new ArrayList<>();
-        for (String folder : List.of("consumequeue", "index")) {
+        for (String folder : List.of("consumequeue", "batchconsumequeue", "index")) {
             if (Files.isDirectory(root.resolve(folder))) {
                 try (Stream<Path> paths = Files.walk(root.resolve(folder))) {
                     paths.filter(Files::isRegularFile).map(root::relativize).map(Path::toString).sorted().forEach(files::add);

@@ -132,8 +132,15 @@ final class Writing {
     }
 
     static String properties(String uniqueKey, int number) {
-        return "UNIQ_KEY\u0001" + uniqueKey + "\u0002KEYS\u0001order-" + padded(number, 10, 10)
-            + "\u0002TAGS\u0001tag-" + padded(number % 100, 2, 10) + "\u0002";
+        return "UNIQ_KEY\u0001" + uniqueKey + "\u0002KEYS\u0001" + keys(number) + "\u0002TAGS\u0001" + tags(number) + "\u0002";
+    }
+
+    static String keys(int number) {
+        return "order-" + padded(number, 10, 10);
+    }
+
+    static String tags(int number) {
+        return "tag-" + padded(number % 100, 2, 10);
     }
 
     private static String padded(int number, int width, int radix) {

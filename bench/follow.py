@@ -1,0 +1,234 @@
+"""Follow a writer, catch up beside RocketMQ's own reput, and scan with `format("rocketmq")`, in one run.
+
+Environment:
+    QUICK         1: small and short: whether it works, not how fast it is
+    ROUNDS        default 3; medians are reported
+    MINUTES       how long a follower runs beside a writer of 100,000 messages a second; default 10
+    RATE          messages a second of that writer; default 100000
+    MESSAGES      millions of messages in the store to catch up and to scan; default 16
+    PEER_HEAP     the peer's JVM heap; default 6g, or half the memory if that is less
+    BENCH_DIR     where the stores go, on the disk to be measured; default bench/work; removed at the end.
+                  Ten minutes are 60 million messages: some 24 GB
+    RESULTS_DIR   default bench/results, after a quick run bench/work
+
+The last line of the output is `ratio catch_up=.. p50_ms=.. p99_ms=.. scan_mps=.. parquet_mps=..`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import follow_report
+import machine
+import runs
+from machine import say
+from report import ratio_line
+from rich.console import Console
+from workload import REPOSITORY, Case, Workload, prepare
+
+from reput.store.info import store_info
+
+QUEUES = 64
+MINUTE_OF_MESSAGES = 6_000_000
+"""What one minute holds at the writer's rate."""
+SETTINGS = ("QUICK", "MINUTES", "RATE", "MESSAGES", "PEER_HEAP")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    quick: bool
+    rounds: int
+    seconds: float
+    rate: float
+    messages: int
+
+    @classmethod
+    def of_environment(cls) -> Sizes:
+        """What the environment asks for."""
+        quick = os.environ.get("QUICK", "") not in ("", "0")
+
+        def given(name: str, default: float) -> float:
+            return float(os.environ.get(name, default))
+
+        return cls(
+            quick=quick,
+            rounds=round(given("ROUNDS", 1 if quick else 3)),
+            seconds=given("MINUTES", 0.25 if quick else 10) * 60,
+            rate=given("RATE", 100_000),
+            messages=round(given("MESSAGES", 0.4 if quick else 16) * 1e6),
+        )
+
+
+@dataclass
+class Found:
+    """What a run has measured; seconds, one a round."""
+
+    messages: int
+    log_bytes: int
+    follow: dict[str, Any] = field(default_factory=dict)
+    peer_seconds: list[float] = field(default_factory=list)
+    catch_up_seconds: list[float] = field(default_factory=list)
+    scan_seconds: list[float] = field(default_factory=list)
+    parquet_seconds: list[float] = field(default_factory=list)
+    narrow_seconds: list[float] = field(default_factory=list)
+    narrow_messages: int = 0
+
+    def ratios(self) -> dict[str, float]:
+        """The figures of the last line."""
+        median = statistics.median
+        return {
+            "catch_up": median(self.peer_seconds) / median(self.catch_up_seconds),
+            "p50_ms": self.follow["visible_ms"]["p50"],
+            "p99_ms": self.follow["visible_ms"]["p99"],
+            "scan_mps": self.messages / median(self.scan_seconds) / 1e6,
+            "parquet_mps": self.messages / median(self.parquet_seconds) / 1e6,
+        }
+
+    def further(self) -> dict[str, float]:
+        """Figures of the line before it."""
+        memory = [size for _, size in self.follow["memory"]]
+        third = max(1, len(memory) // 3)
+        return {
+            "durable_p99_ms": self.follow["durable_ms"]["p99"],
+            "memory_gib": max(memory) / 2**30,
+            "memory_growth": statistics.median(memory[-third:]) / statistics.median(memory[third : 2 * third]),
+            "narrow_s": statistics.median(self.narrow_seconds),
+        }
+
+
+def start(command: str, *words: Any, stdin: int | None = None) -> subprocess.Popen[str]:
+    """One of reput's processes."""
+    paths = [str(REPOSITORY / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = {"PYSPARK_PYTHON": sys.executable, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    script = Path(__file__).with_name("follow_side.py")
+    return subprocess.Popen(
+        [sys.executable, str(script), command, *map(str, words)],
+        stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+
+
+def report_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What such a process printed last."""
+    output, errors = process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(f"{process.args} gave status {process.returncode}: {errors.strip()[-4000:]}")
+    report: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return report
+
+
+def ours(command: str, *words: Any) -> dict[str, Any]:
+    """The report of a process of reput."""
+    return report_of(start(command, *words))
+
+
+def follow_a_writer(work: Path, sizes: Sizes) -> dict[str, Any]:
+    """A writer, a follower and one who watches, each a process; the indexes are checked afterwards."""
+    store = work / "followed"
+    ours("write", store, "--rate", 1000, "--seconds", 1)  # so that there is a store
+    follower = start("follow", store, stdin=subprocess.PIPE)
+    assert follower.stdout is not None
+    if not follower.stdout.readline():
+        raise RuntimeError(f"the follower ended: {follower.communicate()[1][-4000:]}")
+    warm_up_s = 10
+    writer = start("write", store, "--rate", sizes.rate, "--seconds", sizes.seconds + warm_up_s + 5)
+    ours("watch", store, "--seconds", warm_up_s, "--pid", follower.pid)
+    watched = ours("watch", store, "--seconds", sizes.seconds, "--pid", follower.pid)
+    written = report_of(writer)
+    told = report_of(follower)
+    watched |= {"writer_rate": written["rate"], "messages": told["messages"], "left_bytes": told["lag_bytes"]}
+    if not runs.check_is_sound(store):
+        raise RuntimeError("the followed store's indexes are not what its log says")
+    shutil.rmtree(store)
+    return watched
+
+
+def measure_store(found: Found, workload: Workload, warm_up: Workload, work: Path, heap: str, rounds: int) -> None:
+    """The peer's reput, ours, and the data source, in turn."""
+    for number in range(1, rounds + 1):
+        found.peer_seconds.append(runs.peer_rebuild(workload, heap)["seconds_total_with_sync"])
+        warm_up.reset()
+        workload.reset()
+        caught_up = ours("catch-up", workload.store, "--warm-up-store", warm_up.store)
+        if caught_up["messages"] != workload.case.messages:
+            raise RuntimeError(f"{caught_up['messages']} messages were taken in, {workload.case.messages} are there")
+        found.catch_up_seconds.append(caught_up["seconds"])
+        begin_ms, end_ms = window(workload)
+        scanned = ours(
+            "scan", workload.store, "--warm-up-store", warm_up.store, "--folder", work / "parquet",
+            "--topic", "bench-0003", "--begin-ms", begin_ms, "--end-ms", end_ms,
+        )  # fmt: skip
+        for name in ("scan", "parquet"):
+            if scanned[name]["messages"] != workload.case.messages:
+                raise RuntimeError(f"{name}: {scanned[name]['messages']} messages of {workload.case.messages}")
+        found.scan_seconds.append(scanned["scan"]["seconds"])
+        found.parquet_seconds.append(scanned["parquet"]["seconds"])
+        found.narrow_seconds.append(scanned["narrow"]["seconds"])
+        found.narrow_messages = int(scanned["narrow"]["messages"])
+        say(
+            f"round {number} of {rounds}: peer {found.peer_seconds[-1]:.2f} s, "
+            f"catch-up {found.catch_up_seconds[-1]:.2f} s, scan {found.scan_seconds[-1]:.2f} s, "
+            f"Parquet {found.parquet_seconds[-1]:.2f} s, narrow {found.narrow_seconds[-1]:.2f} s"
+        )
+
+
+def window(workload: Workload) -> tuple[int, int]:
+    """Store times from the middle of the store that hold a minute's messages at the writer's rate."""
+    info = store_info(workload.store)
+    first, last = info.log.first_store_timestamp, info.log.last_store_timestamp
+    width = round((last - first) * min(1.0, MINUTE_OF_MESSAGES / workload.case.messages))
+    begin = first + (last - first - width) // 2
+    return begin, begin + width
+
+
+def main() -> int:
+    """Measure, print, save; exit status 2 where the peer cannot run."""
+    if reason := runs.unavailable():
+        say(reason)
+        return 2
+    sizes, heap = Sizes.of_environment(), machine.peer_heap()
+    parent = Path(os.environ.get("BENCH_DIR", REPOSITORY / "bench" / "work"))
+    parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="follow-", dir=parent))
+    try:
+        say(f"a follower beside a writer of {sizes.rate:,.0f} messages a second, {sizes.seconds / 60:g} minutes")
+        followed = follow_a_writer(work, sizes)
+        say(f"visible {followed['visible_ms']}, durable {followed['durable_ms']}")
+        say(f"the peer writes a store of {sizes.messages:,} messages")
+        warm_up = prepare(Case(20_000, QUEUES), work, heap)
+        workload = prepare(Case(sizes.messages, QUEUES), work, heap)
+        found = Found(sizes.messages, workload.written["log_bytes"], followed)
+        measure_store(found, workload, warm_up, work, heap, sizes.rounds)
+    finally:
+        shutil.rmtree(work)
+    show(found, sizes)
+    return 0
+
+
+def show(found: Found, sizes: Sizes) -> None:
+    """Print what is counted, the table and the figures, and save them."""
+    console = Console(width=max(120, Console().width))
+    for sentence in follow_report.COUNTED:
+        console.print(sentence if sentence.startswith(" ") else f"- {sentence}", highlight=False)
+    rows = follow_report.rows(found)
+    console.print(follow_report.table(rows))
+    about = machine.environment("bench-follow", SETTINGS, sizes.rounds)
+    about |= {"minutes": sizes.seconds / 60, "rate": sizes.rate, "messages": sizes.messages}
+    results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / ("work" if sizes.quick else "results")))
+    follow_report.save(results / f"follow-{about['cores']}c", about, found, rows)
+    print(ratio_line(found.further()))
+    print(ratio_line(found.ratios()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

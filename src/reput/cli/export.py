@@ -1,0 +1,74 @@
+"""`reput export`: a store's messages as Parquet files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from reput.cli import options, output
+
+if TYPE_CHECKING:
+    from reput.connect.export import ExportReport
+
+_INTERRUPTED = 130
+
+
+@click.command()
+@click.option("--to", "folder", required=True, type=click.Path(path_type=str), help="Where the files go.")
+@click.option("-t", "--topic", "topics", multiple=True, help="Only this topic. May be given again.")
+@click.option("--columns", help="Only these columns, with commas between.  [default: all]")
+@options.follow_job
+def export(
+    store: str,
+    job: options.JobOptions,
+    folder: str,
+    topics: tuple[str, ...],
+    columns: str | None,
+    as_json: bool,
+) -> int:
+    """Export the messages of STORE as Parquet, by topic and day of store time (UTC).
+
+    Files lie in DIR/topic=NAME/day=YYYY-MM-DD/; Spark, DuckDB, pandas and others read DIR as one table. A run that was
+    stopped goes on where it was, and a later run adds what the log has got since: what is done is not done again.
+    Nothing in STORE is changed, and another process may write it.
+
+    \b
+    reput export /data/store --to /lake/messages
+    reput export /data/store --to /lake/orders -t orders --columns topic,body,tags,storeTimestamp
+    """  # noqa: D301 - click wants the control character
+    import reput
+    from reput.cli.progress import progress
+
+    spark: Literal[False] | None = False if job.engine == options.LOOP else None
+    chosen: dict[str, Any] = {"topics": topics, "columns": columns.split(",") if columns else ()}
+    try:
+        with progress(job.quiet) as listener:
+            report = reput.export(
+                store, folder, spark=spark, master=job.master, config=job.config, listener=listener, **chosen
+            )
+    except KeyboardInterrupt:
+        output.say(f"interrupted; run it again with --to {folder} and it goes on")
+        return _INTERRUPTED
+    with output.reporting("The export itself is done"):
+        if as_json:
+            output.emit_json({"ok": True, **report.to_dict()})
+        else:
+            _show(report, job.quiet)
+    return 0
+
+
+def _show(report: ExportReport, quiet: bool) -> None:
+    counted = output.counted
+    output.show(
+        f"{counted(report.messages, 'message')} in {counted(report.files, 'file')}, {output.size_text(report.bytes)}: "
+        f"{report.folder}"
+    )
+    if report.ranges_before:
+        output.show(
+            f"{counted(report.messages_before, 'message')} were there before; the export goes to log offset "
+            f"{report.log_end}"
+        )
+    if not quiet:
+        for note in report.notes:
+            output.say(f"note: {note}")

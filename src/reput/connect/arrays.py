@@ -1,0 +1,305 @@
+"""Records to Arrow columns: buffers that kernels fill, no Python object a message.
+
+`Rows` are some records in one map of a log file. A column's array is made by the function of its name in `_BUILDERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from reput.connect.schemas import Column, Need
+from reput.errors import DamagedLogError, ReputError
+from reput.formats.record import Host
+from reput.kernels import field_kernels
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
+
+_HEX = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
+_LOG_APPEND_TIME = 1
+_US_PER_MS = 1000
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass
+class Rows:
+    """Records in one map of a log file: `buffer[0]` stands at log offset `base` of file `path`.
+
+    `position` int64 (log offsets), `size` int32; `topics` names topics, `topic_row` int32 says which one each
+    record has; `queue_id`, `queue_offset` int64. `store_timestamp` (ms) may be None: it is then read from the records.
+    """
+
+    path: str
+    buffer: NDArray[np.uint8]
+    base: int
+    position: Int64s
+    size: NDArray[np.int32]
+    topics: pa.Array
+    topic_row: NDArray[np.int32]
+    queue_id: NDArray[np.int32]
+    queue_offset: Int64s
+    store_timestamp: Int64s | None
+    crc_check: int
+    broker_name: str | None = None
+    wants: int = field(default=0)
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    @cached_property
+    def table(self) -> Int64s:
+        """The fields of the records; see `Field`.
+
+        Raises:
+            DamagedLogError: at one of the places no such record stands.
+        """
+        table, done = self._read()
+        if done < len(self):
+            raise DamagedLogError(
+                f"{self.path}: at log offset {int(self.position[done])} stands no sound record of "
+                f"{int(self.size[done])} bytes. Look with `reput check`; failOnDataLoss=false passes such places over"
+            )
+        return table
+
+    @property
+    def readable(self) -> int:
+        """How many of the first rows have sound records."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[Int64s, int]:
+        table = field_table(len(self))
+        done = field_kernels().read_fields(
+            self.buffer, self.base, len(self.buffer), self.crc_check, self.wants, self.position, self.size, table
+        )
+        return table, int(done)
+
+    def stored_ms(self) -> Int64s:
+        """Store times (ms)."""
+        return self.table[Field.STORE_TIMESTAMP] if self.store_timestamp is None else self.store_timestamp
+
+    def taken(self, chosen: NDArray[Any] | slice) -> Rows:
+        """Some of the rows, by a mask or by numbers."""
+        rows = Rows(
+            self.path, self.buffer, self.base, self.position[chosen], self.size[chosen], self.topics,
+            self.topic_row[chosen], self.queue_id[chosen], self.queue_offset[chosen],
+            None if self.store_timestamp is None else self.store_timestamp[chosen],
+            self.crc_check, self.broker_name, self.wants,
+        )  # fmt: skip
+        if "table" in self.__dict__:
+            # What has been looked up stays known.
+            rows.__dict__["table"] = np.ascontiguousarray(self.table[:, chosen])
+        return rows
+
+
+def topics_of(rows: Rows) -> pa.Array:
+    """The topics as the records have them, as a dictionary array."""
+    names = _gathered(rows, rows.table[Field.TOPIC_AT], rows.table[Field.TOPIC_SIZE], pa.binary())
+    return names.dictionary_encode()
+
+
+_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_TYPES = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "binary": pa.binary(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+    "array<struct<key:string,value:binary>>": pa.list_(pa.field("element", _HEADER)),
+}
+
+
+def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
+    """The columns with Arrow's types, as Spark wants to see them from a Python source."""
+    return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in columns])
+
+
+def wants_of(columns: Sequence[Column]) -> int:
+    """What the kernel has to look for so that these columns can be made."""
+    needs = {column.need for column in columns}
+    return (FIND_PROPERTIES if Need.PROPERTIES in needs else 0) | (COUNT_PAIRS if Need.MAP in needs else 0)
+
+
+def record_batch(rows: Rows, columns: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows as a record batch; `schema` is that of the columns."""
+    arrays = [_BUILDERS[column.name](rows) for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def texts_of(rows: Rows, row: Field) -> pa.Array:
+    """A property of the records as text."""
+    return _text(_gathered(rows, rows.table[row], rows.table[row + 1], pa.string()))
+
+
+# --- parts -----------------------------------------------------------------------------------------
+
+
+def _gathered(rows: Rows, at: Int64s, size: Int64s, kind: pa.DataType) -> pa.Array:
+    """Stretches of the log as binary or text; a size below 0 is null."""
+    total = int(np.maximum(size, 0).sum())
+    data, offsets = np.empty(total, dtype=np.uint8), np.empty(len(size) + 1, dtype=np.int32)
+    if field_kernels().gather_bytes(rows.buffer, at, size, data, offsets) != total:
+        raise ReputError(f"{rows.path}: a record's parts changed while they were read")
+    valid, nulls = _validity(size >= 0)
+    return pa.Array.from_buffers(kind, len(size), [valid, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
+
+
+def _validity(present: NDArray[np.bool_]) -> tuple[pa.Buffer | None, int]:
+    nulls = int(len(present) - np.count_nonzero(present))
+    return (pa.py_buffer(np.packbits(present, bitorder="little")) if nulls else None), nulls
+
+
+def _text(array: pa.Array) -> pa.Array:
+    """The same, with bytes that are no UTF-8 replaced: other readers would stumble over them."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = array.cast(pa.binary(), safe=False) if not pa.types.is_binary(array.type) else array
+        return pa.array(
+            [None if value is None else value.decode("utf-8", "replace") for value in raw.to_pylist()], pa.string()
+        )
+    return array
+
+
+def _times(milliseconds: Int64s) -> pa.Array:
+    with np.errstate(over="ignore"):
+        return pa.array(milliseconds * _US_PER_MS).view(pa.timestamp("us", tz="UTC"))
+
+
+def _int32(values: NDArray[Any]) -> pa.Array:
+    return pa.array(values.astype(np.int32, copy=False))
+
+
+def _pairs(rows: Rows, value_type: pa.DataType) -> tuple[NDArray[np.int32], pa.Array, pa.Array]:
+    """All properties: where each record's begin, their names, their values."""
+    table = rows.table
+    pairs, names_size, values_size = (
+        int(table[row].sum()) for row in (Field.PAIRS, Field.NAMES_SIZE, Field.VALUES_SIZE)
+    )
+    pair_offsets = np.empty(len(rows) + 1, dtype=np.int32)
+    name_offsets, value_offsets = np.empty(pairs + 1, dtype=np.int32), np.empty(pairs + 1, dtype=np.int32)
+    names, values = np.empty(names_size, dtype=np.uint8), np.empty(values_size, dtype=np.uint8)
+    count = field_kernels().gather_pairs(
+        rows.buffer,
+        table[Field.PROPERTIES_AT],
+        table[Field.PROPERTIES_SIZE],
+        pair_offsets,
+        name_offsets,
+        names,
+        value_offsets,
+        values,
+    )
+    if count < 0:
+        raise ReputError(f"{rows.path}: a record's properties changed while they were read")
+    made = [
+        pa.Array.from_buffers(kind, count, [None, pa.py_buffer(offsets), pa.py_buffer(data)], 0)
+        for kind, offsets, data in ((pa.string(), name_offsets, names), (value_type, value_offsets, values))
+    ]
+    return pair_offsets, _text(made[0]), _text(made[1]) if pa.types.is_string(value_type) else made[1]
+
+
+def _properties(rows: Rows) -> pa.Array:
+    offsets, names, values = _pairs(rows, pa.string())
+    entries = pa.StructArray.from_arrays(
+        [names, values], fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())]
+    )
+    kind = pa.map_(pa.string(), pa.string())
+    return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(offsets)], 0, children=[entries])
+
+
+def _headers(rows: Rows) -> pa.Array:
+    offsets, names, values = _pairs(rows, pa.binary())
+    entries = pa.StructArray.from_arrays([names, values], fields=list(_HEADER))
+    kind = pa.list_(pa.field("element", _HEADER))
+    return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(offsets)], 0, children=[entries])
+
+
+def _hosts(rows: Rows, row: Field) -> pa.Array:
+    """Hosts as text: few are distinct, and only those are spelt."""
+    at, size = rows.table[row], rows.table[row + 1]
+    raw = _gathered(rows, at, size, pa.binary()).dictionary_encode()
+    spelt = [str(Host(value[:-4], int.from_bytes(value[-4:], signed=True))) for value in raw.dictionary.to_pylist()]
+    return pa.array(spelt, pa.string()).take(raw.indices)
+
+
+def _message_ids(rows: Rows) -> pa.Array:
+    """Store host and log offset, in upper-case hex."""
+    at, size = rows.table[Field.STORE_HOST_AT], rows.table[Field.STORE_HOST_SIZE]
+    digits = 2 * (size + 8)
+    ends = np.cumsum(digits)
+    data = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
+    for length in np.unique(size).tolist():
+        chosen = np.flatnonzero(size == length)
+        host = rows.buffer[at[chosen][:, None] + np.arange(length)]
+        place = rows.position[chosen].astype(">i8").view(np.uint8).reshape(-1, 8)
+        raw = np.concatenate([host, place], axis=1)
+        text = np.stack([_HEX[raw >> 4], _HEX[raw & 15]], axis=2).reshape(len(chosen), -1)
+        data[(ends - digits)[chosen][:, None] + np.arange(2 * (length + 8))] = text
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    return pa.Array.from_buffers(pa.string(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(data)], 0)
+
+
+def _field(row: Field) -> Callable[[Rows], pa.Array]:
+    return lambda rows: pa.array(rows.table[row])
+
+
+def _small_field(row: Field) -> Callable[[Rows], pa.Array]:
+    return lambda rows: _int32(rows.table[row])
+
+
+def _property(row: Field) -> Callable[[Rows], pa.Array]:
+    return lambda rows: texts_of(rows, row)
+
+
+def _body(rows: Rows) -> pa.Array:
+    return _gathered(rows, rows.table[Field.BODY_AT], rows.table[Field.BODY_SIZE], pa.binary())
+
+
+def _key(rows: Rows) -> pa.Array:
+    return _gathered(rows, rows.table[Field.KEYS_AT], rows.table[Field.KEYS_SIZE], pa.binary())
+
+
+def _topic(rows: Rows) -> pa.Array:
+    return rows.topics.take(pa.array(rows.topic_row))
+
+
+def _broker_name(rows: Rows) -> pa.Array:
+    return pa.repeat(pa.scalar(rows.broker_name, pa.string()), len(rows))
+
+
+_BUILDERS: dict[str, Callable[[Rows], pa.Array]] = {
+    "topic": _topic,
+    "flag": _small_field(Field.FLAG),
+    "body": _body,
+    "properties": _properties,
+    "brokerName": _broker_name,
+    "queueId": lambda rows: _int32(rows.queue_id),
+    "queueOffset": lambda rows: pa.array(rows.queue_offset),
+    "bornTimestamp": lambda rows: _times(rows.table[Field.BORN_TIMESTAMP]),
+    "storeTimestamp": lambda rows: _times(rows.stored_ms()),
+    "keys": _property(Field.KEYS_AT),
+    "tags": _property(Field.TAGS_AT),
+    "uniqKey": _property(Field.UNIQUE_KEY_AT),
+    "offsetMsgId": _message_ids,
+    "physicalOffset": lambda rows: pa.array(rows.position),
+    "storeSize": lambda rows: _int32(rows.size),
+    "bodyCRC": _small_field(Field.BODY_CRC),
+    "sysFlag": _small_field(Field.SYS_FLAG),
+    "reconsumeTimes": _small_field(Field.RECONSUME_TIMES),
+    "bornHost": lambda rows: _hosts(rows, Field.BORN_HOST_AT),
+    "storeHost": lambda rows: _hosts(rows, Field.STORE_HOST_AT),
+    "preparedTransactionOffset": _field(Field.PREPARED_OFFSET),
+    "key": _key,
+    "value": _body,
+    "partition": lambda rows: _int32(rows.queue_id),
+    "offset": lambda rows: pa.array(rows.queue_offset),
+    "timestamp": lambda rows: _times(rows.stored_ms()),
+    "timestampType": lambda rows: _int32(np.full(len(rows), _LOG_APPEND_TIME)),
+    "headers": _headers,
+}

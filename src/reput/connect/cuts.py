@@ -1,0 +1,119 @@
+"""Where the log may be cut into tasks: at places that are proved to be the beginnings of records.
+
+A body may imitate a record, so looking for something like one is no proof. Proved are: a file's start; where an entry
+of a queue below the frontier points to (it was made from the chain of records); and what a walk along the chain has
+met. A task holds its own end against the next task's beginning in any case.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from reput.connect.snapshot import Snapshot
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY_SIZE, Entry, decode_entry
+from reput.log.reader import record_at
+from reput.queue.files import QueueFolder, list_queues
+from reput.queue.reader import QueueSpan, queue_span
+
+_QUEUES_LOOKED_AT = 64
+_QUEUES_ASKED = 4
+
+
+class LogCut(NamedTuple):
+    """A range [begin, end) of one log file (log offsets), both of them boundaries; `path` is the file's."""
+
+    path: str
+    file_start: int
+    file_size: int
+    begin: int
+    end: int
+
+
+def log_cuts(snapshot: Snapshot, begin: int, end: int, step: int, known: int = -1) -> list[LogCut]:
+    """The log between two offsets as ranges of about `step` bytes.
+
+    Where `begin` is one of the frontiers, or `known` to be a boundary, the first range begins there; else records in
+    front of it may be among them.
+    """
+    asked = _QueueBoundaries(snapshot)
+    cuts = []
+    end = min(end, snapshot.end)
+    for file in snapshot.log.files:
+        file_end = min(file.end, snapshot.end)
+        if file_end <= begin or file.start >= end or file_end <= file.start:
+            continue
+        is_boundary = begin > file.start and begin in (*snapshot.frontiers, known)
+        first = begin if is_boundary else file.start
+        marks = _marks(first, file_end, step, asked, snapshot)
+        for low, high in pairwise(marks):
+            if high > begin and low < end:
+                cuts.append(LogCut(str(file.path), file.start, file.size, low, high))
+    return cuts
+
+
+def _marks(first: int, file_end: int, step: int, asked: _QueueBoundaries, snapshot: Snapshot) -> list[int]:
+    marks = [first]
+    # A short rest goes with the range before it: a task costs more than its bytes.
+    while file_end - marks[-1] > step + step // 4:
+        target = marks[-1] + step
+        found = asked.boundary_from(target)
+        if found is None or found >= file_end:
+            found = next((place for place in snapshot.boundaries if target <= place < file_end), None)
+        if found is None:
+            break
+        marks.append(found)
+    return [*marks, file_end]
+
+
+class _QueueBoundaries:
+    """Answers with the beginnings of records that some large queues know."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.queues: list[tuple[QueueFolder, QueueSpan]] | None = None
+
+    def boundary_from(self, offset: int) -> int | None:
+        """The first beginning of a record at or behind a log offset that the asked queues know; None for none."""
+        if offset >= self.snapshot.frontiers.queue_offset:
+            return None
+        if self.queues is None:
+            self.queues = self._largest()
+        found = [place for queue, span in self.queues if (place := _place_from(queue, span, offset)) is not None]
+        place = min(found, default=None)
+        if place is None or place >= self.snapshot.frontiers.queue_offset:
+            return None
+        # A queue that was written over, or a log that was: then it is no boundary.
+        return place if not isinstance(record_at(self.snapshot.log, place), int) else None
+
+    def _largest(self) -> list[tuple[QueueFolder, QueueSpan]]:
+        frontier = self.snapshot.frontiers.queue_offset
+        folders = islice(list_queues(self.snapshot.layout.consume_queue), _QUEUES_LOOKED_AT)
+        spans = [(queue, queue_span(queue, self.snapshot.begin, frontier)) for queue in folders]
+        spans.sort(key=lambda pair: pair[1].max_offset - pair[1].min_offset, reverse=True)
+        return spans[:_QUEUES_ASKED]
+
+
+def _place_from(queue: QueueFolder, span: QueueSpan, offset: int) -> int | None:
+    low, high = span.min_offset, span.max_offset
+    while low < high:
+        middle = (low + high) // 2
+        entry = _entry(queue, middle)
+        if entry is None:
+            return None
+        if entry.physical_offset >= offset:
+            high = middle
+        else:
+            low = middle + 1
+    entry = _entry(queue, low) if low < span.max_offset else None
+    return entry.physical_offset if entry is not None and not entry.is_pre_blank else None
+
+
+def _entry(queue: QueueFolder, number: int) -> Entry | None:
+    at = number * ENTRY_SIZE
+    for file in queue.files:
+        if file.start <= at < file.start + file.size:
+            data = fs.read_bytes(file.path, ENTRY_SIZE, at - file.start) or b""
+            return decode_entry(data) if len(data) == ENTRY_SIZE else None
+    return None

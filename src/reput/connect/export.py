@@ -1,0 +1,304 @@
+"""Export: a store's messages as Parquet files, by topic and day, and what is new with the next run.
+
+    DIR/topic=orders/day=2026-11-21/00000000000000000000.parquet
+    DIR/_reput/plan.json                the ranges of the log that are exported, and with which columns
+    DIR/_reput/00000000000000000000.json    the marker of the range that begins there: its files are all in place
+
+The columns are the native ones (`reput.connect.schemas`) but for `topic`, which the folder's name has, as Hive and
+Spark write partitions (characters that no folder's name should have as %XX); `day` is the store time's, in UTC.
+
+A range is a task. Its files are put in place whole, one by one, and then its marker: a run that was killed leaves
+ranges without a marker, and the next run exports these again, over what they left. Ranges that have a marker are not
+touched again. What the log has got since becomes further ranges.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from reput.config import StoreConfig
+from reput.connect.cuts import LogCut, log_cuts
+from reput.connect.options import ReadOptions, read_options
+from reput.connect.plan import job_of
+from reput.connect.scan import ScanJob, read_log
+from reput.connect.selection import selection_of
+from reput.connect.snapshot import Snapshot, take_snapshot
+from reput.errors import ConfigError, DataLossError
+from reput.files import fs
+from reput.formats.record import CHECK_NONE, Verdict
+from reput.log.reader import record_at
+from reput.pipeline.engine import Engine
+from reput.pipeline.listener import ProgressListener
+
+_OWN = "_reput"
+_PLAN = "plan.json"
+_RANGE_BYTES = 128 << 20
+_JSON_LIMIT = 64 << 20
+_HELD_BYTES = 256 << 20
+_EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC)
+_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
+_US_PER_DAY = 86_400_000_000
+
+
+@dataclass
+class ExportReport:
+    """What an export did: ranges of the log and messages, in this run and in all; `files` of this run."""
+
+    store: str
+    folder: str
+    ranges: int = 0
+    ranges_before: int = 0
+    messages: int = 0
+    messages_before: int = 0
+    files: int = 0
+    bytes: int = 0
+    log_begin: int = 0
+    log_end: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RangeDone:
+    """A range's marker: its files relative to the export's folder, and how many messages they hold."""
+
+    begin: int
+    end: int
+    messages: int
+    bytes: int
+    files: tuple[str, ...]
+
+
+def export_store(
+    root: str | Path,
+    folder: str | Path,
+    engine: Engine,
+    config: StoreConfig | None = None,
+    *,
+    topics: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    listener: ProgressListener | None = None,
+) -> ExportReport:
+    """Export a store's messages to `folder`, or go on with an export there.
+
+    Args:
+        topics: only these; all without.
+        columns: only these native columns; all without. `topic` and `storeTimestamp` are read anyway.
+
+    Raises:
+        ConfigError: the folder has an export of another store, or with other columns or topics.
+        DataLossError: log files were deleted before they were exported.
+        ReputError: see `reput.errors`.
+    """
+    listener, target = listener or ProgressListener(), Path(folder).absolute()
+    options = _options(str(root), topics, columns)
+    snapshot = take_snapshot(str(root), config or StoreConfig())
+    fs.make_dirs(target / _OWN)
+    plan = _Plan(target, snapshot, options)
+    plan.extend(snapshot)
+    job = job_of(options, selection_of(options), snapshot.settings.delays_ms)
+    before, missing = plan.split()
+    report = ExportReport(
+        str(snapshot.layout.root), str(target), ranges_before=len(before), log_begin=plan.begin, log_end=plan.end,
+        messages_before=sum(done.messages for done in before), notes=[*snapshot.notes],
+    )  # fmt: skip
+    listener.stage("export", sum(cut.end - cut.begin for cut in missing))
+    for done in engine.run(partial(export_range, job, str(target)), missing, listener.advance):
+        report.ranges += 1
+        report.messages += done.messages
+        report.files += len(done.files)
+        report.bytes += done.bytes
+    return report
+
+
+def _options(root: str, topics: Sequence[str], columns: Sequence[str]) -> ReadOptions:
+    given = {"path": root}
+    if topics:
+        given["subscribe"] = ",".join(topics)
+    if columns:
+        names = {"topic": "", "storetimestamp": ""} | {name.strip().lower(): "" for name in columns}
+        given["columns"] = ",".join(names)
+    return read_options(given)
+
+
+class _Plan:
+    """The ranges of an export, kept from run to run."""
+
+    def __init__(self, target: Path, snapshot: Snapshot, options: ReadOptions) -> None:
+        self.target = target
+        self.path = target / _OWN / _PLAN
+        self.columns = [column.name for column in options.columns]
+        self.topics = sorted(options.topics.names or ())
+        self.cuts: list[LogCut] = []
+        self.mark: tuple[int, int] | None = None
+        data = fs.read_bytes(self.path, _JSON_LIMIT)
+        if data is not None:
+            self._take_over(json.loads(data), snapshot)
+
+    def _take_over(self, told: dict[str, Any], snapshot: Snapshot) -> None:
+        if (told["columns"], told["topics"]) != (self.columns, self.topics):
+            raise ConfigError(
+                f"{self.path}: this export has the columns {', '.join(told['columns'])} and the topics "
+                f"{', '.join(told['topics']) or 'of all'}. Give the same, or another folder"
+            )
+        self.mark = tuple(told["mark"]) if told["mark"] else None
+        if self.mark is not None and self.mark[0] >= snapshot.begin and _crc(snapshot, self.mark[0]) != self.mark[1]:
+            raise ConfigError(
+                f"{self.path}: this export is of another store: at log offset {self.mark[0]} stands another record. "
+                "Give another folder"
+            )
+        folder = snapshot.layout.commit_log
+        for begin, end, file_start, file_size in told["ranges"]:
+            self.cuts.append(LogCut(str(folder / f"{file_start:020d}"), file_start, file_size, begin, end))
+
+    @property
+    def begin(self) -> int:
+        """The log offset where the export begins."""
+        return self.cuts[0].begin if self.cuts else 0
+
+    @property
+    def end(self) -> int:
+        """The log offset up to which it goes."""
+        return self.cuts[-1].end if self.cuts else 0
+
+    def extend(self, snapshot: Snapshot) -> None:
+        """Add ranges for what the log has got since.
+
+        Raises:
+            DataLossError: the log begins behind the end of the last export.
+        """
+        end = self.end
+        if self.cuts and snapshot.begin > end:
+            raise DataLossError(
+                f"{snapshot.layout.commit_log}: begins at log offset {snapshot.begin}, and the export in {self.target} "
+                f"ends at {end}: the files between were deleted. Export to another folder"
+            )
+        for cut in log_cuts(snapshot, max(end, snapshot.begin), snapshot.end, _RANGE_BYTES, known=end):
+            self.cuts.append(cut)
+        if self.cuts:
+            last = next((cut for cut in reversed(self.cuts) if _crc(snapshot, cut.begin) is not None), None)
+            self.mark = (last.begin, _crc(snapshot, last.begin) or 0) if last is not None else None
+        value = {
+            "columns": self.columns,
+            "topics": self.topics,
+            "mark": self.mark,
+            "ranges": [(cut.begin, cut.end, cut.file_start, cut.file_size) for cut in self.cuts],
+        }
+        fs.write_whole(self.path, json.dumps(value).encode())
+
+    def split(self) -> tuple[list[RangeDone], list[LogCut]]:
+        """The ranges that are done, and those that are not."""
+        done, missing = [], []
+        for cut in self.cuts:
+            data = fs.read_bytes(_marker(self.target, cut.begin), _JSON_LIMIT)
+            told = json.loads(data) if data is not None else None
+            if told is None or told["end"] != cut.end:
+                missing.append(cut)
+            else:
+                done.append(RangeDone(**{**told, "files": tuple(told["files"])}))
+        return done, missing
+
+
+def _crc(snapshot: Snapshot, offset: int) -> int | None:
+    found = record_at(snapshot.log, offset, CHECK_NONE)
+    return None if isinstance(found, Verdict) else zlib.crc32(found.data)
+
+
+def _marker(target: Path, begin: int) -> Path:
+    return target / _OWN / f"{begin:020d}.json"
+
+
+def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
+    """Export one range of the log; a task.
+
+    Raises:
+        DamagedLogError: bytes of the range are no record.
+    """
+    files = _Files(Path(target), cut.begin)
+    messages = 0
+    for batch in read_log(job, cut):
+        messages += batch.num_rows
+        for topic, day, rows in _parts(batch):
+            files.add(topic, day, rows)
+    files.flush()
+    done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names))
+    fs.write_whole(_marker(Path(target), cut.begin), json.dumps(asdict(done)).encode())
+    return done
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+    """A batch's rows by topic and day, each without the topic."""
+    topics = batch.column("topic").dictionary_encode()
+    days = np.asarray(batch.column("storeTimestamp").cast(pa.int64())) // _US_PER_DAY
+    part = np.asarray(topics.indices).astype(np.int64) << 32 | (days & 0xFFFFFFFF)
+    rest = batch.drop_columns(["topic"])
+    found = np.unique(part)
+    for value in found.tolist():
+        number = value & 0xFFFFFFFF
+        rows = rest if len(found) == 1 else rest.filter(pc.equal(pa.array(part), value))
+        yield topics.dictionary[value >> 32].as_py(), _day(number), rows
+
+
+def _day(number: int) -> str:
+    days = number - (1 << 32) if number >= 1 << 31 else number
+    try:
+        return (_EPOCH_DAY + timedelta(days=days)).date().isoformat()
+    except OverflowError:
+        # A clock far from our calendar.
+        return f"day{days}"
+
+
+def _escaped(name: str) -> str:
+    """A value as Hive writes it in a folder's name; other letters than ASCII stay, as Spark wants them."""
+    return "".join(f"%{ord(letter):02X}" if letter < " " or letter in _ESCAPED else letter for letter in name)
+
+
+class _Files:
+    """The files of a range: rows are held until they are many, then each part is written whole."""
+
+    def __init__(self, target: Path, begin: int) -> None:
+        self.target = target
+        self.begin = begin
+        self.names: list[str] = []
+        self.bytes = 0
+        self._held: dict[tuple[str, str], list[pa.RecordBatch]] = {}
+        self._held_bytes = 0
+        self._round = 0
+
+    def add(self, topic: str, day: str, rows: pa.RecordBatch) -> None:
+        """Take rows of one topic and day."""
+        self._held.setdefault((topic, day), []).append(rows)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes >= _HELD_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held."""
+        suffix = f"-{self._round}" if self._round else ""
+        for (topic, day), rows in self._held.items():
+            folder = Path(f"topic={_escaped(topic)}") / f"day={day}"
+            name = folder / f"{self.begin:020d}{suffix}.parquet"
+            sink = pa.BufferOutputStream()
+            pq.write_table(pa.Table.from_batches(rows), sink, compression="zstd")
+            data = sink.getvalue()
+            fs.make_dirs(self.target / folder)
+            fs.write_whole(self.target / name, memoryview(data).tobytes())
+            self.names.append(str(name))
+            self.bytes += len(data)
+        self._held, self._held_bytes = {}, 0
+        self._round += 1

@@ -1,0 +1,90 @@
+"""The names of options: which there are, what each means, and which belong to a broker and are refused by name.
+
+Spark hands names over in lower case, so case does not count. A name that is not known is an error with the nearest one
+that is, never passed over.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from reput.errors import ConfigError
+
+READ = {
+    "path": "the store's root folder (storePathRootDir); load(path) gives it too",
+    "storePath": "the same",
+    "config": "a broker.conf for what the files do not tell (sizes, storePathCommitLog)",
+    "topic": "one topic",
+    "subscribe": "topics with commas between",
+    "subscribePattern": "a Java-like regular expression that the whole topic must match",
+    "assign": 'JSON: {"topic": [0, 1]} or {"topic": {"broker": [0, 1]}}',
+    "filter.tag": "tags: paid || sent; * for all",
+    "subExpression": "the same",
+    "filter.sql": "a SQL92 expression over properties",
+    "keys": "messages that have one of these keys or unique keys (commas between)",
+    "startingOffsets": 'earliest, or JSON: {"topic": {"0": 23, "1": -2}}, or a broker between; -2 earliest, -1 latest',
+    "endingOffsets": "latest, or JSON as startingOffsets; exclusive",
+    "startingTimestamp": "messages stored at or after this time (ms since 1970)",
+    "endingTimestamp": "messages stored before this time (ms since 1970)",
+    "startingOffsetsByTimestamp": 'JSON: {"topic": {"0": 1700000000000}}',
+    "endingOffsetsByTimestamp": "JSON as startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy": "latest, or error where a queue has no message from that time on",
+    "commitLogStart": "begin at this log offset (bytes)",
+    "commitLogEnd": "end in front of this log offset (bytes)",
+    "maxOffsetsPerTrigger": "at most about so many messages a micro-batch",
+    "maxBytesPerTrigger": "at most about so many bytes of log a micro-batch",
+    "minPartitions": "cut the work into at least so many tasks where it is large enough",
+    "maxRecordsPerPartition": "at most about so many messages a task",
+    "failOnDataLoss": "true: fail where asked-for messages are gone or damaged; false: pass them over",
+    "includeBody": "false: without the body's column",
+    "includeHeaders": "true: schema=kafka gets its headers column",
+    "schema": "native or kafka",
+    "columns": "only these columns (commas between): Spark does not tell a Python source which it needs",
+    "brokerName": "what the column brokerName says",
+    "scan": "auto, log or queue: how to read",
+    "verifyCrc": "check each body's CRC; by default where the body is read",
+}
+WRITE = {
+    "path": "the store's root folder",
+    "storePath": "the same",
+    "config": "a broker.conf",
+    "topic": "the topic of all messages, in place of a column",
+    "checkpointLocation": "Spark's own",
+    "queryName": "Spark's own",
+}
+BROKER = (
+    "nameServer", "namesrvAddr", "endpoints", "group", "groupIdPrefix", "pullBatchSize", "pullTimeoutMs", "accessKey",
+    "secretKey", "kafka.bootstrap.servers", "rocketmq.client.endpoints",
+)  # fmt: skip
+"""Options of sources that read through a broker."""
+NOT_YET = ("minOffsetsPerTrigger", "maxTriggerDelay")
+"""Options of other sources whose meaning this one does not offer."""
+
+
+def known_options(options: Mapping[str, str], names: Iterable[str], verb: str) -> dict[str, str]:
+    """The options under their proper names.
+
+    Raises:
+        ConfigError: one of them is not known, or belongs to a broker.
+    """
+    proper = {name.lower(): name for name in names}
+    refused = {name.lower(): name for name in BROKER}
+    absent = {name.lower(): name for name in NOT_YET}
+    found = {}
+    for given, value in options.items():
+        key = given.lower()
+        if key in proper:
+            found[proper[key]] = value
+        elif key in refused or key.startswith(("kafka.", "rocketmq.")):
+            raise ConfigError(
+                f"option {refused.get(key, given)}: belongs to a source that asks a broker. This one reads a store's "
+                "files: give path, the store's root folder, and leave this option out"
+            )
+        elif key in absent:
+            raise ConfigError(f"option {absent[key]}: not offered; maxOffsetsPerTrigger and maxBytesPerTrigger are")
+        else:
+            near = difflib.get_close_matches(key, proper, 1, 0.5)
+            hint = f"did you mean {proper[near[0]]}?" if near else f"there are {', '.join(sorted(proper.values()))}"
+            raise ConfigError(f"option {given}: not known when {verb} a store: {hint}")
+    return found

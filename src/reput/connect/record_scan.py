@@ -1,0 +1,268 @@
+"""The tasks of the queue plan: entries of queues, or places in the log, to record batches.
+
+What an index says is held against the record: its size, its place, its queue and its number there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from reput.connect.arrays import Rows, topics_of
+from reput.connect.queue_cuts import QueueCut
+from reput.connect.scan import BATCH_ROWS, ScanJob, batches
+from reput.connect.schemas import Need
+from reput.connect.selection import NO_END
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats import paths
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
+from reput.formats.record import MIN_RECORD_SIZE, TRANSACTION_COMMIT, TRANSACTION_MASK
+from reput.kernels.field_columns import Field
+from reput.log.maps import LogMaps
+
+_SIZE_BYTES = 4
+
+
+@dataclass(frozen=True)
+class RecordJob:
+    """What tasks of the queue plan know beside the scan's job: the log's folder and the sizes of files in bytes."""
+
+    scan: ScanJob
+    commit_log: str
+    log_file_size: int
+    queue_file_size: int
+    end: int
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether the entries alone do not tell all that is wanted."""
+        selection = self.scan.selection
+        told = {"topic", "queueId", "queueOffset", "physicalOffset", "storeSize", "brokerName"}
+        told |= {"partition", "offset", "timestampType"}
+        by_record = selection.times or not selection.stored_ms.is_everything or selection.tags or selection.keys
+        return bool(by_record) or any(
+            column.need is not Need.PLACE or column.name not in told for column in self.scan.columns
+        )
+
+
+def read_queues(job: RecordJob, cuts: Sequence[QueueCut]) -> Iterator[pa.RecordBatch]:
+    """The wanted messages of some queues' ranges, each in its queue's order.
+
+    Raises:
+        DamagedStoreError: an entry points to no such record.
+    """
+    maps = LogMaps(Path(job.commit_log), job.log_file_size)
+    try:
+        for cut in cuts:
+            for first in range(cut.begin, cut.end, BATCH_ROWS):
+                entries = _entries(job, cut, first, min(cut.end, first + BATCH_ROWS))
+                for rows in _of_entries(job, cut, first, entries, maps):
+                    yield from batches(job.scan, rows)
+    finally:
+        maps.close()
+
+
+def _entries(job: RecordJob, cut: QueueCut, begin: int, end: int) -> NDArray[np.void]:
+    """The entries [begin, end) of a queue.
+
+    Raises:
+        DamagedStoreError: a file is missing or too short.
+    """
+    pieces = []
+    per_file = job.queue_file_size // ENTRY_SIZE
+    position = begin
+    while position < end:
+        number = position // per_file
+        path = Path(cut.folder) / paths.offset_name(number * job.queue_file_size)
+        behind = min(end, (number + 1) * per_file)
+        wanted = (behind - position) * ENTRY_SIZE
+        data = fs.read_bytes(path, wanted, (position - number * per_file) * ENTRY_SIZE) or b""
+        if len(data) < wanted:
+            if job.scan.fail_on_data_loss:
+                raise DamagedStoreError(
+                    f"{path}: does not hold queue offset {position + len(data) // ENTRY_SIZE}. Run `reput rebuild "
+                    "--only queue`, or read with scan=log; failOnDataLoss=false passes it over"
+                )
+            # What is missing counts as entries without a record.
+            data = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE].ljust(wanted, b"\0")
+        pieces.append(np.frombuffer(data, dtype=ENTRY.dtype))
+        position = behind
+    return np.concatenate(pieces)
+
+
+def _of_entries(job: RecordJob, cut: QueueCut, first: int, entries: NDArray[np.void], maps: LogMaps) -> Iterator[Rows]:
+    """The rows of some entries of a queue, those of each log file apart."""
+    selection = job.scan.selection
+    position, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int32)
+    mask = (size > 0) & ((position != 0) | ~np.isin(size, (PRE_BLANK_SIZE, LAST_BLANK_SIZE)))
+    mask &= (position >= selection.position.begin) & (position < min(selection.position.end, job.end))
+    codes = selection.tag_codes
+    if len(codes):
+        mask &= np.isin(entries["tags_code"].astype(np.int64).astype(np.int32), codes)
+    number = np.flatnonzero(mask)
+    rows_of = _RowMaker(job, pa.array([cut.topic], pa.string()), maps)
+    for chosen in _by_file(position[number], job.log_file_size):
+        rows = number[chosen]
+        made = rows_of.make(
+            position[rows],
+            size[rows],
+            np.zeros(len(rows), dtype=np.int32),
+            np.full(len(rows), cut.queue_id, dtype=np.int32),
+            first + rows.astype(np.int64),
+        )
+        if made is None:
+            continue
+        if not job.needs_records:
+            yield made
+            continue
+        for sound in _sound(job, made):
+            _refuse_strangers(cut, sound)
+            wanted = _in_time(job, cut, sound)
+            if len(wanted):
+                yield wanted
+
+
+def _in_time(job: RecordJob, cut: QueueCut, rows: Rows) -> Rows:
+    span = job.scan.selection.times_of((cut.topic, cut.queue_id))
+    if span.is_everything:
+        return rows
+    stored = rows.stored_ms()
+    return rows.taken(np.flatnonzero((stored >= span.begin) & (stored < span.end)))
+
+
+def _refuse_strangers(cut: QueueCut, rows: Rows) -> None:
+    """A record that an entry leads to must be of that queue, with that number."""
+    table = rows.table
+    alien = (table[Field.QUEUE_ID] != rows.queue_id) | (table[Field.QUEUE_OFFSET] != rows.queue_offset)
+    found = topics_of(rows)
+    names = [name.decode("utf-8", "replace") == cut.topic for name in found.dictionary.to_pylist()]
+    alien |= ~np.array(names, dtype=np.bool_)[np.asarray(found.indices)]
+    if alien.any():
+        number = int(np.flatnonzero(alien)[0])
+        raise DamagedStoreError(
+            f"{cut.folder}: queue offset {int(rows.queue_offset[number])} leads to log offset "
+            f"{int(rows.position[number])}, where a message of another queue or number stands. Run `reput rebuild "
+            "--only queue`, or read with scan=log"
+        )
+
+
+def read_places(job: RecordJob, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """The wanted messages among the records at some log offsets (in order): what an IndexFile found for keys.
+
+    Raises:
+        DamagedStoreError: no record stands at one of them.
+    """
+    maps = LogMaps(Path(job.commit_log), job.log_file_size)
+    position = np.array(places, dtype=np.int64)
+    rows_of = _RowMaker(job, pa.array([""], pa.string()), maps)
+    try:
+        for chosen in _by_file(position, job.log_file_size):
+            for first in range(0, len(chosen), BATCH_ROWS):
+                piece = position[chosen[first : first + BATCH_ROWS]]
+                zeros = np.zeros(len(piece), dtype=np.int32)
+                made = rows_of.make(piece, None, zeros, zeros, zeros.astype(np.int64))
+                if made is None:
+                    continue
+                for sound in _sound(job, made):
+                    yield from batches(job.scan, _judged(job, sound))
+    finally:
+        maps.close()
+
+
+def _judged(job: RecordJob, rows: Rows) -> Rows:
+    """Rows with the queues that their records name, without those that are not wanted."""
+    selection, table = job.scan.selection, rows.table
+    topics = topics_of(rows)
+    names = [name.decode("utf-8", "replace") for name in topics.dictionary.to_pylist()]
+    row, queue_id = np.asarray(topics.indices).astype(np.int32), table[Field.QUEUE_ID].astype(np.int32)
+    rows.topics, rows.topic_row, rows.queue_id = pa.array(names, pa.string()), row, queue_id
+    rows.queue_offset = table[Field.QUEUE_OFFSET].copy()
+    transaction = table[Field.SYS_FLAG] & TRANSACTION_MASK
+    mask = (transaction == 0) | (transaction == TRANSACTION_COMMIT)
+    for queue in np.unique(row.astype(np.int64) << 32 | queue_id).tolist():
+        topic, number = names[queue >> 32], queue & 0xFFFFFFFF
+        here = (row == queue >> 32) & (queue_id == number)
+        offsets, times = selection.offsets_of((topic, number)), selection.times_of((topic, number))
+        mask &= ~here | (
+            selection.wants(topic, number)
+            & (rows.queue_offset >= offsets.begin)
+            & (rows.queue_offset < offsets.end)
+            & (rows.stored_ms() >= times.begin)
+            & ((rows.stored_ms() < times.end) | (times.end == NO_END))
+        )
+    return rows.taken(np.flatnonzero(mask))
+
+
+class _RowMaker:
+    """Makes rows of places in the log, which all lie in one file."""
+
+    def __init__(self, job: RecordJob, topics: pa.Array, maps: LogMaps) -> None:
+        self.job = job
+        self.topics = topics
+        self.maps = maps
+
+    def make(
+        self,
+        position: NDArray[np.int64],
+        size: NDArray[np.int32] | None,
+        topic_row: NDArray[np.int32],
+        queue_id: NDArray[np.int32],
+        queue_offset: NDArray[np.int64],
+    ) -> Rows | None:
+        """The rows; a `size` of None is read from the records. None where the file is gone and that may be.
+
+        Raises:
+            DamagedStoreError: the file is gone.
+        """
+        scan = self.job.scan
+        start = self.maps.file_at(int(position[0]))
+        if start is None:
+            if not scan.fail_on_data_loss:
+                return None
+            raise DamagedStoreError(
+                f"{self.job.commit_log}: no file holds log offset {int(position[0])}: it expired, or was lost. "
+                "failOnDataLoss=false passes its messages over"
+            )
+        buffer = self.maps.array(start)
+        if size is None:
+            at = np.minimum(position - start, len(buffer) - _SIZE_BYTES)
+            size = buffer[at[:, None] + np.arange(_SIZE_BYTES)].view(">i4").reshape(-1).astype(np.int32)
+            size = np.maximum(size, MIN_RECORD_SIZE).astype(np.int32)
+        return Rows(
+            str(self.maps.folder / paths.offset_name(start)), buffer, start, position, size, self.topics, topic_row,
+            queue_id, queue_offset, None, scan.crc_check, scan.broker_name, scan.wants,
+        )  # fmt: skip
+
+
+def _by_file(position: NDArray[np.int64], file_size: int) -> Iterator[NDArray[np.int64]]:
+    """The numbers of the places in each log file."""
+    if not len(position):
+        return
+    file = position // file_size
+    for number in np.unique(file).tolist():
+        yield np.flatnonzero(file == number)
+
+
+def _sound(job: RecordJob, rows: Rows) -> Iterator[Rows]:
+    """The rows whose records are there and whole; all of them, or an error where loss is none.
+
+    Raises:
+        DamagedLogError: one is not.
+    """
+    if job.scan.fail_on_data_loss or rows.readable == len(rows):
+        assert rows.table is not None
+        yield rows
+        return
+    begin = 0
+    while begin < len(rows):
+        piece = rows.taken(slice(begin, len(rows)))
+        good = piece.readable
+        if good:
+            yield piece.taken(slice(0, good))
+        begin += good + 1

@@ -1,0 +1,211 @@
+"""The tasks: a range of the log, or of a queue, to record batches. Plain functions over small arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from reput.connect.arrays import Rows, arrow_schema, record_batch, texts_of, wants_of
+from reput.connect.cuts import LogCut
+from reput.connect.schemas import Column, Need
+from reput.connect.selection import NO_END, Selection
+from reput.errors import DamagedLogError
+from reput.files import fs
+from reput.formats.record import CHECK_NONE, Verdict
+from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
+from reput.kernels.field_columns import FIND_PROPERTIES, Field
+from reput.log.decode import DecodeSettings, RangeDecoder
+
+BATCH_ROWS = 1 << 16
+BATCH_BYTES = 16 << 20
+_PIECE_BYTES = 16 << 20
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ScanJob:
+    """What all tasks of a scan know."""
+
+    columns: tuple[Column, ...]
+    selection: Selection
+    delays_ms: tuple[int, ...]
+    crc_check: int
+    fail_on_data_loss: bool
+    broker_name: str | None
+
+    @property
+    def wants(self) -> int:
+        """What the field kernel has to look for."""
+        by_text = self.selection.tags or self.selection.keys
+        return wants_of(self.columns) | (FIND_PROPERTIES if by_text else 0)
+
+
+def read_log(job: ScanJob, cut: LogCut) -> Iterator[pa.RecordBatch]:
+    """The wanted messages of a range of the log, in its order.
+
+    Raises:
+        DamagedLogError: bytes of the range are no record, or its records do not end where the next range begins.
+    """
+    if not job.fail_on_data_loss and not fs.exists(cut.path):
+        return
+    with fs.mapped(cut.path, cut.begin - cut.file_start, cut.file_start + cut.file_size - cut.begin) as buffer:
+        for rows in _LogRange(job, cut, buffer).rows():
+            yield from batches(job, rows)
+
+
+class _LogRange:
+    """Decodes a range piece by piece and leaves the wanted rows of each."""
+
+    def __init__(self, job: ScanJob, cut: LogCut, buffer: NDArray[np.uint8]) -> None:
+        self.job = job
+        self.cut = cut
+        self.buffer = buffer
+        self.columns = Columns.for_range(min(_PIECE_BYTES, cut.end - cut.begin))
+        settings = DecodeSettings(job.crc_check, False, job.delays_ms)
+        self.decoder = RangeDecoder(buffer, cut.begin, settings, self.columns)
+        self.queues = QueueTable(job.selection)
+
+    def rows(self) -> Iterator[Rows]:
+        """The wanted rows of each piece."""
+        position, end = 0, self.cut.end - self.cut.begin
+        while position < end:
+            # The table of queues goes on, so each queue is judged once.
+            self.columns.state[State.RECORDS] = self.columns.state[State.ITEMS] = 0
+            stop = self.decoder.decode(position, min(end, position + _PIECE_BYTES))
+            position = int(self.columns.state[State.POSITION])
+            if self.columns.records:
+                rows = self._wanted()
+                if len(rows):
+                    yield rows
+            if stop is Stop.FILE_END:
+                return
+            if stop is Stop.NOT_A_RECORD:
+                position = self._behind_damage(position, end)
+        if position != end and self.job.fail_on_data_loss:
+            raise DamagedLogError(
+                f"{self.cut.path}: the chain of records from {self.cut.begin} on passes log offset {self.cut.end}, "
+                "where a queue says that a record begins. Look with `reput check`, then `reput rebuild --only queue`"
+            )
+
+    def _behind_damage(self, position: int, end: int) -> int:
+        verdict = Verdict(int(self.columns.state[State.VERDICT]))
+        if self.job.fail_on_data_loss:
+            raise DamagedLogError(
+                f"{self.cut.path} at {self.cut.begin - self.cut.file_start + position} (log offset "
+                f"{self.cut.begin + position}): {verdict.meaning}. Look with `reput check`; failOnDataLoss=false "
+                "passes over it"
+            )
+        found = self.decoder.boundary(position + 1, end)
+        return found if found >= 0 else end
+
+    def _wanted(self) -> Rows:
+        columns, selection, count = self.columns, self.job.selection, self.columns.records
+        self.queues.extend(columns)
+        row = columns.queue[:count]
+        mask: Mask = (columns.flags[:count] & IN_QUEUE) != 0
+        mask &= self.queues.mask(row, columns.queue_offset[:count], columns.store_timestamp[:count])
+        position = columns.position[:count]
+        if not selection.position.is_everything:
+            mask &= (position >= selection.position.begin) & (position < selection.position.end)
+        codes = selection.tag_codes
+        if len(codes):
+            mask &= np.isin(columns.tags_code[:count].astype(np.int32), codes)
+        if selection.searched_keys:
+            mask &= self._with_keys(count)
+        chosen: Any = slice(0, count) if mask.all() else np.flatnonzero(mask)
+        row = row[chosen]
+        return Rows(
+            self.cut.path, self.buffer, self.cut.begin, position[chosen], columns.size[:count][chosen],
+            self.queues.topics, row, columns.queue_id[row], columns.queue_offset[:count][chosen],
+            columns.store_timestamp[:count][chosen], CHECK_NONE, self.job.broker_name, self.job.wants,
+        )  # fmt: skip
+
+    def _with_keys(self, count: int) -> Mask:
+        """Records that have an index item with the hash of a searched key."""
+        items = np.flatnonzero(np.isin(self.columns.item_hash[: self.columns.items], list(self.queues.hashes)))
+        mask = np.zeros(count, dtype=np.bool_)
+        mask[np.searchsorted(self.columns.first_item[: count + 1], items, side="right") - 1] = True
+        return mask
+
+
+class QueueTable:
+    """What is wanted of each queue that a decoder has met, by its row."""
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self.names: list[str] = []
+        self.topics = pa.array([], pa.string())
+        self.hashes: set[int] = set()
+        self.bounds = np.empty((0, 5), dtype=np.int64)
+        self.is_all = True
+
+    def extend(self, columns: Columns) -> None:
+        """Judge the queues that are new."""
+        fresh = []
+        for row in range(len(self.names), columns.queues):
+            topic, queue_id = columns.topic(row).decode("utf-8", "replace"), int(columns.queue_id[row])
+            self.names.append(topic)
+            offsets = self.selection.offsets_of((topic, queue_id))
+            times = self.selection.times_of((topic, queue_id))
+            wanted = self.selection.wants(topic, queue_id)
+            fresh.append((wanted, offsets.begin, offsets.end, times.begin, times.end))
+            self.is_all &= wanted and offsets.is_everything and times.is_everything
+            if wanted:
+                self.hashes.update(self.selection.key_hashes(topic))
+        if fresh:
+            self.bounds = np.concatenate([self.bounds, np.array(fresh, dtype=np.int64)])
+            self.topics = pa.array(self.names, pa.string())
+
+    def mask(self, row: NDArray[np.int32], offset: NDArray[np.int64], stored_ms: NDArray[np.int64]) -> Mask:
+        """Which records their queues' bounds leave."""
+        if self.is_all:
+            return np.ones(len(row), dtype=np.bool_)
+        wanted, low, high, after, before = self.bounds[row].T
+        mask: Mask = (wanted != 0) & (offset >= low) & (offset < high)
+        mask &= (stored_ms >= after) & ((stored_ms < before) | (before == NO_END))
+        return mask
+
+
+def batches(job: ScanJob, rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Rows as record batches of bounded size, without those whose texts are not as wanted."""
+    by_bytes = any(column.need in (Need.BODY, Need.MAP) for column in job.columns)
+    schema = arrow_schema(job.columns)
+    begin = 0
+    ends = np.cumsum(rows.size, dtype=np.int64) if by_bytes else None
+    while begin < len(rows):
+        end = min(len(rows), begin + BATCH_ROWS)
+        if ends is not None:
+            before = int(ends[begin - 1]) if begin else 0
+            end = min(end, max(begin + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))))
+        piece = rows if end - begin == len(rows) else rows.taken(slice(begin, end))
+        begin = end
+        piece = _matching(job.selection, piece)
+        if len(piece):
+            yield record_batch(piece, job.columns, schema)
+
+
+def _matching(selection: Selection, rows: Rows) -> Rows:
+    """The rows that have one of the tags and keys, letter by letter: hashes may be shared."""
+    mask: Mask | None = None
+    if selection.tags:
+        mask = _true(pc.is_in(texts_of(rows, Field.TAGS_AT), value_set=pa.array(selection.tags, pa.string())))
+    if selection.keys:
+        wanted = set(selection.keys)
+        keys, unique = texts_of(rows, Field.KEYS_AT).to_pylist(), texts_of(rows, Field.UNIQUE_KEY_AT).to_pylist()
+        found = [
+            one in wanted or not wanted.isdisjoint((many or "").split(" "))
+            for many, one in zip(keys, unique, strict=True)
+        ]
+        mask = np.array(found, dtype=np.bool_) if mask is None else mask & np.array(found, dtype=np.bool_)
+    return rows if mask is None or mask.all() else rows.taken(np.flatnonzero(mask))
+
+
+def _true(array: pa.Array) -> Mask:
+    return np.asarray(pc.fill_null(array, False).to_numpy(zero_copy_only=False), dtype=np.bool_)

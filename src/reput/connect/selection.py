@@ -1,0 +1,130 @@
+"""Which messages are wanted: one test for both plans, over columns and never message by message.
+
+A `Selection` joins what the options say with what Spark pushed down. It is small and goes to every task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.connect.edges import EARLIEST, LATEST, Edge, Kind, QueueId
+from reput.connect.options import ReadOptions, TopicChoice
+from reput.formats.hashing import index_key_hash, java_string_hash
+
+NO_END = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Span:
+    """Numbers [begin, end)."""
+
+    begin: int = 0
+    end: int = NO_END
+
+    def cut(self, begin: int = 0, end: int = NO_END) -> Span:
+        """What of it also lies in [begin, end)."""
+        return Span(max(self.begin, begin), min(self.end, end))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing lies in it."""
+        return self.end <= self.begin
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it leaves nothing out."""
+        return self.begin <= 0 and self.end == NO_END
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is read.
+
+    `topics` is what the options choose, `topic_names` and `queue_ids` what filters leave of it (None: all). Per queue
+    `offsets` bounds queue offsets and `times` store times (ms); `queue_offset`, `stored_ms` and `position` (log
+    offsets) bound those of all queues. `tags` are exact; `keys` are those of which a message must have one, `key_hints`
+    those of which it must have one so that a filter, which Spark evaluates, can hold.
+    """
+
+    topics: TopicChoice
+    topic_names: frozenset[str] | None = None
+    queue_ids: frozenset[int] | None = None
+    offsets: Mapping[QueueId, Span] = field(default_factory=dict)
+    times: Mapping[QueueId, Span] = field(default_factory=dict)
+    queue_offset: Span = Span()
+    stored_ms: Span = Span()
+    position: Span = Span()
+    tags: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    key_hints: tuple[str, ...] = ()
+
+    def wants(self, topic: str, queue_id: int) -> bool:
+        """Whether messages of a queue may be wanted."""
+        if self.topic_names is not None and topic not in self.topic_names:
+            return False
+        if self.queue_ids is not None and queue_id not in self.queue_ids:
+            return False
+        return self.topics.wants(topic, queue_id)
+
+    def offsets_of(self, queue: QueueId) -> Span:
+        """The queue offsets that are wanted of a queue."""
+        span = self.offsets.get(queue, Span())
+        return self.queue_offset.cut(span.begin, span.end)
+
+    def times_of(self, queue: QueueId) -> Span:
+        """The store times that are wanted of a queue."""
+        span = self.times.get(queue, Span())
+        return self.stored_ms.cut(span.begin, span.end)
+
+    @property
+    def tag_codes(self) -> NDArray[np.int64]:
+        """The hashes of the tags, as a ConsumeQueue holds them; empty for all."""
+        return np.array(sorted({java_string_hash(tag) for tag in self.tags}), dtype=np.int64)
+
+    @property
+    def searched_keys(self) -> tuple[str, ...]:
+        """Keys of which each wanted message has one; empty where nothing is said of keys."""
+        return self.keys or self.key_hints
+
+    def key_hashes(self, topic: str) -> list[int]:
+        """The IndexFile's hashes of the searched keys."""
+        name = topic.encode("utf-8", "surrogateescape")
+        return [index_key_hash(name + b"#" + key.encode("utf-8", "surrogateescape")) for key in self.searched_keys]
+
+
+def selection_of(options: ReadOptions) -> Selection:
+    """What the options ask for."""
+    selection = Selection(
+        options.topics,
+        position=Span(options.log_begin, options.log_end),
+        tags=options.tags,
+        keys=options.keys,
+    )
+    selection = _bounded(selection, options.starting, starting=True)
+    return _bounded(selection, options.ending, starting=False)
+
+
+def _bounded(selection: Selection, edge: Edge, *, starting: bool) -> Selection:
+    if edge.kind is Kind.TIMESTAMP:
+        span = Span(begin=edge.timestamp_ms) if starting else Span(end=edge.timestamp_ms)
+        return replace(selection, stored_ms=selection.stored_ms.cut(span.begin, span.end))
+    if edge.kind is Kind.TIMESTAMPS:
+        times = dict(selection.times)
+        for queue, time in edge.queues.items():
+            times[queue] = times.get(queue, Span()).cut(*((time,) if starting else (0, time)))
+        return replace(selection, times=times)
+    offsets = dict(selection.offsets)
+    for queue, offset in edge.queues.items():
+        if offset == EARLIEST:
+            cut = (0,) if starting else (0, 0)
+        elif offset == LATEST:
+            # What comes after the snapshot is not read anyway.
+            cut = (NO_END,) if starting else (0,)
+        else:
+            cut = (offset,) if starting else (0, offset)
+        offsets[queue] = offsets.get(queue, Span()).cut(*cut)
+    return replace(selection, offsets=offsets)

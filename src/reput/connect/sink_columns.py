@@ -1,0 +1,176 @@
+"""The columns that can be written, and how they become those of a put (`reput.log.columns`).
+
+| column | type | becomes |
+|---|---|---|
+| body or value | binary or string | the body; must be there, and never null |
+| topic | string | the topic, where the option topic does not give one for all |
+| queueId or partition | int | the queue, 0 without it |
+| tags | string | TAGS |
+| keys or key | string or binary with spaces between keys, or array of strings | KEYS |
+| uniqKey | string | UNIQ_KEY |
+| properties | map of strings | properties; TAGS, KEYS and UNIQ_KEY there give way to columns of their own |
+| headers | array of struct of key and value | properties |
+| flag | int | the flag |
+| sysFlag | int | what it says about compression |
+| bornTimestamp | timestamp | the born time |
+
+Columns of a frame that was read, which the store gives anew, are left out (`ASSIGNED`). Any other is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from reput.errors import ConfigError
+from reput.formats import properties as props
+from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED
+
+_TEXT, _BYTES = "string", ("binary", "string")
+_KEYS = (*_BYTES, "array<string>")
+_HEADERS = ("array<struct<key:string,value:binary>>", "array<struct<key:string,value:string>>")
+_WHOLE = ("int", "smallint", "tinyint", "bigint")
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "body": _BYTES,
+    "value": _BYTES,
+    "topic": (_TEXT,),
+    "queueid": _WHOLE,
+    "partition": _WHOLE,
+    "tags": (_TEXT,),
+    "keys": _KEYS,
+    "key": _KEYS,
+    "uniqkey": (_TEXT,),
+    "properties": ("map<string,string>",),
+    "headers": _HEADERS,
+    "flag": _WHOLE,
+    "sysflag": _WHOLE,
+    "borntimestamp": ("timestamp",),
+}
+ASSIGNED = frozenset({
+    "brokername", "queueoffset", "offset", "storetimestamp", "timestamp", "timestamptype", "offsetmsgid",
+    "physicaloffset", "storesize", "bodycrc", "reconsumetimes", "bornhost", "storehost", "preparedtransactionoffset",
+})  # fmt: skip
+_TWINS = (("body", "value"), ("queueid", "partition"), ("keys", "key"), ("properties", "headers"))
+_NEVER = (props.CRC32, props.INNER_NUM, props.INNER_BASE)
+
+
+def check_schema(types: Mapping[str, str], topic: str | None) -> None:
+    """Hold a frame's columns, with their Spark types, against what can be written.
+
+    Raises:
+        ConfigError: one is missing, unknown, or of another type.
+    """
+    given = {name.lower(): (name, kind) for name, kind in types.items()}
+    for key, (name, kind) in given.items():
+        if key in ASSIGNED:
+            continue
+        if key not in TYPES:
+            known = "body, topic, queueId, tags, keys, uniqKey, properties, flag, bornTimestamp"
+            raise ConfigError(f"column {name}: not a column of a message; there are {known}. Drop it or rename it")
+        if kind not in TYPES[key]:
+            raise ConfigError(f"column {name} is {kind}: give {' or '.join(TYPES[key])}")
+    for one, other in _TWINS:
+        if one in given and other in given:
+            raise ConfigError(f"columns {given[one][0]} and {given[other][0]} mean the same: give one of them")
+    if "body" not in given and "value" not in given:
+        raise ConfigError(f"columns {', '.join(types) or 'none'}: there must be a column body (or value)")
+    if topic is None and "topic" not in given:
+        raise ConfigError("no column topic: add one, or give all messages a topic with .option('topic', name)")
+    if topic is not None and "topic" in given:
+        raise ConfigError(f"option topic={topic} and a column topic: give one of them")
+
+
+def message_columns(batch: pa.RecordBatch, topic: str | None, born_ms: int) -> pa.Table:
+    """The columns of a put; messages without a born time get `born_ms`.
+
+    Raises:
+        ConfigError: a value is null that must not be.
+    """
+    given = {name.lower(): batch.column(number) for number, name in enumerate(batch.schema.names)}
+    rows = batch.num_rows
+    body = _first(given, "body", "value")
+    if body.null_count:
+        raise ConfigError("column body holds nulls: a message has a body, if an empty one")
+    columns: dict[str, Any] = {"body": body}
+    columns["topic"] = given["topic"] if topic is None else pa.repeat(pa.scalar(topic, pa.string()), rows)
+    queue_id, keys = _first(given, "queueid", "partition"), _first(given, "keys", "key")
+    if queue_id is not None:
+        columns["queue_id"] = queue_id
+    if keys is not None:
+        columns["keys"] = _keys(keys)
+    for name, target in (("tags", "tags"), ("uniqkey", "unique_key"), ("flag", "flag")):
+        if name in given:
+            columns[target] = given[name]
+    if "sysflag" in given:
+        flags = pc.fill_null(given["sysflag"].cast(pa.int64()), 0)
+        columns["sys_flag"] = pc.bit_wise_and(flags, FLAG_COMPRESSED | COMPRESSION_MASK).cast(pa.int32())
+    properties = _properties(given)
+    if properties is not None:
+        columns["properties"] = _without(properties, _own_names(columns))
+    columns["born_timestamp"] = pc.fill_null(_born(given, rows), born_ms)
+    return pa.table(columns)
+
+
+def _first(given: Mapping[str, Any], one: str, other: str) -> Any:
+    return given.get(one, given.get(other))
+
+
+def _born(given: Mapping[str, Any], rows: int) -> Any:
+    if "borntimestamp" not in given:
+        return pa.nulls(rows, pa.int64())
+    return given["borntimestamp"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+
+
+def _keys(array: Any) -> Any:
+    """Keys as lists of texts; null without."""
+    if pa.types.is_list(array.type):
+        return array
+    if pa.types.is_binary(array.type):
+        array = array.cast(pa.string())
+    trimmed = pc.utf8_trim_whitespace(array)
+    none = pc.equal(trimmed, "")
+    return pc.utf8_split_whitespace(pc.if_else(none, pa.scalar(None, pa.string()), trimmed))
+
+
+def _own_names(columns: Mapping[str, Any]) -> list[bytes]:
+    own = (("tags", props.TAGS), ("keys", props.KEYS), ("unique_key", props.UNIQ_KEY))
+    return [*_NEVER, *(name for column, name in own if column in columns)]
+
+
+def _properties(given: Mapping[str, Any]) -> Any:
+    if "properties" in given:
+        return given["properties"]
+    if "headers" not in given:
+        return None
+    headers = given["headers"]
+    entries = headers.values
+    values = entries.field("value")
+    pairs = pa.StructArray.from_arrays(
+        [entries.field("key"), values.cast(pa.string()) if pa.types.is_binary(values.type) else values],
+        fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())],
+    )
+    kind = pa.map_(pa.string(), pa.string())
+    return pa.Array.from_buffers(
+        kind, len(headers), headers.buffers()[:2], headers.null_count, headers.offset, children=[pairs]
+    )
+
+
+def _without(array: Any, names: list[bytes]) -> Any:
+    """A map without the entries of these names, and without those that have no value."""
+    offsets = np.asarray(array.offsets).astype(np.int64)
+    keys, items = array.keys, array.items
+    barred = pc.is_in(keys, value_set=pa.array([name.decode() for name in names], pa.string()))
+    kept = np.asarray(pc.and_(pc.invert(barred), items.is_valid()).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    inside = np.zeros(len(kept), dtype=np.bool_)
+    inside[offsets[0] : offsets[-1]] = True
+    if array.null_count:
+        for row in np.flatnonzero(np.asarray(array.is_null())).tolist():
+            inside[offsets[row] : offsets[row + 1]] = False
+    kept &= inside
+    before = np.concatenate([[0], np.cumsum(kept)])
+    chosen = pa.array(np.flatnonzero(kept))
+    return pa.MapArray.from_arrays(pa.array(before[offsets].astype(np.int32)), keys.take(chosen), items.take(chosen))

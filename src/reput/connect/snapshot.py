@@ -1,0 +1,225 @@
+"""What of a store is read: from its first message to where its log is whole now, and how far its indexes go.
+
+Beside a live broker the log is whole up to what its queues refer to, beside a reput writer up to what that has
+confirmed; without a writer it ends where the chain of records ends. Behind the frontier no queue is believed: the log
+itself is walked there, in pieces, so memory does not grow with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.config import StoreConfig
+from reput.errors import DamagedLogError
+from reput.files import fs
+from reput.formats.consume_queue import QueueKey
+from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK, Verdict, decode_record, examine
+from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
+from reput.log.decode import DecodeSettings, RangeDecoder
+from reput.log.files import LogFile, LogFiles, list_log_files
+from reput.log.maps import LogMaps
+from reput.log.reader import place
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
+from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
+from reput.store.frontier import Frontiers
+from reput.store.kinds import store_kinds
+from reput.store.layout import StoreLayout, find_store
+from reput.store.recovery import find_start, judge_tail
+from reput.store.settings import StoreSettings, resolve_settings
+
+_PIECE_BYTES = 4 << 20
+_PLAIN_RECORDS = 1000
+_MOST_QUEUES = 1 << 16
+_NO_OFFSET = (1 << 62) - 1
+CUT_BYTES = 8 << 20
+"""How far apart the boundaries are that a walk notes."""
+
+
+class TailSpan(NamedTuple):
+    """What stands of a queue behind the frontier: queue offsets [begin, end), and its last store time (ms)."""
+
+    begin: int
+    end: int
+    last_stored_ms: int
+
+
+@dataclass
+class Snapshot:
+    """A store as it is read; offsets are log offsets.
+
+    Records stand in [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
+    `frontiers.index_offset`. `boundaries`: places behind the lower of the two where a record begins, in order;
+    `tails`: the queues that have records there.
+    """
+
+    layout: StoreLayout
+    settings: StoreSettings
+    log: LogFiles
+    frontiers: Frontiers
+    begin: int
+    end: int
+    writer: Writer
+    boundaries: list[int] = field(default_factory=list)
+    tails: dict[QueueKey, TailSpan] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> Snapshot:
+    """Look at a store, changing nothing.
+
+    Args:
+        root: the store's folder.
+        config: what its files do not tell.
+        tolerant: files may be missing from the middle of the log.
+
+    Raises:
+        NotAStoreError: there is none.
+        DamagedStoreError: a log file is missing or has an odd length.
+        ReputError: see `reput.errors`.
+    """
+    layout = find_store(root, config)
+    writer = writer_of(layout)
+    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=tolerant)
+    settings = resolve_settings(layout, config)
+    maps = LogMaps(layout.commit_log, log.file_size)
+    kinds = store_kinds(layout, config, settings.queue_file_size)
+    start = find_start(layout, maps, kinds, settings.index_enabled)
+    confirmed = confirmed_by(writer, layout, kinds, maps)
+    begin = log.min_offset
+    queue_offset = max(start.frontiers.queue_offset, begin)
+    index_offset = max(start.frontiers.index_offset, begin)
+    snapshot = Snapshot(
+        layout, settings, log, Frontiers(queue_offset, index_offset), begin, begin, writer, notes=[*log.notes]
+    )
+    walk = _Walk(snapshot, min(queue_offset, index_offset), confirmed, tolerant)
+    walk.run()
+    end = walk.offset
+    if confirmed is None:
+        end = judge_tail(layout, maps, walk.offset, walk.verdict).end
+    snapshot.end = end
+    snapshot.frontiers = Frontiers(min(queue_offset, end), min(index_offset, end))
+    maps.close()
+    return snapshot
+
+
+def confirmed_by(writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], maps: LogMaps) -> int | None:
+    """How far another process allows us to look; None where nobody writes."""
+    if writer is Writer.REPUT:
+        return ReputWriter(layout).confirmed()
+    if writer is Writer.BROKER:
+        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), maps).confirmed()
+    return None
+
+
+class _Walk:
+    """Goes from record to record behind the frontier, to where the log is whole, and notes boundaries on the way."""
+
+    def __init__(self, snapshot: Snapshot, begin: int, confirmed: int | None, tolerant: bool) -> None:
+        self.snapshot = snapshot
+        self.offset = begin
+        self.confirmed = confirmed
+        self.tolerant = tolerant
+        self.verdict = Verdict.ZERO
+        settings = snapshot.settings
+        self._decode = DecodeSettings(settings.crc_check, False, settings.delays_ms)
+        self._columns: Columns | None = None
+        self._plain_left = _PLAIN_RECORDS
+
+    def run(self) -> None:
+        """Walk to the end.
+
+        Raises:
+            DamagedLogError: the log breaks in front of what its writer calls whole.
+        """
+        for file in self.snapshot.log.files:
+            if file.end <= self.offset:
+                continue
+            if self._is_done() or (file.start > self.offset and not self.tolerant):
+                break
+            self.offset = max(self.offset, file.start)
+            if not self._walk_file(file):
+                break
+        if self.confirmed is not None and self.offset < self.confirmed:
+            raise DamagedLogError(
+                f"{place(self.snapshot.log, self.offset)}: {self.verdict.meaning}, though the log is told to go on to "
+                f"{self.confirmed}. Look with `reput check`"
+            )
+
+    def _is_done(self) -> bool:
+        return self.confirmed is not None and self.offset >= self.confirmed
+
+    def _walk_file(self, file: LogFile) -> bool:
+        """Walk through one file; whether the next one may go on."""
+        limit = file.end if self.confirmed is None else min(file.end, self.confirmed)
+        with fs.mapped(file.path, self.offset - file.start, file.end - self.offset) as buffer:
+            base = self.offset
+            if not self._walk_plainly(buffer, base, limit):
+                return False
+            if self.offset >= limit:
+                return True
+            if self._columns is None:
+                self._columns = Columns.for_range(_PIECE_BYTES)
+            decoder = RangeDecoder(buffer, base, self._decode, self._columns)
+            columns = self._columns
+            while self.offset < limit:
+                if columns.queues > _MOST_QUEUES:
+                    columns.clear()
+                columns.state[State.RECORDS] = columns.state[State.ITEMS] = 0
+                stop = decoder.decode(self.offset - base, min(limit, self.offset + _PIECE_BYTES) - base)
+                self._note(columns)
+                self.offset = base + int(columns.state[State.POSITION])
+                if stop is Stop.NOT_A_RECORD:
+                    self.verdict = Verdict(int(columns.state[State.VERDICT]))
+                    return False
+                if stop is Stop.FILE_END:
+                    break
+        return True
+
+    def _walk_plainly(self, buffer: NDArray[np.uint8], base: int, limit: int) -> bool:
+        """Walk over the first few records without the kernels: to load them takes longer. False where the log ends."""
+        while self.offset < limit and self._plain_left:
+            position = self.offset - base
+            verdict, size = examine(buffer.data, position, len(buffer), self.offset, self._decode.crc_check)
+            if verdict not in (Verdict.GOOD, Verdict.BLANK):
+                self.verdict = verdict
+                return False
+            if verdict is Verdict.GOOD:
+                self._plain_left -= 1
+                self._note_boundary(self.offset)
+                record = decode_record(buffer.data, position)
+                if record.sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
+                    key = QueueKey(record.topic, record.queue_id)
+                    self._note_queue(key, record.queue_offset, record.queue_offset, record.store_timestamp)
+            self.offset += size
+        return True
+
+    def _note_boundary(self, offset: int) -> None:
+        noted = self.snapshot.boundaries
+        if not noted or offset >= noted[-1] + CUT_BYTES:
+            noted.append(offset)
+
+    def _note_queue(self, key: QueueKey, first: int, last: int, stored_ms: int) -> None:
+        known = self.snapshot.tails.get(key, TailSpan(_NO_OFFSET, 0, -1))
+        self.snapshot.tails[key] = TailSpan(min(known.begin, first), max(known.end, last + 1), stored_ms)
+
+    def _note(self, columns: Columns) -> None:
+        count = columns.records
+        if not count:
+            return
+        self._note_boundary(int(columns.position[0]))
+        in_queue = np.flatnonzero(columns.flags[:count] & IN_QUEUE)
+        rows, offsets = columns.queue[:count][in_queue], columns.queue_offset[:count][in_queue]
+        # Store times grow with the log, so the last one that is assigned stays.
+        first, last, stored = (np.full(columns.queues, fill, dtype=np.int64) for fill in (_NO_OFFSET, -1, -1))
+        np.minimum.at(first, rows, offsets)
+        np.maximum.at(last, rows, offsets)
+        stored[rows] = columns.store_timestamp[:count][in_queue]
+        for row in np.flatnonzero(last >= 0).tolist():
+            key = QueueKey(columns.topic(row), int(columns.queue_id[row]))
+            self._note_queue(key, int(first[row]), int(last[row]), int(stored[row]))

@@ -1,0 +1,111 @@
+"""`format("rocketmq")` as Spark sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
+
+from reput.connect.filters import narrowed
+from reput.connect.options import ReadOptions, read_options
+from reput.connect.partitions import read_partition, tasks_of
+from reput.connect.plan import plan_batch
+from reput.connect.schemas import ddl
+from reput.connect.selection import selection_of
+from reput.connect.stream import RocketmqStreamReader, stream_options
+from reput.errors import ConfigError
+
+NAME = "rocketmq"
+
+
+class RocketmqSource(DataSource):
+    """A RocketMQ store's files as a table or a stream."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return NAME
+
+    def schema(self) -> str:
+        """The columns that the options ask for."""
+        return ddl(read_options(self.options).columns)
+
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the options tell
+        """A reader of a batch."""
+        return RocketmqReader(read_options(self.options))
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark asks so
+        """A reader of a stream."""
+        return RocketmqStreamReader(read_options(stream_options(self.options)))
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
+        """A writer of a batch.
+
+        Raises:
+            ConfigError: a store is appended to, never overwritten.
+        """
+        refuse_overwrite(overwrite)
+        from reput.connect.sink import RocketmqWriter
+
+        return RocketmqWriter(self.options, schema)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark asks so
+        """A writer of a stream.
+
+        Raises:
+            ConfigError: a store is appended to, never overwritten.
+        """
+        refuse_overwrite(overwrite)
+        from reput.connect.sink import RocketmqStreamWriter
+
+        return RocketmqStreamWriter(self.options, schema)
+
+
+def refuse_overwrite(overwrite: bool) -> None:
+    """A store is a log: it grows.
+
+    Raises:
+        ConfigError: it was to be overwritten.
+    """
+    if overwrite:
+        raise ConfigError('mode("overwrite"), outputMode("complete"): a store is appended to. Use mode("append")')
+
+
+class RocketmqReader(DataSourceReader):
+    """Reads a batch: plans it in the planner's process, and runs in tasks."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self.filters: list[Filter] = []
+        # Spark refuses a reader that overrides pushFilters while its session does not push filters, and asks for
+        # `__func__` to find out. An attribute serves sessions of both kinds.
+        self.pushFilters = _PushFilters(self.filters)  # type: ignore[method-assign]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks."""
+        return tasks_of(plan_batch(self.options, narrowed(selection_of(self.options), self.filters)))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The record batches of a task."""
+        return read_partition(partition)
+
+
+class _PushFilters:
+    """Takes note of the filters, and leaves all of them to Spark too: here they only narrow what is read."""
+
+    def __init__(self, filters: list[Filter]) -> None:
+        self.filters = filters
+        self.__func__ = DataSourceReader.pushFilters
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        self.filters += filters
+        return filters

@@ -1,0 +1,252 @@
+"""`readStream.format("rocketmq")`: the log as a stream.
+
+An offset of the stream is a log offset, so one number covers all topics, and a topic that appears later is read from
+its first message. With it go the store's id, where reput has given it one, and a mark: a record below the offset and
+its CRC. On restart the mark must still stand in the log; a checkpoint of another store, or of a log that was cut since,
+is refused. Nothing is written into the store.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from reput.connect.edges import LATEST, Kind
+from reput.connect.options import ReadOptions
+from reput.connect.partitions import LogPartition, read_partition
+from reput.connect.plan import job_of
+from reput.connect.queue_cuts import CLOCK_SLACK_MS
+from reput.connect.selection import NO_END, selection_of
+from reput.connect.snapshot import confirmed_by
+from reput.connect.stream_walk import Limits, StreamWalk, Walked
+from reput.errors import ConfigError, DataLossError
+from reput.files.watermarks import Watermarks
+from reput.formats import own
+from reput.formats.record import CHECK_NONE, Verdict
+from reput.log.decode import DecodeSettings
+from reput.log.files import LogFiles, list_log_files
+from reput.log.maps import LogMaps
+from reput.log.reader import record_at
+from reput.store.beside import writer_of
+from reput.store.kinds import store_kinds
+from reput.store.layout import StoreLayout, find_store
+from reput.store.recovery import judge_tail
+from reput.store.settings import resolve_settings
+
+_LOOK_S = 0.25
+_STORE, _OFFSET, _MARK, _CRC = "store", "offset", "mark", "crc"
+
+Place = dict[str, Any]
+
+
+class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the log as a stream; lives in the planner's process as long as the query."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        refuse_batch_only(options)
+        self.options = options
+        self.selection = selection_of(options)
+        self.last_offset: int | None = None
+        self.walked: Walked | None = None
+        self._looked_at = 0.0
+        self._confirmed: int | None = None
+        self._layout: StoreLayout | None = None
+
+    # --- what Spark asks ------------------------------------------------------------------------
+
+    def initialOffset(self) -> Place:  # noqa: N802 - Spark asks so
+        """Where a new query begins."""
+        log = self._log()
+        starting = self.options.starting
+        if starting.kind is Kind.LATEST:
+            return self._place(self._end(log), log, None)
+        begin = max(log.min_offset, self.options.log_begin)
+        if starting.kind is Kind.TIMESTAMP:
+            begin = max(begin, _file_in_time(self._store(), log, starting.timestamp_ms))
+        if begin > log.min_offset and all(file.start != begin for file in log.files):
+            raise ConfigError(
+                f"option commitLogStart={begin}: a stream begins with a file: at "
+                f"{', '.join(str(file.start) for file in log.files[:8])}"
+            )
+        return self._place(begin, log, None)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark asks so
+        """How much a micro-batch may bring."""
+        if self.options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self.options.max_bytes_per_trigger)
+        if self.options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self.options.max_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: Place, limit: ReadLimit) -> Place:  # noqa: N802 - Spark asks so
+        """Where the next micro-batch ends: `start` itself where nothing is new."""
+        log = self._log()
+        self._refuse_another(start, log)
+        messages, size = self.options.max_offsets_per_trigger, self.options.max_bytes_per_trigger
+        if isinstance(limit, ReadMaxRows):
+            messages = limit.max_rows
+        elif isinstance(limit, ReadMaxBytes):
+            size = limit.max_bytes
+        elif isinstance(limit, ReadAllAvailable):
+            messages = size = None
+        limits = Limits(
+            NO_END if self.last_offset is None else self.last_offset,
+            NO_END if size is None else size,
+            NO_END if messages is None else messages,
+            self._whole(),
+        )
+        self.walked = self._walk(log).run(int(start[_OFFSET]), limits)
+        if self.walked.verdict is not Verdict.ZERO and self.options.fail_on_data_loss:
+            maps = LogMaps(log.folder, log.file_size)
+            judge_tail(self._store(), maps, self.walked.end, self.walked.verdict)
+            maps.close()
+        if not self.walked.cuts:
+            return start
+        return self._place(self.walked.end, log, self.walked.cuts[-1].begin)
+
+    def reportLatestOffset(self) -> Place | None:  # noqa: N802 - Spark asks so
+        """Nothing: to know the end of the log, beside a broker, costs a look at every queue."""
+        return None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark asks so
+        """End at what is there now."""
+        self.last_offset = self._end(self._log())
+
+    def partitions(self, start: Place, end: Place) -> Sequence[InputPartition]:
+        """The tasks of a micro-batch; also of one that a restarted query does again."""
+        log = self._log()
+        self._refuse_another(start, log)
+        begin, behind = int(start[_OFFSET]), int(end[_OFFSET])
+        walked = self.walked
+        if walked is None or walked.begin != begin or walked.end != behind:
+            walked = self._walk(log).run(begin, Limits(offset=behind))
+            if walked.end != behind and self.options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{log.folder}: goes to log offset {walked.end}, the checkpoint has a batch to {behind}. Was the "
+                    "log cut? failOnDataLoss=false goes on with what is there"
+                )
+        job = job_of(self.options, self.selection, resolve_settings(self._store(), self.options.config).delays_ms)
+        return [LogPartition(job, cut) for cut in walked.cuts]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The record batches of a task."""
+        return read_partition(partition)
+
+    # --- the store ------------------------------------------------------------------------------
+
+    def _store(self) -> StoreLayout:
+        if self._layout is None:
+            self._layout = find_store(self.options.path, self.options.config)
+        return self._layout
+
+    def _log(self) -> LogFiles:
+        size = self.options.config.mapped_file_size_commit_log
+        return list_log_files(self._store().commit_log, size, tolerant=not self.options.fail_on_data_loss)
+
+    def _walk(self, log: LogFiles) -> StreamWalk:
+        settings = resolve_settings(self._store(), self.options.config)
+        decode = DecodeSettings(settings.crc_check, False, settings.delays_ms)
+        return StreamWalk(log, decode, self.selection, tolerant=not self.options.fail_on_data_loss)
+
+    def _whole(self) -> int | None:
+        """How far another process allows us to look; None where nobody writes."""
+        if time.monotonic() - self._looked_at > _LOOK_S:
+            self._looked_at = time.monotonic()
+            layout = self._store()
+            writer = writer_of(layout)
+            settings = resolve_settings(layout, self.options.config)
+            kinds = store_kinds(layout, self.options.config, settings.queue_file_size)
+            maps = LogMaps(layout.commit_log, self._log().file_size)
+            self._confirmed = confirmed_by(writer, layout, kinds, maps)
+            maps.close()
+        return self._confirmed
+
+    def _end(self, log: LogFiles) -> int:
+        """Where the log is whole now."""
+        whole = self._whole()
+        if whole is not None:
+            return whole
+        last = next((file for file in reversed(log.files) if file.data_end > file.start), None)
+        return self._walk(log).run(last.start, Limits()).end if last is not None else log.min_offset
+
+    def _place(self, offset: int, log: LogFiles, mark: int | None) -> Place:
+        place: Place = {_STORE: _store_id(self._store()), _OFFSET: offset}
+        crc = None if mark is None else _crc_at(log, mark)
+        return place if crc is None else {**place, _MARK: mark, _CRC: crc}
+
+    def _refuse_another(self, start: Place, log: LogFiles) -> None:
+        """Hold the offset that a checkpoint gave against the store.
+
+        Raises:
+            ConfigError: it is another store's, or the log was cut since.
+        """
+        here = _store_id(self._store())
+        if start.get(_STORE) and here and start[_STORE] != here:
+            raise ConfigError(
+                f"the checkpoint belongs to the store {start[_STORE]}, and {self._store().root} is {here}. Begin "
+                "with a new checkpoint"
+            )
+        mark = start.get(_MARK)
+        if mark is not None and mark >= log.min_offset and _crc_at(log, mark) != start[_CRC]:
+            raise ConfigError(
+                f"{log.folder}: at log offset {mark} stands another record than when the checkpoint was written: the "
+                "checkpoint is another store's, or the log was cut and went on. Begin with a new checkpoint"
+            )
+
+
+def refuse_batch_only(options: ReadOptions) -> None:
+    """Options that only a batch has.
+
+    Raises:
+        ConfigError: a stream was given one.
+    """
+    if options.ending.kind is not Kind.LATEST or options.log_end != NO_END:
+        raise ConfigError(f"{options.ending.option} and commitLogEnd end a batch: a stream goes on. Leave them out")
+    if LATEST in options.starting.queues.values():
+        raise ConfigError("startingOffsets: -1 for a queue: a stream takes latest for all queues, or offsets")
+
+
+def _store_id(layout: StoreLayout) -> str:
+    path = layout.own(own.WATERMARKS_NAME)
+    if not path.exists():
+        return ""
+    marks = Watermarks(path, read_only=True)
+    try:
+        return str(marks.store_id)
+    finally:
+        marks.close()
+
+
+def _crc_at(log: LogFiles, offset: int) -> int | None:
+    found = record_at(log, offset, CHECK_NONE)
+    return None if isinstance(found, Verdict) else zlib.crc32(found.data)
+
+
+def _file_in_time(layout: StoreLayout, log: LogFiles, timestamp_ms: int) -> int:
+    """The start of the last file that begins in front of a store time, clocks set back allowed for."""
+    maps = LogMaps(layout.commit_log, log.file_size)
+    found = log.min_offset
+    for file in log.files:
+        stored = maps.store_time(file.start) if file.data_end > file.start else -1
+        if 0 <= stored < timestamp_ms - CLOCK_SLACK_MS:
+            found = file.start
+    maps.close()
+    return found
+
+
+def stream_options(given: Mapping[str, str]) -> dict[str, str]:
+    """A stream begins at the end where nothing else is said, as in Spark's Kafka source."""
+    names = {name.lower() for name in given}
+    edges = {"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "commitlogstart"}
+    return {**given, **({} if names & edges else {"startingOffsets": str(Kind.LATEST)})}

@@ -1,0 +1,370 @@
+"""RocksDB as a store of bytes: one owner that writes, readers that follow it, tables that tasks write for the owner.
+
+A reader never touches the store's folder: it opens a folder of links of its own, as RocksDB's secondary instance, and
+is first opened strictly once, since a secondary passes over missing tables. Iterators of rocksdict end silently where a
+block is damaged, so whoever walks asks for the status at the end (`Family.walk`), or knows how many keys must come.
+
+Everything uses table format 5: RocketMQ's RocksDB (8.4) takes format 6 for damage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import rocksdict
+
+from reput.errors import AccessError, ClosedError, DamagedStoreError, NoSpaceError, ReputError, StoreLockedError
+from reput.files import fs
+
+_BLOCK_BYTES = 32 << 10
+_CACHE_BYTES = 64 << 20
+_MEMTABLE_BYTES = 64 << 20
+_TRIES = 5
+_SETTINGS_FILE = "rocksdict-config.json"
+_OWN_LOGS = ("LOG", "LOG.old")
+_TABLE_FORMAT = 5
+
+
+@contextlib.contextmanager
+def errors_named(place: Path | str, doing: str) -> Iterator[None]:
+    """Turn RocksDB's errors of the block into ours.
+
+    Raises:
+        StoreLockedError: another process, or this one, has the database open for writing.
+        DamagedStoreError: its files are not what they should be.
+        NoSpaceError, AccessError: the system refuses something.
+    """
+    try:
+        yield
+    except ReputError:
+        raise
+    except rocksdict.DbClosedError as error:
+        raise ClosedError(f"{place}: this database has been closed") from error
+    except Exception as error:
+        # rocksdict has no classes of its own; a TypeError and its like would be a fault of ours.
+        if type(error) is not Exception:
+            raise
+        raise _translated(f"{place}: cannot {doing}: {error}", str(error)) from error
+
+
+def _translated(text: str, told: str) -> ReputError:
+    lower = told.lower()
+    if "lock" in lower and ("hold" in lower or "lock file" in lower):
+        return StoreLockedError(f"{text}. A broker or another reput process has it open: stop it, or wait for it")
+    if "no space" in lower:
+        return NoSpaceError(text)
+    if "permission denied" in lower or "read-only file system" in lower:
+        return AccessError(text)
+    if "column family not found" in lower:
+        text += ". This is no RocksDB of RocketMQ's queues, or one of another version"
+    return DamagedStoreError(f"{text}. `reput rebuild --only queue` builds it anew from the log")
+
+
+class Family:
+    """One column family of an open database."""
+
+    def __init__(self, place: Path, handle: Any) -> None:
+        self.place = place
+        self.handle = handle
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key, None without one."""
+        with errors_named(self.place, "read"):
+            value: bytes | None = self.handle.get(key)
+            return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key, None where there is none."""
+        with errors_named(self.place, "read"):
+            found: list[bytes | None] = self.handle.get(list(keys))
+            return found
+
+    def some(self, begin: bytes, count: int) -> list[tuple[bytes, bytes]]:
+        """At most `count` keys from `begin` on, with their values; fewer at the end, and where a block is damaged."""
+        with errors_named(self.place, "read"):
+            return list(islice(self.handle.items(from_key=begin), count))
+
+    def walk(self, begin: bytes | None = None, end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """All keys in [begin, end) with their values.
+
+        Raises:
+            DamagedStoreError: a block is damaged.
+        """
+        with errors_named(self.place, "read"):
+            walker = self.handle.iter()
+            if begin is None:
+                walker.seek_to_first()
+            else:
+                walker.seek(begin)
+        while walker.valid():
+            key = walker.key()
+            if end is not None and key >= end:
+                return
+            yield key, walker.value()
+            walker.next()
+        with errors_named(self.place, "read"):
+            walker.status()
+
+    def last_before(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """The last key in front of `key`, with its value; None without one."""
+        with errors_named(self.place, "read"):
+            walker = self.handle.iter()
+            walker.seek_for_prev(key)
+            if walker.valid() and walker.key() == key:
+                walker.prev()
+            if walker.valid():
+                return walker.key(), walker.value()
+            walker.status()
+            return None
+
+
+class DatabaseReader:
+    """A database that somebody else may be writing: what had been written at the last `refresh`.
+
+    Raises:
+        DamagedStoreError: files are missing or damaged, or there are other column families.
+    """
+
+    def __init__(self, folder: Path, families: Sequence[str]) -> None:
+        self.folder = folder
+        self._shadow = Path(tempfile.mkdtemp(prefix="reput-rocksdb-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, str(self._shadow), True)
+        self._links = self._shadow / "db"
+        fs.make_dirs(self._links)
+        try:
+            self._handle = self._open(families)
+        except BaseException:
+            self._remove()
+            raise
+        self.families = {name: Family(folder, self._handle.get_column_family(name)) for name in families}
+
+    def _open(self, families: Sequence[str]) -> Any:
+        for attempt in range(_TRIES):
+            self._link()
+            try:
+                with errors_named(self.folder, "open"):
+                    # A cache of its own: RocksDB tells blocks by the name their table was born with, and a copy of a
+                    # database would be answered from what its original holds.
+                    cache = rocksdict.Cache(_CACHE_BYTES)
+                    strict = rocksdict.AccessType.read_only(error_if_log_file_exist=False)
+                    rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), strict).close()
+                    follow = rocksdict.AccessType.secondary(str(self._shadow / "own"))
+                    return rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), follow)
+            except DamagedStoreError:
+                # Beside a writer files come and go: look again before it is called damage.
+                if attempt == _TRIES - 1:
+                    raise
+        raise AssertionError
+
+    def _link(self) -> None:
+        """Let our folder show the files that the database has now."""
+        present = {entry.name for entry in fs.list_dir(self.folder) if not entry.is_dir}
+        shown = {entry.name for entry in fs.list_dir(self._links)}
+        for name in sorted(shown - present - {_SETTINGS_FILE, *_OWN_LOGS}):
+            fs.remove_file(self._links / name)
+        for name in sorted(present - shown - {_SETTINGS_FILE, *_OWN_LOGS}):
+            fs.symlink(self.folder.absolute() / name, self._links / name)
+
+    def refresh(self) -> None:
+        """See what has been written meanwhile.
+
+        Raises:
+            DamagedStoreError: files are missing or damaged.
+        """
+        for attempt in range(_TRIES):
+            self._link()
+            try:
+                with errors_named(self.folder, "follow"):
+                    self._handle.try_catch_up_with_primary()
+            except DamagedStoreError:
+                if attempt == _TRIES - 1:
+                    raise
+            else:
+                return
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for family in self.families.values():
+            family.handle.close()
+        self._handle.close()
+        self._remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class DatabaseOwner:
+    """The one that writes a database; made where there is none.
+
+    What is written is in the database's own log (WAL) when the call returns, and so survives this process; `sync` lets
+    it survive the system.
+
+    Args:
+        logs: folder for RocksDB's text logs.
+
+    Raises:
+        StoreLockedError: somebody else has it open for writing.
+    """
+
+    def __init__(self, folder: Path, families: Sequence[str], logs: Path, owner: fs.Owner) -> None:
+        self.folder = folder
+        self._owner = owner
+        fs.make_dirs(folder, owner)
+        fs.make_dirs(logs, owner)
+        cache = rocksdict.Cache(_CACHE_BYTES)
+        options = _options(cache, create=True)
+        options.set_db_log_dir(str(logs))
+        options.set_keep_log_file_num(2)
+        names = list(families)
+        with errors_named(folder, "open"):
+            if fs.exists(folder / "CURRENT"):
+                # Whoever writes must open every family there is.
+                names += [name for name in rocksdict.Rdict.list_cf(str(folder), _options(cache)) if name not in names]
+            self._handle = rocksdict.Rdict(str(folder), options, _families(names, cache))
+        self.families = {name: Family(folder, self._handle.get_column_family(name)) for name in names}
+        self._handles = {name: self._handle.get_column_family_handle(name) for name in names}
+
+    def batch(self) -> Batch:
+        """Changes that become visible together."""
+        return Batch(self._handles)
+
+    def write(self, batch: Batch) -> None:
+        """Carry out a batch."""
+        with errors_named(self.folder, "write"):
+            self._handle.write(batch.changes)
+
+    def ingest(self, family: str, tables: Sequence[str]) -> None:
+        """Take in tables that a `TableWriter` wrote, whose keys are in no other; they are moved, not copied."""
+        if not tables:
+            return
+        options = rocksdict.IngestExternalFileOptions()
+        options.set_move_files(True)
+        with errors_named(self.folder, "take in tables"):
+            self.families[family].handle.ingest_external_file(list(tables), options)
+
+    def compact(self, family: str) -> None:
+        """Let go of what has been deleted."""
+        with errors_named(self.folder, "compact"):
+            self.families[family].handle.compact_range(None, None)
+
+    def flush(self) -> None:
+        """Write all that is in memory into tables."""
+        with errors_named(self.folder, "flush"):
+            for family in self.families.values():
+                family.handle.flush()
+
+    def sync(self) -> None:
+        """Make what was written durable."""
+        with errors_named(self.folder, "sync"):
+            self._handle.flush_wal(True)
+
+    def close(self) -> None:
+        """Flush, so that nothing is left for the next one to recover, and let go."""
+        try:
+            self.flush()
+        finally:
+            for family in self.families.values():
+                family.handle.close()
+            self._handle.close()
+            fs.remove_file(self.folder / _SETTINGS_FILE)
+            for entry in fs.list_dir(self.folder):
+                if not entry.is_dir:
+                    fs.give_to(self.folder / entry.name, self._owner)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Batch:
+    """Changes to several families, made at once."""
+
+    def __init__(self, handles: dict[str, Any]) -> None:
+        self.changes: Any = rocksdict.WriteBatch(raw_mode=True)
+        self._handles = handles
+
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        """Set a value."""
+        self.changes.put(key, value, self._handles[family])
+
+    def put_all(self, family: str, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
+        """Set many values."""
+        put, handle = self.changes.put, self._handles[family]
+        for key, value in zip(keys, values, strict=True):
+            put(key, value, handle)
+
+    def delete(self, family: str, key: bytes) -> None:
+        """Remove a key."""
+        self.changes.delete(key, self._handles[family])
+
+    def delete_range(self, family: str, begin: bytes, end: bytes) -> None:
+        """Remove all keys in [begin, end)."""
+        self.changes.delete_range(begin, end, self._handles[family])
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+
+class TableWriter:
+    """Writes a table to be taken in by `DatabaseOwner.ingest`: keys ascending, each once, at least one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with errors_named(path, "make a table"):
+            self._writer = rocksdict.SstFileWriter(_options(rocksdict.Cache(0)))
+            self._writer.open(path)
+
+    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Add some keys behind those before them."""
+        writer = self._writer
+        with errors_named(self._path, "write"):
+            for key, value in zip(keys, values, strict=True):
+                writer[key] = value
+
+    def finish(self) -> None:
+        """Complete the table."""
+        with errors_named(self._path, "write"):
+            self._writer.finish()
+
+
+def is_database(folder: Path) -> bool:
+    """Whether a folder has the files of a RocksDB."""
+    return fs.exists(folder / "CURRENT") or fs.exists(folder / "IDENTITY")
+
+
+def _families(names: Sequence[str], cache: Any) -> dict[str, Any]:
+    return {name: _options(cache) for name in names}
+
+
+def _options(cache: Any, create: bool = False) -> Any:
+    table = rocksdict.BlockBasedOptions()
+    table.set_format_version(_TABLE_FORMAT)
+    table.set_block_size(_BLOCK_BYTES)
+    table.set_block_cache(cache)
+    options = rocksdict.Options(raw_mode=True)
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(rocksdict.DBCompressionType.lz4())
+    options.set_compaction_style(rocksdict.DBCompactionStyle.universal())
+    options.set_write_buffer_size(_MEMTABLE_BYTES)
+    options.set_max_open_files(-1)
+    options.set_atomic_flush(True)
+    options.create_if_missing(create)
+    options.create_missing_column_families(create)
+    return options

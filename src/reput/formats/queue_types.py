@@ -1,0 +1,25 @@
+"""The types of queues that a topic can have (`queue.type`), and which topics have which, as far as it is known.
+
+Source: `TopicAttributes.QUEUE_TYPE_ATTRIBUTE`, `CQType`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+QUEUE_TYPE = "queue.type"
+SIMPLE, BATCH = "SimpleCQ", "BatchCQ"
+
+
+class QueueTypes(NamedTuple):
+    """Topics whose queues are known to hold batches, and topics whose queues are known not to.
+
+    Of a topic in neither, its records tell: an inner batch (sysFlag 0x80, with INNER_NUM and INNER_BASE) can have been
+    put to a queue of batches only.
+    """
+
+    batch: frozenset[bytes] = frozenset()
+    simple: frozenset[bytes] = frozenset()
+
+
+UNKNOWN_TYPES = QueueTypes()

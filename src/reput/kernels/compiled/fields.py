@@ -1,0 +1,187 @@
+"""Find the fields of records, and gather bytes into Arrow's buffers; the twin of `reput.kernels.reference_fields`."""
+
+from __future__ import annotations
+
+from reput.formats import record as fmt
+from reput.kernels.compiled.decode import find_properties
+from reput.kernels.compiled.examine import GOOD, examine_parts
+from reput.kernels.compiled.jit import kernel
+from reput.kernels.compiled.memory import (
+    address_of,
+    byte_at,
+    copy_bytes,
+    load_be32,
+    load_be64,
+    separators_32,
+    trailing_zeros,
+)
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field
+
+_BODY_CRC_AT, _QUEUE_ID_AT = fmt.HEAD.offsets["body_crc"], fmt.HEAD.offsets["queue_id"]
+_FLAG_AT, _QUEUE_OFFSET_AT = fmt.HEAD.offsets["flag"], fmt.HEAD.offsets["queue_offset"]
+_BORN_AT, _HEAD_SIZE = fmt.HEAD.offsets["born_timestamp"], fmt.HEAD_SIZE
+_V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
+_BORN_V6, _STORE_V6 = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_STORE_HOST_V6
+
+_QUEUE_ID, _FLAG, _QUEUE_OFFSET = int(Field.QUEUE_ID), int(Field.FLAG), int(Field.QUEUE_OFFSET)
+_SYS_FLAG, _BORN, _STORED = int(Field.SYS_FLAG), int(Field.BORN_TIMESTAMP), int(Field.STORE_TIMESTAMP)
+_BODY_CRC, _TRIES, _PREPARED = int(Field.BODY_CRC), int(Field.RECONSUME_TIMES), int(Field.PREPARED_OFFSET)
+_BODY_F, _TOPIC_F, _PROPERTIES_F = int(Field.BODY_AT), int(Field.TOPIC_AT), int(Field.PROPERTIES_AT)
+_BORN_HOST_F, _STORE_HOST_F = int(Field.BORN_HOST_AT), int(Field.STORE_HOST_AT)
+_KEYS_F, _TAGS_F, _UNIQUE_F = int(Field.KEYS_AT), int(Field.TAGS_AT), int(Field.UNIQUE_KEY_AT)
+_PAIRS, _NAMES, _VALUES = int(Field.PAIRS), int(Field.NAMES_SIZE), int(Field.VALUES_SIZE)
+
+
+@kernel
+def _next_byte(at, end, wanted):
+    """Address of the next byte of this value, or `end`."""
+    while at < end and byte_at(at) != wanted:
+        at += 1
+    return at
+
+
+@kernel
+def _piece_end(at, end):
+    """Address of the next 0x02, or `end`; nothing behind `end` is read."""
+    while at + 32 <= end:
+        found = separators_32(at)
+        if found:
+            return at + trailing_zeros(found)
+        at += 32
+    return _next_byte(at, end, 0x02)
+
+
+@kernel
+def _put(table, row, n, data, begin, end):
+    """Enter a stretch of bytes: its place in the buffer and its size, -1 for none."""
+    table[row, n] = begin - data if end > begin else 0
+    table[row + 1, n] = end - begin if end > begin else -1
+
+
+@kernel
+def _count_pairs(table, n, begin, end):
+    pairs, names, values = 0, 0, 0
+    piece = begin
+    while piece < end:
+        stop = _piece_end(piece, end)
+        name_end = _next_byte(piece, stop, 0x01)
+        if name_end > piece and name_end + 1 < stop:
+            pairs += 1
+            names += name_end - piece
+            values += stop - name_end - 1
+        piece = stop + 1
+    table[_PAIRS, n], table[_NAMES, n], table[_VALUES, n] = pairs, names, values
+
+
+@kernel
+def read_fields(buffer, base, limit, crc_check, wants, position, size, table):
+    """Enter the fields of the records at log offsets `position`; see the reference."""
+    data = address_of(buffer)
+    last = data + limit
+    for n in range(len(position)):
+        at = position[n] - base
+        if at < 0 or at >= limit:
+            return n
+        record = data + at
+        verdict, length, body, topic, topic_end, sys_flag = examine_parts(record, last, position[n], crc_check)
+        if verdict != GOOD or length != size[n]:
+            return n
+        born_size = _V6 if sys_flag & _BORN_V6 else _V4
+        store_size = _V6 if sys_flag & _STORE_V6 else _V4
+        born_host = record + _HEAD_SIZE
+        store_host = born_host + born_size + 8
+        table[_QUEUE_ID, n] = load_be32(record + _QUEUE_ID_AT)
+        table[_FLAG, n] = load_be32(record + _FLAG_AT)
+        table[_QUEUE_OFFSET, n] = load_be64(record + _QUEUE_OFFSET_AT)
+        table[_SYS_FLAG, n] = sys_flag
+        table[_BORN, n] = load_be64(record + _BORN_AT)
+        table[_STORED, n] = load_be64(born_host + born_size)
+        table[_BODY_CRC, n] = load_be32(record + _BODY_CRC_AT)
+        table[_TRIES, n] = load_be32(store_host + store_size)
+        table[_PREPARED, n] = load_be64(store_host + store_size + 4)
+        table[_BODY_F, n] = body - data
+        table[_BODY_F + 1, n] = load_be32(body - 4)
+        table[_TOPIC_F, n] = topic - data
+        table[_TOPIC_F + 1, n] = topic_end - topic
+        table[_PROPERTIES_F, n] = topic_end + 2 - data
+        table[_PROPERTIES_F + 1, n] = record + length - topic_end - 2
+        table[_BORN_HOST_F, n] = born_host - data
+        table[_BORN_HOST_F + 1, n] = born_size
+        table[_STORE_HOST_F, n] = store_host - data
+        table[_STORE_HOST_F + 1, n] = store_size
+        if wants & FIND_PROPERTIES:
+            unique, unique_end, keys, keys_end, tags, tags_end, _, _, _ = find_properties(
+                topic_end + 2, record + length, last
+            )
+            _put(table, _KEYS_F, n, data, keys, keys_end)
+            _put(table, _TAGS_F, n, data, tags, tags_end)
+            _put(table, _UNIQUE_F, n, data, unique, unique_end)
+        if wants & COUNT_PAIRS:
+            _count_pairs(table, n, topic_end + 2, record + length)
+    return len(position)
+
+
+@kernel
+def gather_bytes(buffer, at, size, out, offsets):
+    """Copy stretches of the buffer into `out`, one behind the other; see the reference."""
+    source, target = address_of(buffer), address_of(out)
+    written = 0
+    offsets[0] = 0
+    for n in range(len(at)):
+        if size[n] > 0:
+            if at[n] < 0 or at[n] + size[n] > len(buffer) or written + size[n] > len(out):
+                return -1
+            copy_bytes(target + written, source + at[n], size[n])
+            written += size[n]
+        offsets[n + 1] = written
+    return written
+
+
+@kernel
+def _repeats(name, name_size, piece, end):
+    """Whether a later property has this name, and a value."""
+    while piece < end:
+        stop = _piece_end(piece, end)
+        if stop > piece + name_size + 1 and byte_at(piece + name_size) == 0x01:
+            n = 0
+            while n < name_size and byte_at(name + n) == byte_at(piece + n):
+                n += 1
+            if n == name_size:
+                return True
+        piece = stop + 1
+    return False
+
+
+@kernel
+def gather_pairs(buffer, at, size, pair_offsets, name_offsets, names, value_offsets, values):
+    """Copy the properties of records into Arrow's map buffers; see the reference."""
+    data, name_out, value_out = address_of(buffer), address_of(names), address_of(values)
+    pairs, names_used, values_used = 0, 0, 0
+    pair_offsets[0] = 0
+    name_offsets[0] = 0
+    value_offsets[0] = 0
+    for n in range(len(at)):
+        if at[n] < 0 or size[n] < 0 or at[n] + size[n] > len(buffer):
+            return -1
+        piece, end = data + at[n], data + at[n] + size[n]
+        while piece < end:
+            stop = _piece_end(piece, end)
+            name_end = _next_byte(piece, stop, 0x01)
+            name_size, value_size = name_end - piece, stop - name_end - 1
+            if name_size > 0 and value_size > 0 and not _repeats(piece, name_size, stop + 1, end):
+                if (
+                    pairs + 1 >= len(name_offsets)
+                    or names_used + name_size > len(names)
+                    or values_used + value_size > len(values)
+                ):
+                    return -1
+                copy_bytes(name_out + names_used, piece, name_size)
+                copy_bytes(value_out + values_used, name_end + 1, value_size)
+                names_used += name_size
+                values_used += value_size
+                pairs += 1
+                name_offsets[pairs] = names_used
+                value_offsets[pairs] = values_used
+            piece = stop + 1
+        pair_offsets[n + 1] = pairs
+    return pairs

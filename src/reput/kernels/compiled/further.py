@@ -1,0 +1,169 @@
+"""What few records say beyond their own place in a queue: inner batches, and further queues (light message queues).
+
+A second step behind `decode_range`, over the records that it has flagged: the rest of the log does not pay for it. The
+twin of `reput.kernels.reference_further`, which is the specification.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reput.formats import properties as props
+from reput.formats import record as fmt
+from reput.kernels.columns import State, Stop
+from reput.kernels.compiled.decode import next_separator, queue_key_of, same_bytes, starts_with
+from reput.kernels.compiled.examine import GOOD, examine_parts, is_topic_folder_name
+from reput.kernels.compiled.hashing import java_hash_at
+from reput.kernels.compiled.jit import kernel
+from reput.kernels.compiled.memory import address_of, byte_at
+
+_NUM = np.frombuffer(props.INNER_NUM + b"\x01", dtype=np.uint8)
+_BASE = np.frombuffer(props.INNER_BASE + b"\x01", dtype=np.uint8)
+_DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + b"\x01", dtype=np.uint8)
+_OFFSETS = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + b"\x01", dtype=np.uint8)
+_LMQ = np.frombuffer(fmt.LMQ_PREFIX, dtype=np.uint8)
+_SCHEDULE_TOPIC = np.frombuffer(fmt.SCHEDULE_TOPIC, dtype=np.uint8)
+_COMMA, _MINUS, _PLUS = 0x2C, 0x2D, 0x2B
+_CHECK_NONE, _MAX_MESSAGES = fmt.CHECK_NONE, fmt.MAX_BATCH_MESSAGES
+_MIN_SIZE, _SLACK = fmt.MIN_RECORD_SIZE, fmt.QUEUE_OFFSET_SLACK
+_MAX_LONG = (1 << 63) - 1
+_REACHED_END, _RECORDS_FULL, _QUEUES_FULL = int(Stop.REACHED_END), int(Stop.RECORDS_FULL), int(Stop.QUEUES_FULL)
+_S_QUEUES, _S_NAMES, _S_FURTHER = int(State.QUEUES), int(State.NAMES), int(State.FURTHER)
+
+
+@kernel
+def _find_property(begin, end, limit, name):
+    """Begin and end of a property's value (0, 0: none); the last of several counts."""
+    value, value_end = np.int64(0), np.int64(0)
+    piece = begin
+    while piece < end:
+        stop = next_separator(piece, end, limit)
+        if stop - piece > len(name) and starts_with(piece, stop, name):
+            value, value_end = piece + len(name), stop
+        piece = stop + 1
+    return value, value_end
+
+
+@kernel
+def _parse_number(begin, end):
+    """A number that is not negative, as Long.parseLong reads ASCII text; -1 for anything else."""
+    at = begin + 1 if begin < end and (byte_at(begin) == _PLUS or byte_at(begin) == _MINUS) else begin
+    if at >= end:
+        return np.int64(-1)
+    value = np.int64(0)
+    for place in range(at, end):
+        digit = byte_at(place) - 0x30
+        if digit < 0 or digit > 9 or value > (_MAX_LONG - digit) // 10:
+            return np.int64(-1)
+        value = value * 10 + digit
+    return np.int64(-1) if byte_at(begin) == _MINUS and value > 0 else value
+
+
+@kernel
+def _properties(buffer, base, position):
+    """Begin and end of the properties of the record at log offset `position`; 0, 0 where none stands there."""
+    begin = address_of(buffer) + position - base
+    last = address_of(buffer) + len(buffer)
+    verdict, size, _, _, topic_end, _ = examine_parts(begin, last, position, _CHECK_NONE)
+    if verdict != GOOD:
+        return np.int64(0), np.int64(0)
+    return topic_end + 2, begin + size
+
+
+@kernel
+def inner_batches(buffer, base, position, base_out, messages_out):
+    """The first queue offset and the number of messages of each inner batch; see the twin."""
+    last = address_of(buffer) + len(buffer)
+    for n in range(len(position)):
+        base_out[n] = -1
+        begin, end = _properties(buffer, base, position[n])
+        first, first_end = _find_property(begin, end, last, _BASE)
+        count, count_end = _find_property(begin, end, last, _NUM)
+        messages_out[n] = first_end == 0 or count_end == 0
+        if messages_out[n]:
+            continue
+        offset, messages = _parse_number(first, first_end), _parse_number(count, count_end)
+        bound = position[n] // _MIN_SIZE * _MAX_MESSAGES + _SLACK
+        if 0 <= offset <= bound and 0 < messages <= _MAX_MESSAGES:
+            base_out[n] = offset
+            messages_out[n] = messages
+
+
+@kernel
+def _next_comma(begin, end):
+    at = begin
+    while at < end and byte_at(at) != _COMMA:
+        at += 1
+    return at
+
+
+@kernel
+def _parts(begin, end):
+    """How many parts Java's split(",") gives: empty ones at the end do not count."""
+    while end > begin and byte_at(end - 1) == _COMMA:
+        end -= 1
+    if end == begin:
+        return 0
+    count = 1
+    for at in range(begin, end):
+        count += byte_at(at) == _COMMA
+    return count
+
+
+@kernel
+def further_queues(
+    buffer, base, begin, record, position, record_queue_id, queue_id_out, topic_at_out, topic_size_out, topic_hash_out,
+    is_schedule_out, names, queue_table, queue_key, state, record_out, queue_out, offset_out,
+):  # fmt: skip
+    """The entries of further queues; see the twin. Returns why it stopped, and the record to go on from."""
+    data, topics = address_of(buffer), address_of(names)
+    last = data + len(buffer)
+    mask = np.uint64(len(queue_table) - 1)
+    for n in range(begin, len(record)):
+        at, end = _properties(buffer, base, position[n])
+        name, names_end = _find_property(at, end, last, _DISPATCH)
+        number, numbers_end = _find_property(at, end, last, _OFFSETS)
+        parts = _parts(name, names_end)
+        if names_end == 0 or numbers_end == 0 or parts != _parts(number, numbers_end):
+            continue
+        found = state[_S_FURTHER]
+        if found + parts > len(record_out):
+            return _RECORDS_FULL, n
+        bound = position[n] // _MIN_SIZE + _SLACK
+        for _ in range(parts):
+            name_end, number_end = _next_comma(name, names_end), _next_comma(number, numbers_end)
+            offset = _parse_number(number, number_end)
+            topic, topic_end, size = name, name_end, name_end - name
+            name, number = name_end + 1, number_end + 1
+            if offset < 0 or offset > bound or not is_topic_folder_name(topic, topic_end):
+                continue
+            queue_id = np.int64(0) if starts_with(topic, topic_end, _LMQ) else np.int64(record_queue_id[n])
+            key = queue_key_of(topic, topic_end, queue_id)
+            place = key & mask
+            row = np.int64(queue_table[place]) - 1
+            while row >= 0 and not (
+                queue_key[row] == key
+                and queue_id_out[row] == queue_id
+                and topic_size_out[row] == size
+                and same_bytes(topic, topics + topic_at_out[row], size)
+            ):
+                place = place + np.uint64(1) & mask
+                row = np.int64(queue_table[place]) - 1
+            if row < 0:
+                row, used = state[_S_QUEUES], state[_S_NAMES]
+                if row >= len(queue_id_out) or used + size > len(names):
+                    return _QUEUES_FULL, n
+                queue_table[place] = row + 1
+                queue_key[row] = key
+                queue_id_out[row] = queue_id
+                topic_at_out[row] = used
+                topic_size_out[row] = size
+                for k in range(size):
+                    names[used + k] = byte_at(topic + k)
+                topic_hash_out[row] = np.int32(java_hash_at(topic, topic_end, np.int64(0)) * 31 + 0x23 & 0xFFFFFFFF)
+                is_schedule_out[row] = size == len(_SCHEDULE_TOPIC) and starts_with(topic, topic_end, _SCHEDULE_TOPIC)
+                state[_S_QUEUES], state[_S_NAMES] = row + 1, used + size
+            record_out[found], queue_out[found], offset_out[found] = record[n], row, offset
+            found += 1
+        state[_S_FURTHER] = found
+    return _REACHED_END, len(record)

@@ -1,0 +1,112 @@
+"""What few records say beyond their own place in a queue, in plain Python: the specification of the compiled twin.
+
+`position` (int64) are the log offsets of records that `decode_range` has flagged and that stand in `buffer`, whose
+first byte has log offset `base`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from reput.formats import properties
+from reput.formats.paths import is_topic_folder_name
+from reput.formats.record import (
+    LMQ_PREFIX,
+    MAX_BATCH_MESSAGES,
+    batch_offset_bound,
+    decode_record,
+    queue_offset_bound,
+)
+from reput.kernels.columns import State, Stop
+from reput.kernels.reference import QueueArrays, add_queue, queue_rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from reput.kernels.reference import Bytes, Int32s, Int64s, UInt64s
+
+_JAVA_INT = re.compile(rb"[+-]?[0-9]+")
+_MAX_DIGITS = 19
+
+
+def inner_batches(
+    buffer: Bytes, base: int, position: Int64s, base_out: Int64s, messages_out: NDArray[np.int16]
+) -> None:
+    """The first queue offset (int64) and the number of messages (int16) of each inner batch.
+
+    -1 and 1 where one of the two properties is missing: RocketMQ counts such a record as one message, at its own queue
+    offset. -1 and 0 where they are no batch's: a count must lie between 1 and 32,767, a queue offset below what a log
+    of this length can have come to.
+
+    Source: `CommitLog.setBatchSizeIfNeeded`, `BatchConsumeQueue.putMessagePositionInfoWrapper`.
+    """
+    for n, at in enumerate(position.tolist()):
+        values = properties.decode_properties(decode_record(buffer.data, at - base).properties)
+        if properties.INNER_BASE not in values or properties.INNER_NUM not in values:
+            base_out[n], messages_out[n] = -1, 1
+            continue
+        offset, messages = _number(values[properties.INNER_BASE]), _number(values[properties.INNER_NUM])
+        good = 0 <= offset <= batch_offset_bound(at) and 0 < messages <= MAX_BATCH_MESSAGES
+        base_out[n], messages_out[n] = (offset, messages) if good else (-1, 0)
+
+
+def further_queues(
+    buffer: Bytes, base: int, begin: int, record: Int32s, position: Int64s, record_queue_id: Int32s,
+    queue_id_out: Int32s, topic_at_out: Int32s, topic_size_out: Int32s, topic_hash_out: Int32s, is_schedule_out: Bytes,
+    names: Bytes, queue_table: Int32s, queue_key: UInt64s, state: Int64s, record_out: Int32s, queue_out: Int32s,
+    offset_out: Int64s,
+) -> tuple[int, int]:  # fmt: skip
+    """The entries that records get in further queues, the queues that INNER_MULTI_DISPATCH names, in log order.
+
+    `record` (int32) are the records' numbers, `record_queue_id` (int32) the ids of their own queues. The n-th name has
+    the n-th number of INNER_MULTI_QUEUE_OFFSET for its queue offset; where there are not as many numbers as names,
+    there are no entries. A queue whose name begins with %LMQ% has id 0, another one the record's own. A name that can
+    be no topic, and a number that is none or that no log of this length can reach, are passed over.
+
+    Appends to the columns from `state[FURTHER]` on. Returns why it stopped (`Stop`: REACHED_END, or RECORDS_FULL where
+    the entries or QUEUES_FULL where the table of queues must grow), and the place in `record` to go on from.
+
+    Source: `ConsumeQueue.multiDispatchLmqQueue`.
+    """
+    queues = QueueArrays(queue_id_out, topic_at_out, topic_size_out, topic_hash_out, is_schedule_out, names, state)
+    rows = queue_rows(queues)
+    for n in range(begin, len(record)):
+        at = int(position[n])
+        values = properties.decode_properties(decode_record(buffer.data, at - base).properties)
+        topics = _split(values.get(properties.INNER_MULTI_DISPATCH, b""))
+        numbers = _split(values.get(properties.INNER_MULTI_QUEUE_OFFSET, b""))
+        if len(topics) != len(numbers):
+            continue
+        found = int(state[State.FURTHER])
+        if found + len(topics) > len(record_out):
+            return int(Stop.RECORDS_FULL), n
+        for topic, number in zip(topics, numbers, strict=True):
+            offset = _number(number)
+            if not 0 <= offset <= queue_offset_bound(at) or not is_topic_folder_name(topic):
+                continue
+            queue_id = 0 if topic.startswith(LMQ_PREFIX) else int(record_queue_id[n])
+            if (topic, queue_id) not in rows and not add_queue(topic, queue_id, queues):
+                return int(Stop.QUEUES_FULL), n
+            row = rows.setdefault((topic, queue_id), len(rows))
+            record_out[found], queue_out[found], offset_out[found] = record[n], row, offset
+            found += 1
+        state[State.FURTHER] = found
+    return int(Stop.REACHED_END), len(record)
+
+
+def _number(text: bytes) -> int:
+    """A number that is not negative, as `Long.parseLong` reads ASCII text; -1 for anything else."""
+    if not _JAVA_INT.fullmatch(text):
+        return -1
+    # Python reads no more than some thousand digits; nineteen are more than enough here.
+    digits = text.lstrip(b"+-").lstrip(b"0")
+    value = int(digits or b"0") if len(digits) <= _MAX_DIGITS else 1 << 63
+    return -1 if value >= 1 << 63 or (value and text.startswith(b"-")) else value
+
+
+def _split(text: bytes) -> list[bytes]:
+    """The parts as Java's `split` gives them: empty ones at the end do not count."""
+    parts = text.rstrip(properties.QUEUE_SEPARATOR).split(properties.QUEUE_SEPARATOR)
+    return parts if parts != [b""] else []

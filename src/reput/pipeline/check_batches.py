@@ -1,0 +1,229 @@
+"""The part of a check that looks at queues of batches: each is built anew, and compared entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
+from reput.formats.consume_queue import QueueKey
+from reput.formats.paths import offset_name
+from reput.pipeline.batch_build import BatchOutcome, build_batch_queues
+from reput.pipeline.check_findings import log_place
+from reput.pipeline.check_state import Check
+from reput.pipeline.job import Job
+from reput.pipeline.merge import QueueTable
+from reput.pipeline.sink import queue_path
+from reput.pipeline.stitch import Stitched
+from reput.queue.batch_files import BatchFiles, BatchQueueFiles
+from reput.store.queue_types import misplaced_queues
+from reput.store.report import LEFTOVER, NOTE
+from reput.store.retained import configured_topics
+
+_ENTRIES_AT_ONCE = 1 << 13
+_NO_ENTRY = np.zeros(1, dtype=BATCH_ENTRY.dtype)[0]
+
+
+class BatchCompared(NamedTuple):
+    """How one queue on disk differs from what its records give.
+
+    Counts, and the number in the queue (from its byte 0) of the first entry of each kind, -1 for none. `past_end` are
+    entries behind the last record; the first of them points to log offset `past_offset`.
+    """
+
+    key: QueueKey
+    missing: int = 0
+    first_missing: int = -1
+    wrong: int = 0
+    first_wrong: int = -1
+    past_end: int = 0
+    first_past_end: int = -1
+    past_offset: int = -1
+
+
+def check_batches(check: Check, stitched: Stitched, table: QueueTable) -> None:
+    """Compare all queues of batches; the table of queues gets them, too."""
+    inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in stitched.results))
+    table.drop_topics(inferred)
+    for what in misplaced_queues(check.layout, check.settings.types):
+        check.report.damage("queue-type", what.partition(":")[0], None, 1, what.partition(": ")[2])
+    live = {queue.key: queue for queue in BatchFiles(check.layout.batch_consume_queue).queues()}
+    outcomes: dict[QueueKey, BatchOutcome] = {}
+    if live or any(result.batches for result in stitched.results):
+        with check.stage("batches"):
+            built = build_batch_queues(check.engine, check.job, stitched.results, check.listener)
+            outcomes = {outcome.key: outcome for outcome in built}
+            keys = sorted({*live, *outcomes})
+            task = partial(_compare_task, check.job, str(check.layout.batch_consume_queue), check.log.min_offset)
+            compared = check.engine.run(task, keys, check.listener.advance)
+        for one in compared:
+            _findings(check, one, stitched.end)
+    for queue in live.values():
+        _file_findings(check, queue)
+    _record_findings(check, stitched, list(outcomes.values()))
+    check.report.queues += len(outcomes)
+    check.report.queue_entries += sum(outcome.entries for outcome in outcomes.values())
+
+
+def _compare_task(job: Job, live_folder: str, log_min_offset: int, key: QueueKey) -> BatchCompared:
+    built, live = BatchFiles(Path(job.batch_queue_folder)).queue(key), BatchFiles(Path(live_folder)).queue(key)
+    span = built.span()
+    expected = _Pieces(built.read(span.first, span.end))
+    present = _Pieces(_every_entry(live))
+    # What points in front of the log's first byte has expired.
+    number = live.files[0].start // BATCH_ENTRY_SIZE if live.files else 0
+    number += present.skip(lambda row: row["size"] > 0 and 0 <= row["physical_offset"] < log_min_offset)
+    return _compare(key, number, expected, present)
+
+
+def _compare(key: QueueKey, number: int, expected: _Pieces, present: _Pieces) -> BatchCompared:
+    result = BatchCompared(key)
+    while True:
+        wanted = expected.take(_ENTRIES_AT_ONCE)
+        found = present.take(len(wanted) or _ENTRIES_AT_ONCE)
+        if not len(wanted):
+            if not len(found):
+                return result
+            used = np.flatnonzero(found != _NO_ENTRY)
+            if len(used):
+                first = int(used[0])
+                if not result.past_end:
+                    offset = int(found[first]["physical_offset"])
+                    result = result._replace(first_past_end=number + first, past_offset=offset)
+                result = result._replace(past_end=result.past_end + len(used))
+        else:
+            padded = np.zeros(len(wanted), dtype=BATCH_ENTRY.dtype)
+            padded[: len(found)] = found
+            empty = padded == _NO_ENTRY
+            missing, wrong = np.flatnonzero(empty), np.flatnonzero((padded != wanted) & ~empty)
+            if len(missing):
+                first = result.first_missing if result.missing else number + int(missing[0])
+                result = result._replace(missing=result.missing + len(missing), first_missing=first)
+            if len(wrong):
+                first = result.first_wrong if result.wrong else number + int(wrong[0])
+                result = result._replace(wrong=result.wrong + len(wrong), first_wrong=first)
+        number += len(wanted) or len(found)
+
+
+class _Pieces:
+    """Entries that come in pieces of any length, given out in pieces of a wanted one."""
+
+    def __init__(self, pieces: Iterator[NDArray[np.void]]) -> None:
+        self._pieces = pieces
+        self._rest = np.empty(0, dtype=BATCH_ENTRY.dtype)
+
+    def take(self, count: int) -> NDArray[np.void]:
+        """The next `count` entries, fewer at the end."""
+        found: list[NDArray[np.void]] = []
+        while count:
+            if not len(self._rest):
+                piece = next(self._pieces, None)
+                if piece is None:
+                    break
+                self._rest = piece
+            found.append(self._rest[:count])
+            count -= len(found[-1])
+            self._rest = self._rest[len(found[-1]) :]
+        return np.concatenate(found) if found else self._rest
+
+    def skip(self, holds: Callable[[np.void], bool]) -> int:
+        """Pass over the first entries as long as they all hold; returns how many."""
+        skipped = 0
+        while len(rows := self.take(_ENTRIES_AT_ONCE)):
+            kept = next((number for number, row in enumerate(rows) if not holds(row)), len(rows))
+            skipped += kept
+            if kept < len(rows):
+                self._rest = np.concatenate([rows[kept:], self._rest])
+                break
+        return skipped
+
+
+def _every_entry(queue: BatchQueueFiles) -> Iterator[NDArray[np.void]]:
+    """All places of a queue's files, used or not; zeros where a file is missing."""
+    end = max((file.start + file.size for file in queue.files), default=0) // BATCH_ENTRY_SIZE
+    number = queue.files[0].start // BATCH_ENTRY_SIZE if queue.files else 0
+    while number < end:
+        for piece in queue.read(number, end):
+            yield piece
+            number += len(piece)
+        if number < end:
+            following = min(
+                (file.start // BATCH_ENTRY_SIZE for file in queue.files if file.start // BATCH_ENTRY_SIZE > number),
+                default=end,
+            )
+            while number < following:
+                count = min(_ENTRIES_AT_ONCE, following - number)
+                yield np.zeros(count, dtype=BATCH_ENTRY.dtype)
+                number += count
+
+
+def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
+    report, folder = check.report, queue_path(str(check.layout.batch_consume_queue), one.key)
+    if one.wrong:
+        detail = "entries that are not what their records give"
+        report.damage("queue-entry-wrong", *_place(check, folder, one.first_wrong), one.wrong, detail)
+    if one.past_end:
+        detail = f"entries behind the queue's last record, the first points to {one.past_offset}"
+        place = _place(check, folder, one.first_past_end)
+        if one.past_offset >= log_end:
+            detail += f"; the log ends at {log_end}"
+            report.after_crash("queue-entry-past-end", *place, one.past_end, detail)
+        else:
+            report.damage("queue-entry-past-end", *place, one.past_end, detail)
+    if not one.missing:
+        return
+    configured = configured_topics(check.layout)
+    if fs.exists(folder):
+        # What lacks at the end alone is what a crash leaves.
+        detail = f"{one.missing} batches without an entry"
+        report.after_crash("queue-behind", *_place(check, folder, one.first_missing), one.missing, detail)
+    elif configured is not None and one.key.topic not in configured:
+        detail = f"the topic was deleted, {one.missing} of its batches are still in the log"
+        report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
+    else:
+        report.damage("queue-missing", folder, None, 1, f"no folder; {one.missing} batches cannot be consumed")
+
+
+def _place(check: Check, folder: str, number: int) -> tuple[str, int]:
+    size, position = check.job.batch_queue_file_size, number * BATCH_ENTRY_SIZE
+    return f"{folder}/{offset_name(position // size * size)}", position % size
+
+
+def _file_findings(check: Check, queue: BatchQueueFiles) -> None:
+    size, files = check.job.batch_queue_file_size, queue.folder.files
+    for number, file in enumerate(files):
+        if file.size == 0 and number == len(files) - 1:
+            detail = "an empty last file, which RocketMQ removes"
+            check.report.remark(LEFTOVER, "queue-empty-file", str(file.path), 1, detail)
+        elif file.size != size:
+            detail = f"{file.size} bytes instead of {size}: RocketMQ would not load this queue"
+            check.report.damage("queue-file-size", str(file.path), None, 1, detail)
+        if number and file.start != files[number - 1].start + size:
+            detail = f"a file is missing between {files[number - 1].path.name} and this one"
+            check.report.damage("queue-file-missing", str(file.path), None, 1, detail)
+
+
+def _record_findings(check: Check, stitched: Stitched, outcomes: Sequence[BatchOutcome]) -> None:
+    """What is odd in the log itself."""
+    for outcome in outcomes:
+        if outcome.is_odd:
+            detail = (
+                f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.missing} "
+                f"missing, {outcome.restarts} restarts"
+            )
+            check.report.remark(NOTE, "queue-offsets", str(outcome.key), 1, detail)
+    found = [result.oddities for result in stitched.results if result.oddities.without_entry]
+    if found:
+        file, _ = log_place(check.log, found[0].first_without_entry)
+        count = sum(one.without_entry for one in found)
+        detail = (
+            "batches whose INNER_NUM or INNER_BASE cannot be, first at log offset "
+            f"{found[0].first_without_entry}: they have no entry"
+        )
+        check.report.remark(NOTE, "batch-without-entry", file, count, detail)

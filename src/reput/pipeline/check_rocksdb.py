@@ -1,0 +1,197 @@
+"""check, RocksDB: tasks hold stretches of queues, as the log has them, against the database; then the ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.errors import DamagedStoreError
+from reput.formats import rocksdb as fmt
+from reput.formats.consume_queue import PRE_BLANK, QueueKey
+from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
+from reput.pipeline.check_findings import note_crooked
+from reput.pipeline.check_state import Check
+from reput.pipeline.job import Job
+from reput.pipeline.merge import QueueTable
+from reput.pipeline.queue_builder import QueueOutcome
+from reput.pipeline.rocksdb_parts import Piece
+from reput.pipeline.rocksdb_rules import CrookedQueue
+from reput.pipeline.rocksdb_stretches import plan_stretches
+from reput.pipeline.rocksdb_tables import Stretch, chunks, queues_of
+from reput.pipeline.stitch import Stitched
+from reput.queue.file_kind import FILE
+from reput.queue.rocksdb_kind import EntryTable, open_reader
+from reput.store.report import NOTE
+from reput.store.retained import configured_topics
+
+_NO_ENTRY = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
+_NAMED = 5
+
+
+class Compared(NamedTuple):
+    """A queue that differs from its records: counts, and the first queue offset of each (-1: none).
+
+    `next` is the offset behind its last record; `last` and `first` are what the database says of its ends.
+    """
+
+    key: QueueKey
+    next: int
+    missing: int
+    first_missing: int
+    wrong: int
+    first_wrong: int
+    ends: str
+
+
+class StretchCompared(NamedTuple):
+    """What a task found: queues that differ, and what the crooked ones did."""
+
+    different: tuple[Compared, ...]
+    outcomes: tuple[QueueOutcome, ...]
+
+
+def check_rocksdb(check: Check, stitched: Stitched, table: QueueTable) -> None:
+    """Hold the database against the log."""
+    try:
+        _hold_against_log(check, stitched, table)
+    except DamagedStoreError as error:
+        check.report.damage("rocksdb-unreadable", str(check.layout.consume_queue), None, 1, str(error))
+
+
+def _hold_against_log(check: Check, stitched: Stitched, table: QueueTable) -> None:
+    stretches = plan_stretches(check.job, stitched.results, table)
+    task = partial(compare_stretch, check.job, str(check.layout.consume_queue))
+    found = check.engine.run(task, stretches, check.listener.advance)
+    for one in found:
+        for outcome in one.outcomes:
+            row = table.rows[outcome.key]
+            table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
+            if FILE not in check.job.kinds:
+                note_crooked(check, outcome)
+    _findings(check, [different for one in found for different in one.different])
+    with open_reader(check.layout.consume_queue) as reader:
+        entries = EntryTable(reader.families)
+        _queues_outside(check, table, entries, stitched.end)
+        _restart_point(check, entries, stitched.end)
+
+
+def compare_stretch(job: Job, folder: str, stretch: Stretch) -> StretchCompared:
+    """Hold the queues of a stretch, as splits have left them, against the database in `folder`."""
+    different, outcomes = [], []
+    with open_reader(Path(folder)) as reader:
+        entries = EntryTable(reader.families)
+        for key, pieces in queues_of(job, stretch.ranges):
+            expected: Iterable[Piece] = pieces
+            if key in stretch.crooked:
+                crooked = CrookedQueue(job, key, f"{stretch.number}-check")
+                outcomes.append(crooked.build(pieces))
+                expected = crooked.result()
+            one = _compare(entries, key, expected)
+            if one.missing or one.wrong or one.ends:
+                different.append(one)
+    return StretchCompared(tuple(different), tuple(outcomes))
+
+
+def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[Piece]) -> Compared:
+    missing, wrong, first_missing, first_wrong = 0, 0, -1, -1
+    first = last = OffsetValue(-1, -1)
+    for begin, values in chunks(expected):
+        rows = np.frombuffer(values, dtype=np.uint8).reshape(-1, VALUE_SIZE)
+        present = entries.values(key, begin, begin + len(rows))
+        if first.queue_offset < 0:
+            first = OffsetValue(int.from_bytes(values[:8]), begin)
+        last = OffsetValue(int.from_bytes(values[-VALUE_SIZE:][:8]), begin + len(rows) - 1)
+        differ = np.flatnonzero((rows != present).any(axis=1))
+        if not len(differ):
+            continue
+        absent = (present[differ] == _NO_ENTRY).all(axis=1)
+        missing, wrong = missing + int(absent.sum()), wrong + int((~absent).sum())
+        if absent.any() and first_missing < 0:
+            first_missing = begin + int(differ[absent][0])
+        if not absent.all() and first_wrong < 0:
+            first_wrong = begin + int(differ[~absent][0])
+    return Compared(
+        key, last.queue_offset + 1, missing, first_missing, wrong, first_wrong, _wrong_ends(entries, key, first, last)
+    )
+
+
+def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: OffsetValue) -> str:
+    """What is wrong with a queue's `max` and `min`; a `min` that is behind is not, RocketMQ moves it on."""
+    told_last, told_first = entries.offset(key, fmt.MAX), entries.offset(key, fmt.MIN)
+    if told_last is None:
+        return "no max"
+    if told_last.queue_offset < last.queue_offset or (
+        told_last.queue_offset == last.queue_offset and told_last != last
+    ):
+        return f"max is {told_last.queue_offset} at log offset {told_last.physical_offset}"
+    for offset in range(last.queue_offset + 1, min(told_last.queue_offset + 1, last.queue_offset + 1 + _NAMED)):
+        behind = entries.entry(key, offset)
+        if behind is not None and not behind[0].is_pre_blank:
+            return f"max is {told_last.queue_offset}, behind the last record"
+    if told_first is not None and told_first.queue_offset > first.queue_offset:
+        return f"min is {told_first.queue_offset}, the first record's queue offset {first.queue_offset}"
+    return ""
+
+
+def _findings(check: Check, found: list[Compared]) -> None:
+    report, place = check.report, str(check.layout.consume_queue)
+    configured = configured_topics(check.layout)
+    absent = []
+    for one in found:
+        if one.wrong:
+            detail = f"{one.key}: entries that are not what their records give, first queue offset {one.first_wrong}"
+            report.damage("queue-entry-wrong", place, None, one.wrong, detail)
+        if one.ends == "no max" and one.missing and one.missing == one.next - one.first_missing:
+            if configured is not None and one.key.topic not in configured:
+                detail = f"{one.key}: the topic was deleted, {one.missing} of its messages are still in the log"
+                report.remark(NOTE, "queue-of-deleted-topic", place, 1, detail)
+            else:
+                absent.append(one)
+            continue
+        if one.missing and one.first_missing + one.missing == one.next:
+            detail = f"{one.key} ends at offset {one.first_missing}, its records at {one.next}"
+            report.after_crash("queue-behind", place, None, one.missing, detail)
+        elif one.missing:
+            detail = f"{one.key}: records without an entry, first queue offset {one.first_missing}"
+            report.damage("queue-entry-missing", place, None, one.missing, detail)
+        elif one.ends:
+            report.damage("queue-end-wrong", place, None, 1, f"{one.key} ends at {one.next}: {one.ends}")
+    if absent:
+        named = ", ".join(str(one.key) for one in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
+        total = sum(one.missing for one in absent)
+        detail = f"queues without an entry: {named}; {total} messages cannot be consumed"
+        report.damage("queue-missing", place, None, len(absent), detail)
+
+
+def _queues_outside(check: Check, table: QueueTable, entries: EntryTable, log_end: int) -> None:
+    """Queues of which the log has no record: what their last entry names must have expired."""
+    place = str(check.layout.consume_queue)
+    for key, last, _ in entries.ends():
+        row = table.rows.get(key)
+        if row is not None and table.count[row]:
+            continue
+        found = entries.entry(key, last.queue_offset)
+        if found is None or found[0].is_pre_blank or found[0].physical_offset < check.log.min_offset:
+            continue
+        detail = (
+            f"{key}: queue offset {last.queue_offset} points to {found[0].physical_offset}, where this queue has no "
+            "record"
+        )
+        if found[0].physical_offset >= log_end:
+            check.report.after_crash("queue-entry-past-end", place, None, 1, f"{detail}; the log ends at {log_end}")
+        else:
+            check.report.damage("queue-entry-without-record", place, None, 1, detail)
+
+
+def _restart_point(check: Check, entries: EntryTable, log_end: int) -> None:
+    place, restart = str(check.layout.consume_queue), entries.restart_offset()
+    if restart is None and log_end > check.log.min_offset:
+        detail = "RocketMQ goes through the whole log when it opens the store"
+        check.report.remark(NOTE, "restart-point-missing", place, 1, detail)
+    elif restart is not None and restart > log_end:
+        detail = f"the restart point {restart} lies behind the log's end {log_end}"
+        check.report.after_crash("restart-point-past-end", place, None, 1, detail)

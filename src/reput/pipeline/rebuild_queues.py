@@ -1,0 +1,120 @@
+"""rebuild, its queues: what decode tasks left becomes whole queues of each kind, and queues keep their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from reput.errors import DamagedStoreError
+from reput.formats.consume_queue import QueueKey
+from reput.pipeline.merge import QueueTable
+from reput.pipeline.queue_builder import QueueOutcome
+from reput.pipeline.rebuild_batches import batch_topics
+from reput.pipeline.rebuild_files import FileSide
+from reput.pipeline.rebuild_report import lost_ranges, report_shortened, warn_of_many_repeats
+from reput.pipeline.rebuild_rocksdb import RocksdbSide
+from reput.pipeline.rebuild_state import EndToKeep, Run
+from reput.pipeline.stitch import Stitched
+from reput.queue.file_kind import FILE
+from reput.queue.rocksdb_kind import ROCKSDB
+from reput.store.report import QueueOddity
+from reput.store.retained import Retained, retained_queues, shortened_queues, unbelievable_queues
+
+
+class QueueSide(Protocol):
+    """The driver's part in building one kind of queues."""
+
+    def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
+        """Bring all queues of the table into shape; returns what the crooked ones did."""
+        ...
+
+    def finish(
+        self, run: Run, table: QueueTable, retained: Sequence[Retained], kept: Sequence[EndToKeep], end: int
+    ) -> None:
+        """Give the rest its number, and say that the kind is complete up to log offset `end`."""
+        ...
+
+    def verify(self, run: Run, table: QueueTable) -> list[str]:
+        """Read back what is staged; returns a line for each queue that is not as it must be."""
+        ...
+
+
+SIDES: dict[str, type[QueueSide]] = {FILE: FileSide, ROCKSDB: RocksdbSide}
+
+
+def finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retained]:
+    """Complete the staged queues of every kind; returns the queues that keep their numbers without any record."""
+    sides = [SIDES[kind]() for kind in run.job.kinds]
+    outcomes: list[QueueOutcome] = []
+    for side in sides:
+        outcomes = side.build(run, stitched, table)
+    for outcome in outcomes:
+        row = table.rows[outcome.key]
+        table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
+        if outcome.repeats or outcome.blanks or outcome.restarts:
+            run.report.crooked_queues.append(_oddity(outcome))
+    present = {key for key, row in table.rows.items() if table.count[row]}
+    # Queues of batches keep their numbers in their own way.
+    others = batch_topics(run, stitched)
+    retained = [
+        kept
+        for kept in retained_queues(run.layout, present, stitched.end)
+        if run.job.wants(kept.key.topic) and kept.key.topic not in others
+    ]
+    _report_retained(run, stitched, present, retained)
+    kept = _ends_to_keep(run, stitched, table, present)
+    for side in sides:
+        side.finish(run, table, retained, kept, stitched.end)
+    if run.options.verify:
+        with run.stage("verify"):
+            _verify(run, sides, table)
+    return retained
+
+
+def _verify(run: Run, sides: Sequence[QueueSide], table: QueueTable) -> None:
+    wrong = [text for side in sides for text in side.verify(run, table)]
+    if wrong:
+        raise DamagedStoreError(
+            f"{run.job.queue_folder}: the new queues, read back, are not what was written: {'; '.join(wrong[:5])} "
+            f"({len(wrong)} queues in all). The old ones are live; is the disk sound?"
+        )
+
+
+def _oddity(outcome: QueueOutcome) -> QueueOddity:
+    return QueueOddity(
+        outcome.key.topic.decode(),
+        outcome.key.queue_id,
+        outcome.repeats,
+        outcome.blanks,
+        outcome.restarts,
+        outcome.dropped,
+    )
+
+
+def _report_retained(run: Run, stitched: Stitched, present: set[QueueKey], retained: list[Retained]) -> None:
+    for lost in unbelievable_queues(run.layout, present, stitched.end):
+        if run.job.wants(lost.key.topic) and lost.key.topic not in batch_topics(run, stitched):
+            run.report.warnings.append(
+                f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can "
+                f"hold; its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
+            )
+    warn_of_many_repeats(run.report)
+    for kept in retained:
+        run.report.retained_queues.append(f"{kept.key} goes on at {kept.next} (from {kept.source})")
+        if kept.source.endswith(".json"):
+            run.report.warnings.append(
+                f"{kept.key}: no record and no old queue; its numbering goes on at {kept.next}, the highest committed "
+                "offset in consumerOffset.json"
+            )
+
+
+def _ends_to_keep(run: Run, stitched: Stitched, table: QueueTable, present: set[QueueKey]) -> list[EndToKeep]:
+    """Queues whose last messages are lost keep their numbering; those that end too early otherwise are told."""
+    ends = {key: int(table.next[table.rows[key]]) for key in present}
+    kept = []
+    for queue in shortened_queues(run.layout, ends, lost_ranges(run, stitched), stitched.end):
+        report_shortened(run.report, queue, queue.lost)
+        if queue.lost:
+            kept.append(EndToKeep(queue.key, queue.next, queue.old_end))
+            table.next[table.rows[queue.key]] = queue.old_end
+    return kept

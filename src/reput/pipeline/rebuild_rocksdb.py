@@ -1,0 +1,115 @@
+"""rebuild, RocksDB: tasks make tables of what the splits left; the driver takes them in, then the ends, then the end.
+
+The restart point is written last: a database without it is complete up to 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from reput.files.database import Batch, DatabaseOwner
+from reput.formats import rocksdb as fmt
+from reput.formats.consume_queue import LAST_BLANK, PRE_BLANK, QueueKey
+from reput.formats.rocksdb import OffsetValue
+from reput.pipeline.check_rocksdb import compare_stretch
+from reput.pipeline.job import Job
+from reput.pipeline.merge import QueueTable
+from reput.pipeline.queue_builder import QueueOutcome
+from reput.pipeline.rebuild_state import EndToKeep, Run
+from reput.pipeline.rocksdb_stretches import plan_stretches
+from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, load_ends
+from reput.pipeline.stitch import Stitched
+from reput.queue.rocksdb_kind import FAMILIES
+from reput.store.retained import Retained
+
+_BLANKS_AT_ONCE = 50_000
+
+
+class RocksdbSide:
+    """See `rebuild_queues.QueueSide`."""
+
+    def __init__(self) -> None:
+        self._stretches: list[Stretch] = []
+        self._built: list[Built] = []
+
+    def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
+        """Make tables of all queues."""
+        run.shut_out_late_tasks()
+        with run.stage("tables"):
+            self._stretches = plan_stretches(run.job, stitched.results, table)
+            self._built = run.engine.run(partial(_table_task, run.job), self._stretches, run.listener.advance)
+        return [outcome for built in self._built for outcome in built.outcomes]
+
+    def finish(
+        self,
+        run: Run,
+        table: QueueTable,  # noqa: ARG002 - as QueueSide has it
+        retained: Sequence[Retained],
+        kept: Sequence[EndToKeep],
+        end: int,
+    ) -> None:
+        """Take the tables in, and write the ends of all queues."""
+        job = run.job
+        folder, logs = Path(job.queue_folder), Path(job.parts_folder) / "log"
+        with run.stage("ingest"), DatabaseOwner(folder, FAMILIES, logs, job.owner) as database:
+            database.ingest(fmt.ENTRY_FAMILY, [path for built in self._built for path in built.tables])
+            later = {one.key: one for one in kept}
+            for built in self._built:
+                _write_ends(database, run, built, later)
+            batch = database.batch()
+            for one in retained:
+                _put_ends(batch, one.key, OffsetValue(0, one.next), OffsetValue(0, one.next - 1))
+            batch.put(fmt.OFFSET_FAMILY, fmt.RESTART_KEY, fmt.RESTART_VALUE.struct.pack(end))
+            database.write(batch)
+
+    def verify(self, run: Run, table: QueueTable) -> list[str]:  # noqa: ARG002 - as QueueSide has it
+        """Hold the staged database against what the splits left, read back from its tables."""
+        task = partial(compare_stretch, run.job, run.job.queue_folder)
+        compared = run.engine.run(task, self._stretches, run.listener.advance)
+        return [
+            f"{one.key}: {one.missing} entries missing, {one.wrong} wrong, {one.ends or 'ends right'}"
+            for found in compared
+            for one in found.different
+        ]
+
+
+def _table_task(job: Job, stretch: Stretch) -> Built:
+    return build_tables(job, stretch)
+
+
+def _write_ends(database: DatabaseOwner, run: Run, built: Built, kept: Mapping[QueueKey, EndToKeep]) -> None:
+    """Write the ends of a stretch's queues; those of `kept` go on behind blank entries."""
+    ends = load_ends(run.job, built)
+    batch = database.batch()
+    rows = zip(
+        ends.keys,
+        ends.first.tolist(),
+        ends.first_physical.tolist(),
+        ends.last.tolist(),
+        ends.last_physical.tolist(),
+        strict=True,
+    )
+    for key, first, first_physical, last, last_physical in rows:
+        longer = kept.get(key)
+        if longer is not None:
+            _blank_end(database, longer)
+            last = longer.end - 1  # noqa: PLW2901 - the queue is that much longer
+        _put_ends(batch, key, OffsetValue(first_physical, first), OffsetValue(last_physical, last))
+    database.write(batch)
+
+
+def _put_ends(batch: Batch, key: QueueKey, first: OffsetValue, last: OffsetValue) -> None:
+    batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MAX), fmt.encode_offset_value(last))
+    batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MIN), fmt.encode_offset_value(first))
+
+
+def _blank_end(database: DatabaseOwner, lost: EndToKeep) -> None:
+    """Blank entries for messages that are lost."""
+    for begin in range(lost.begin, lost.end, _BLANKS_AT_ONCE):
+        batch = database.batch()
+        for offset in range(begin, min(begin + _BLANKS_AT_ONCE, lost.end)):
+            blank = LAST_BLANK if offset == lost.end - 1 else PRE_BLANK
+            batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(lost.key, offset), blank + bytes(8))
+        database.write(batch)

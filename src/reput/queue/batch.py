@@ -1,0 +1,200 @@
+"""The queues of batches of an open store: each one's durable entries in its files, and behind them its tail.
+
+Entries are numbered from the queue's byte 0, as they stand in its files; those in the tail go on where the files end.
+An entry is found by its base offset, since its place does not tell it.
+
+Source: `BatchConsumeQueue.getBatchMsgIndexBuffer`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files.maps import MapCache
+from reput.formats import paths
+from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
+from reput.formats.consume_queue import QueueKey
+from reput.queue.batch_files import BatchFiles, BatchSpan
+from reput.queue.batch_order import BatchOrder
+from reput.queue.tail import Tail
+
+_MOST_MAPS = 4096
+_NONE: NDArray[np.void] = np.empty(0, dtype=BATCH_ENTRY.dtype)
+_MISSING = 1 << 63
+"""What an entry says that no file holds: more than any other."""
+_NOTHING = BatchSpan(0, 0, 0, 0, None)
+
+
+class _BatchTail:
+    """Entries behind the files' end, the first of them numbered `first`; `restarted`: the files do not count."""
+
+    __slots__ = ("entries", "first", "order", "restarted")
+
+    def __init__(self, first: int, order: BatchOrder) -> None:
+        self.first = first
+        self.order = order
+        self.entries = bytearray()
+        self.restarted = False
+
+    @property
+    def end(self) -> int:
+        """The number behind the last entry."""
+        return self.first + len(self.entries) // BATCH_ENTRY_SIZE
+
+    def entry(self, number: int) -> BatchEntry:
+        """One entry."""
+        return BatchEntry(*BATCH_ENTRY.struct.unpack_from(self.entries, (number - self.first) * BATCH_ENTRY_SIZE))
+
+    def copied(self, begin: int, end: int) -> NDArray[np.void]:
+        """The entries numbered [begin, end): a copy, since more may come."""
+        data = self.entries[(begin - self.first) * BATCH_ENTRY_SIZE : (end - self.first) * BATCH_ENTRY_SIZE]
+        return np.frombuffer(bytes(data), dtype=BATCH_ENTRY.dtype)
+
+
+class BatchQueues:
+    """All queues of batches of a store, files and tail as one. Not safe for threads: its owner holds a lock.
+
+    Args:
+        folder: the batchconsumequeue folder.
+        file_size: bytes of a queue file.
+        counter: the tail of the other queues; its `entries` count these, too, so that one bound holds for both.
+    """
+
+    def __init__(self, folder: Path, file_size: int, counter: Tail) -> None:
+        self.files = BatchFiles(folder)
+        self.file_size = file_size
+        self.entries_per_file = file_size // BATCH_ENTRY_SIZE
+        self.topics: set[str] = set()
+        """The topics that have such queues."""
+        self._counter = counter
+        self._stored: dict[QueueKey, BatchSpan] = {}
+        self._tails: dict[QueueKey, _BatchTail] = {}
+        self._maps = MapCache(_MOST_MAPS)
+
+    def load(self, frontier_offset: int, log_min_offset: int) -> None:
+        """Read from the files where each queue ends below the frontier; the maps of older files are dropped."""
+        self._maps.clear()
+        self._stored = {
+            queue.key: queue.span(log_min_offset, frontier_offset)
+            for queue in self.files.queues()
+            if paths.is_topic_folder_name(queue.key.topic)
+        }
+        self.topics |= {key.topic.decode() for key in self._stored}
+
+    def take(self, key: QueueKey, entries: NDArray[np.void]) -> None:
+        """Add a queue's next entries in log order to its tail."""
+        tail = self._tails.get(key)
+        if tail is None:
+            stored = self._stored.get(key, _NOTHING)
+            order = BatchOrder(stored.max_offset, stored.end - stored.first)
+            tail = self._tails[key] = _BatchTail(stored.end, order)
+            self.topics.add(key.topic.decode())
+        for kept in tail.order.sort_out(entries):
+            if kept.restarts:
+                self._counter.entries -= len(tail.entries) // BATCH_ENTRY_SIZE
+                tail.first, tail.entries, tail.restarted = 0, bytearray(), True
+            tail.entries += kept.entries.tobytes()
+            self._counter.entries += len(kept.entries)
+
+    def advance(self, frontier_offset: int) -> None:
+        """The files hold all entries below a log offset now: the tail's move over, without a look at the disk."""
+        for key, tail in list(self._tails.items()):
+            end = bisect_left(
+                range(tail.first, tail.end), frontier_offset, key=lambda number: tail.entry(number).physical_offset
+            )
+            if end:
+                end += tail.first
+                gone, last = tail.entry(tail.first), tail.entry(end - 1)
+                stored = _NOTHING if tail.restarted else self._stored.get(key, _NOTHING)
+                least = stored.min_offset if stored.last else gone.base_offset
+                first = stored.first if stored.last else tail.first
+                self._stored[key] = BatchSpan(first, end, least, last.next_offset, last)
+                self._counter.entries -= end - tail.first
+                tail.entries = tail.entries[(end - tail.first) * BATCH_ENTRY_SIZE :]
+                tail.first, tail.restarted = end, False
+            if not tail.entries:
+                del self._tails[key]
+
+    def spans(self) -> Iterator[tuple[QueueKey, int, int]]:
+        """Every queue that is known, once, with its first and next queue offset."""
+        for key in [*self._stored, *(key for key in self._tails if key not in self._stored)]:
+            yield key, self.min_offset(key), self.max_offset(key)
+
+    def knows(self, key: QueueKey) -> bool:
+        """Whether there is such a queue."""
+        return key in self._stored or key in self._tails
+
+    def min_offset(self, key: QueueKey) -> int:
+        """The queue offset of the first message whose record the log still has; the end's where none is left."""
+        tail, stored = self._tails.get(key), self._stored.get(key, _NOTHING)
+        if tail is not None and (tail.restarted or stored.last is None or stored.min_offset == stored.max_offset):
+            return tail.entry(tail.first).base_offset if tail.entries else stored.min_offset
+        return stored.min_offset
+
+    def max_offset(self, key: QueueKey) -> int:
+        """The next queue offset, 0 for no queue."""
+        tail = self._tails.get(key)
+        return tail.order.next if tail is not None else self._stored.get(key, _NOTHING).max_offset
+
+    def span(self, key: QueueKey) -> tuple[int, int]:
+        """The numbers of a queue's first entry and of the one behind its last."""
+        tail, stored = self._tails.get(key), self._stored.get(key, _NOTHING)
+        first = stored.first if tail is None or not tail.restarted else 0
+        return first, stored.end if tail is None else tail.end
+
+    def entries_from(self, key: QueueKey, number: int, most: int) -> NDArray[np.void]:
+        """Entries from the one with this number on (dtype `BATCH_ENTRY`), at most `most`, up to the end of its file.
+
+        As in RocketMQ a read does not go over a file's end; the tail's entries count as if they were in files.
+        """
+        end = min((number // self.entries_per_file + 1) * self.entries_per_file, number + most, self.span(key)[1])
+        tail = self._tails.get(key)
+        in_files_to = self._in_files_to(key)
+        from_files = self._from_files(key, number, min(end, in_files_to)) if number < in_files_to else _NONE
+        if tail is None or end <= in_files_to or len(from_files) < in_files_to - number:
+            return from_files
+        rest = tail.copied(max(number, tail.first), end)
+        return np.concatenate([from_files, rest]) if len(from_files) else rest
+
+    def number_of(self, key: QueueKey, field: str, value: int) -> int:
+        """The number of the last entry whose `field` is not above `value`; one below the first entry's where none is.
+
+        The field's values must not fall from entry to entry.
+        """
+        first, end = self.span(key)
+        tail, in_files_to = self._tails.get(key), self._in_files_to(key)
+        place = BATCH_ENTRY.dtype.names.index(field)
+
+        def value_at(number: int) -> int:
+            if tail is not None and number >= in_files_to:
+                return tail.entry(number)[place]
+            found = self._from_files(key, number, number + 1)
+            return int(found[0][field]) if len(found) else _MISSING
+
+        return first + bisect_right(range(first, end), value, key=value_at) - 1
+
+    def _in_files_to(self, key: QueueKey) -> int:
+        tail = self._tails.get(key)
+        return 0 if tail is not None and tail.restarted else self._stored.get(key, _NOTHING).end
+
+    def _from_files(self, key: QueueKey, begin: int, end: int) -> NDArray[np.void]:
+        number = begin // self.entries_per_file
+        array = self._maps.get((key, number))
+        if array is None:
+            start = number * self.file_size
+            path = self.files.folder / key.topic.decode() / str(key.queue_id) / paths.offset_name(start)
+            if not path.exists():
+                return _NONE
+            array = self._maps.open((key, number), str(path), self.file_size)
+        at = number * self.entries_per_file
+        piece = array[(begin - at) * BATCH_ENTRY_SIZE : (end - at) * BATCH_ENTRY_SIZE]
+        return piece.view(BATCH_ENTRY.dtype)
+
+    def close(self) -> None:
+        """Forget the maps."""
+        self._maps.clear()

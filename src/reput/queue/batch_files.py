@@ -1,0 +1,189 @@
+"""Batch ConsumeQueues as they lie on disk: which there are, and where each begins and ends.
+
+Source: `BatchConsumeQueue.recover`, `correctMinOffset`, `truncateDirtyLogicFiles`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
+from reput.formats.consume_queue import QueueKey
+from reput.queue.file_kind import zero
+from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues
+from reput.queue.kinds import NO_BOUND
+
+# One page: what a search reads at once instead of going on by halves.
+_BLOCK_ENTRIES = 4096 // BATCH_ENTRY_SIZE
+_READ_ENTRIES = 1 << 13
+_QUEUES_ASKED = 1000
+
+
+class BatchSpan(NamedTuple):
+    """Entries [first, end) of a queue, numbered from its byte 0, and its queue offsets [min_offset, max_offset).
+
+    `last` is the last entry, None without one.
+    """
+
+    first: int
+    end: int
+    min_offset: int
+    max_offset: int
+    last: BatchEntry | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchQueueFiles:
+    """One queue of batches."""
+
+    folder: QueueFolder
+
+    @property
+    def key(self) -> QueueKey:
+        """Its topic, as the folder is named, and id."""
+        return QueueKey(self.folder.topic.encode("utf-8", "surrogateescape"), self.folder.queue_id)
+
+    @property
+    def place(self) -> str:
+        """Its folder."""
+        return str(self.folder.path)
+
+    @property
+    def files(self) -> list[QueueFile]:
+        """The files that can hold entries; an empty last one is passed over, as RocketMQ removes it."""
+        return [file for file in self.folder.files if file.size >= BATCH_ENTRY_SIZE]
+
+    def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> BatchSpan:
+        """Where it begins and ends: up to its first entry that is not valid, or of a record at or behind `below`.
+
+        `min_offset` is that of the first batch whose record the log still has. The reads do not grow with the queue.
+        """
+        files = self.files
+        for file in reversed(files):
+            count = _first(file, file.size // BATCH_ENTRY_SIZE, lambda entry: _ends(entry, below))
+            if count:
+                last = _entry(file, count - 1)
+                end = file.start // BATCH_ENTRY_SIZE + count
+                first = files[0].start // BATCH_ENTRY_SIZE
+                least = _min_offset(files, end, last.next_offset, log_min_offset)
+                return BatchSpan(first, end, least, last.next_offset, last)
+        first = files[0].start // BATCH_ENTRY_SIZE if files else 0
+        return BatchSpan(first, first, 0, 0, None)
+
+    def read(self, begin: int, end: int) -> Iterator[NDArray[np.void]]:
+        """The entries numbered [begin, end) in pieces (dtype `BATCH_ENTRY`); it ends where a file is missing."""
+        for file in self.files:
+            start = file.start // BATCH_ENTRY_SIZE
+            behind = min(end, start + file.size // BATCH_ENTRY_SIZE)
+            if begin < start:
+                return
+            while begin < behind:
+                count = min(_READ_ENTRIES, behind - begin)
+                data = fs.read_bytes(file.path, count * BATCH_ENTRY_SIZE, (begin - start) * BATCH_ENTRY_SIZE) or b""
+                found = np.frombuffer(data, dtype=BATCH_ENTRY.dtype, count=len(data) // BATCH_ENTRY_SIZE)
+                if not len(found):
+                    return
+                yield found
+                begin += len(found)
+
+
+def _ends(entry: BatchEntry, below: int) -> bool:
+    return not entry.is_valid or entry.physical_offset >= below
+
+
+def _min_offset(files: list[QueueFile], end: int, max_offset: int, log_min_offset: int) -> int:
+    for file in files:
+        count = min(file.size // BATCH_ENTRY_SIZE, end - file.start // BATCH_ENTRY_SIZE)
+        kept = _first(file, count, lambda entry: entry.physical_offset >= log_min_offset)
+        if kept < count:
+            return _entry(file, kept).base_offset
+    return max_offset
+
+
+def _first(file: QueueFile, count: int, holds: Callable[[BatchEntry], bool]) -> int:
+    """The number of the first of a file's `count` entries that `holds`, as all behind it then do; else `count`."""
+    low, high = 0, count
+    while high - low > _BLOCK_ENTRIES:
+        middle = (low + high) // 2
+        if holds(_entry(file, middle)):
+            high = middle
+        else:
+            low = middle + 1
+    data = fs.read_bytes(file.path, (high - low) * BATCH_ENTRY_SIZE, low * BATCH_ENTRY_SIZE) or b""
+    numbers = range(len(data) // BATCH_ENTRY_SIZE)
+    return low + bisect_left(
+        numbers, True, key=lambda number: holds(decode_batch_entry(data, number * BATCH_ENTRY_SIZE))
+    )
+
+
+def _entry(file: QueueFile, number: int) -> BatchEntry:
+    data = fs.read_bytes(file.path, BATCH_ENTRY_SIZE, number * BATCH_ENTRY_SIZE) or b""
+    # A file that became shorter meanwhile has no entry there.
+    return decode_batch_entry(data.ljust(BATCH_ENTRY_SIZE, b"\0"))
+
+
+class BatchFiles:
+    """All batch ConsumeQueues below a batchconsumequeue folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def queues(self) -> Iterator[BatchQueueFiles]:
+        """The queues by topic and id."""
+        return (BatchQueueFiles(folder) for folder in list_queues(self.folder))
+
+    def queue(self, key: QueueKey) -> BatchQueueFiles:
+        """One queue, there or not."""
+        path = self.folder / key.topic.decode() / str(key.queue_id)
+        return BatchQueueFiles(QueueFolder(key.topic.decode(), key.queue_id, path, list_queue_files(path)))
+
+    def cut(self, end: int, owner: fs.Owner) -> list[str]:
+        """Zero the entries of records at or behind log offset `end`, durably; returns the queues that had such."""
+        cut = []
+        for queue in self.queues():
+            span = queue.span()
+            if span.last is not None and span.last.physical_offset + span.last.size > end:
+                kept = queue.span(below=end).end
+                for file in queue.files:
+                    first = max(kept * BATCH_ENTRY_SIZE, file.start)
+                    last = min(span.end * BATCH_ENTRY_SIZE, file.start + file.size)
+                    if first < last:
+                        zero(file.path, file.size, owner, first - file.start, last - file.start)
+                cut.append(f"{queue.folder.topic}/{queue.folder.queue_id}")
+        return cut
+
+    def delete_expired(self, log_min_offset: int) -> list[str]:
+        """Delete the files whose records all lie below the log's first byte, but a queue's last one."""
+        gone = []
+        for queue in self.queues():
+            for file in queue.folder.files[:-1]:
+                last = _entry(file, file.size // BATCH_ENTRY_SIZE - 1) if file.size >= BATCH_ENTRY_SIZE else None
+                if last is None or not last.is_valid or last.physical_offset >= log_min_offset:
+                    break
+                fs.remove_file(file.path)
+                gone.append(str(file.path))
+        return gone
+
+    def told_file_size(self) -> int | None:
+        """The file size that these queues were made with, as names, else lengths tell it; None where nothing does."""
+        distances: Counter[int] = Counter()
+        lengths: Counter[int] = Counter()
+        for queue in islice(self.queues(), _QUEUES_ASKED):
+            files = queue.folder.files
+            distances.update(after.start - before.start for before, after in pairwise(files))
+            lengths.update(file.size for file in queue.files)
+        for votes in (distances, lengths):
+            told = [(count, size) for size, count in votes.items() if size % BATCH_ENTRY_SIZE == 0]
+            if told:
+                return max(told)[1]
+        return None

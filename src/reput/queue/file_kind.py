@@ -1,0 +1,292 @@
+"""ConsumeQueues in files: the kind that RocketMQ has by default; a folder a topic, one below it a queue."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.files.maps import MapCache
+from reput.formats import paths
+from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.queue.files import QueueFile, QueueFolder, list_queues, list_topic_queues, max_offset
+from reput.queue.kinds import FILTER_ENTRIES, NO_BOUND, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue
+from reput.queue.reader import QueueSpan, queue_span, read_entries
+from reput.queue.tail import Trimmed
+
+FILE = "file"
+_MOST_MAPS = 8192
+_FEW_ENTRIES = 64
+"""Without a filter no more is looked at than is given, but for a few gaps."""
+_MOST_BLOCKS = 1 << 16
+_NO_ENTRIES = np.empty(0, dtype=np.uint8)
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileQueue:
+    """One queue in files."""
+
+    folder: QueueFolder
+
+    @property
+    def key(self) -> QueueKey:
+        """Its topic, as the folder is named, and id."""
+        return QueueKey(self.folder.topic.encode("utf-8", "surrogateescape"), self.folder.queue_id)
+
+    @property
+    def place(self) -> str:
+        """Its folder."""
+        return str(self.folder.path)
+
+    @property
+    def room(self) -> int:
+        """The queue offset behind the last entry that its files have room for."""
+        return self.folder.room
+
+    @property
+    def lowest(self) -> int:
+        """The queue offset with which its first file begins."""
+        return self.folder.files[0].start // ENTRY_SIZE if self.folder.files else 0
+
+    @property
+    def files(self) -> FilesOnDisk:
+        """Its files."""
+        return FilesOnDisk(len(self.folder.files), sum(file.size for file in self.folder.files))
+
+    def place_of(self, offset: int) -> str:
+        """The file, and the byte in it."""
+        at = offset * ENTRY_SIZE
+        for file in self.folder.files:
+            if file.start <= at < file.start + file.size:
+                return f"{file.path} at {at - file.start}"
+        return f"{self.folder.path} at byte {at} of the queue"
+
+    def oddities(self) -> Oddities:
+        """Files of another length or at another place than they must have."""
+        notes, damage, files = [], [], self.folder.files
+        for number, file in enumerate(files):
+            if file.size == 0 and number == len(files) - 1:
+                notes.append(f"{file.path}: empty last file, which RocketMQ removes when it loads the queue")
+            elif file.size % ENTRY_SIZE or file.start % ENTRY_SIZE or file.size != files[0].size:
+                damage.append(
+                    f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
+                    f"{files[0].size}; files of one size, in entries of {ENTRY_SIZE} bytes, are expected. "
+                    "Run `reput rebuild --only queue`"
+                )
+        return Oddities(notes, damage)
+
+    def bounds(self, log_min_offset: int = 0) -> Bounds:
+        """Its span."""
+        span = self.span(log_min_offset)
+        return Bounds(span.min_offset, span.max_offset, span.last.physical_offset if span.last else -1)
+
+    def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
+        """See `queue_span`."""
+        return queue_span(self.folder, log_min_offset, below)
+
+    def end(self, bound: int) -> int | None:
+        """See `max_offset`."""
+        return max_offset(self.folder, bound)
+
+    def read(self, begin: int, end: int) -> Iterator[tuple[int, Entry]]:
+        """See `read_entries`."""
+        return read_entries(self.folder, begin, end)
+
+
+class FileKind:
+    """The queue files below a consumequeue folder; `file_size` bytes each."""
+
+    name = FILE
+
+    def __init__(self, folder: Path, file_size: int) -> None:
+        self.folder = folder
+        self.file_size = file_size
+
+    def is_present(self) -> bool:
+        """Whether there is a queue's folder."""
+        return any(True for _ in list_queues(self.folder))
+
+    def owns(self, names: Sequence[str]) -> bool:
+        """Files lie at TOPIC/QUEUE/OFFSET."""
+        if len(names) != 3:
+            return False
+        return paths.parse_queue_name(names[1]) is not None and paths.parse_offset_name(names[2]) is not None
+
+    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+        """The queues, or those of a topic, by topic and id."""
+        if topic is not None and not paths.is_topic_folder_name(topic):
+            return iter(())
+        folders = list_queues(self.folder) if topic is None else list_topic_queues(self.folder / os.fsdecode(topic))
+        return (FileQueue(folder) for folder in folders)
+
+    def complete_to(self) -> int | None:
+        """Files do not say it."""
+        return None
+
+    def open(self) -> FileQueues:
+        """The queues of an open store."""
+        return FileQueues(self.folder, self.file_size)
+
+    def cut(self, end: int, owner: fs.Owner) -> list[str]:
+        """Zero the entries of records at or behind log offset `end`.
+
+        Source: `ConsumeQueue.truncateDirtyLogicFiles`.
+        """
+        cut = []
+        for queue in list_queues(self.folder):
+            span = queue_span(queue)
+            if span.last is not None and span.last.physical_offset + span.last.size > end:
+                kept = queue_span(queue, below=end).max_offset
+                _zero_entries(queue, kept, span.max_offset, owner)
+                cut.append(f"{queue.topic}/{queue.queue_id}")
+        return cut
+
+    def delete_expired(self, log_min_offset: int) -> list[str]:
+        """Delete the files whose records all lie below the log's first byte, but a queue's last one.
+
+        Source: `ConsumeQueue.deleteExpiredFile`.
+        """
+        gone = []
+        for queue in list_queues(self.folder):
+            for file in queue.files[:-1]:
+                if not _all_below(file, log_min_offset):
+                    break
+                fs.remove_file(file.path)
+                gone.append(str(file.path))
+        return gone
+
+
+def _zero_entries(queue: QueueFolder, begin: int, end: int, owner: fs.Owner) -> None:
+    for file in queue.files:
+        first = max(begin * ENTRY_SIZE, file.start)
+        last = min(end * ENTRY_SIZE, file.start + file.size)
+        if first < last:
+            zero(file.path, file.size, owner, first - file.start, last - file.start)
+
+
+def zero(path: Path, size: int, owner: fs.Owner, begin: int, end: int) -> None:
+    """Zero the bytes [begin, end) of a file that has `size`, durably."""
+    while begin < end:
+        count = min(_CHUNK_BYTES, end - begin)
+        fs.write_at(str(path), size, owner, bytes(count), begin)
+        begin += count
+    fs.sync_path(path)
+
+
+def _all_below(file: QueueFile, log_min_offset: int) -> bool:
+    """Whether a full queue file's last entry, and so all of them, speaks of a record in front of the log."""
+    data = fs.read_bytes(file.path, ENTRY_SIZE, file.size - ENTRY_SIZE) or b""
+    if len(data) < ENTRY_SIZE:
+        return False
+    last = decode_entry(data)
+    return last.is_valid and last.physical_offset < log_min_offset
+
+
+class _Found(NamedTuple):
+    """A queue's folder, and the queue offset with which its first file begins."""
+
+    folder: str
+    first: int
+    stored: StoredQueue
+
+
+class FileQueues:
+    """All queue files of an open store, mapped as they are asked for.
+
+    Args:
+        folder: the consumequeue folder.
+        file_size: bytes of a queue file.
+    """
+
+    name = FILE
+    most_blocks = _MOST_BLOCKS
+
+    def __init__(self, folder: Path, file_size: int) -> None:
+        self.folder = folder
+        self.file_size = file_size
+        self.entries_per_file = file_size // ENTRY_SIZE
+        self._found: dict[QueueKey, _Found] = {}
+        self._maps = MapCache(_MOST_MAPS)
+
+    def load(self, frontier_offset: int, log_min_offset: int) -> None:
+        """Read from the files where each queue ends below the frontier; the maps of older files are dropped."""
+        self._maps.clear()
+        found = {}
+        for queue in list_queues(self.folder):
+            topic = queue.topic.encode("utf-8", "surrogateescape")
+            if not paths.is_topic_folder_name(topic):
+                continue
+            span = queue_span(queue, log_min_offset, frontier_offset)
+            files = [file for file in queue.files if file.size == self.file_size]
+            first = files[0].start // ENTRY_SIZE if files else 0
+            stored = StoredQueue(span.max_offset, span.min_offset)
+            found[QueueKey(topic, queue.queue_id)] = _Found(str(queue.path), first, stored)
+        self._found = found
+
+    def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:  # noqa: ARG002 - as DurableQueues has it
+        """The files hold these entries now: no look at the disk is needed."""
+        for gone in grown:
+            found = self._found.get(gone.key)
+            if found is None or gone.restarted:
+                folder = self.folder / gone.key.topic.decode() / str(gone.key.queue_id)
+                begin = gone.first // self.entries_per_file * self.entries_per_file
+                self._found[gone.key] = _Found(str(folder), begin, StoredQueue(gone.next, gone.first))
+            else:
+                stored = StoredQueue(gone.next, found.stored.min_offset)
+                self._found[gone.key] = found._replace(stored=stored)
+
+    def spans(self) -> Iterator[tuple[QueueKey, StoredQueue]]:
+        """Every queue that has a folder."""
+        return ((key, found.stored) for key, found in self._found.items())
+
+    def pull_entries(self, max_messages: int, has_filter: bool) -> int:
+        """With a filter 800 entries, or as many as may be returned if that is more."""
+        return max(FILTER_ENTRIES if has_filter else _FEW_ENTRIES, max_messages)
+
+    def store_times(self, key: QueueKey) -> Callable[[int], int] | None:  # noqa: ARG002 - as DurableQueues has it
+        """Entries have no time: the log tells it."""
+        return None
+
+    def find(self, key: QueueKey) -> StoredQueue | None:
+        """Where a queue begins and ends."""
+        found = self._found.get(key)
+        return found.stored if found else None
+
+    def block_end(self, offset: int) -> int:
+        """The end of the file in which a queue offset lies: as in RocketMQ a read does not go over it."""
+        return (offset // self.entries_per_file + 1) * self.entries_per_file
+
+    def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+        """The entries [begin, end) of one file; empty where no file holds `begin`."""
+        number = begin // self.entries_per_file
+        array = self._maps.get((key, number))
+        if array is None:
+            found = self._found.get(key)
+            if found is None:
+                return _NO_ENTRIES
+            path = Path(found.folder) / paths.offset_name(number * self.file_size)
+            if not path.exists():
+                return _NO_ENTRIES
+            array = self._maps.open((key, number), str(path), self.file_size)
+        at = number * self.entries_per_file
+        return array[(begin - at) * ENTRY_SIZE : (end - at) * ENTRY_SIZE]
+
+    def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
+        """The entries of the file in which a queue offset lies: they are mapped anyway."""
+        stored = self.find(key)
+        if stored is None or offset >= stored.end:
+            return None
+        begin = offset // self.entries_per_file * self.entries_per_file
+        entries = self.entries(key, begin, min(begin + self.entries_per_file, stored.end))
+        return (begin, entries) if len(entries) else None
+
+    def close(self) -> None:
+        """Forget the maps."""
+        self._maps.clear()

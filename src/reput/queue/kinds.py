@@ -1,0 +1,202 @@
+"""What every kind of ConsumeQueue can do: the store, the jobs, check and the commands know no more than this.
+
+A store has one kind, or two that hold the same (double write). `QueueKind` is a kind's side that looks at what lies on
+disk, without an open store; `DurableQueues` is its side in an open store, below the tail. `store/kinds.py` alone knows
+which kinds there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.formats.consume_queue import Entry, QueueKey
+from reput.queue.reader import QueueSpan
+from reput.queue.tail import Trimmed
+
+NO_BOUND = (1 << 63) - 1
+FILTER_ENTRIES = 800
+"""Entries that a pull with a filter looks at, or as many as it may return if that is more: maxFilterMessageSize."""
+
+
+class StoredQueue(NamedTuple):
+    """Where a queue's durable entries end: below queue offset `end`; from `min_offset` on the log has their records."""
+
+    end: int
+    min_offset: int
+
+
+class FilesOnDisk(NamedTuple):
+    """How many files a queue has of its own, and their bytes."""
+
+    number: int
+    bytes: int
+
+
+class Oddities(NamedTuple):
+    """What is odd about a queue's files: lines to note, and lines that tell damage."""
+
+    notes: list[str]
+    damage: list[str]
+
+
+class Bounds(NamedTuple):
+    """Queue offsets [min_offset, max_offset), and where the last entry's record starts in the log (-1: none)."""
+
+    min_offset: int
+    max_offset: int
+    last_physical_offset: int
+
+
+class QueueOnDisk(Protocol):
+    """One queue as it lies on disk, of any kind."""
+
+    @property
+    def key(self) -> QueueKey:
+        """Its topic and id."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for people."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """A queue offset that it cannot go beyond, told without reading its entries."""
+        ...
+
+    @property
+    def lowest(self) -> int:
+        """The first queue offset that it may have an entry for."""
+        ...
+
+    @property
+    def files(self) -> FilesOnDisk:
+        """Its own files: how many, and their bytes."""
+        ...
+
+    def place_of(self, offset: int) -> str:
+        """Where the entry of a queue offset lies, for people."""
+        ...
+
+    def oddities(self) -> Oddities:
+        """What its files' names and lengths say that they should not."""
+        ...
+
+    def bounds(self, log_min_offset: int = 0) -> Bounds:
+        """Its span, without a look at its last entry where that costs one."""
+        ...
+
+    def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
+        """Its span and last entry; entries of records from log offset `below` on do not count."""
+        ...
+
+    def end(self, bound: int) -> int | None:
+        """The queue offset behind its last entry; None without any, or past `bound`."""
+        ...
+
+    def read(self, begin: int, end: int) -> Iterator[tuple[int, Entry]]:
+        """The entries [begin, end), each with its queue offset; memory does not grow with their number.
+
+        Raises:
+            DamagedStoreError: some are missing.
+        """
+        ...
+
+
+class DurableQueues(Protocol):
+    """The durable entries of all queues of an open store, as far as their records lie below a frontier.
+
+    Entries are given in the ConsumeQueue's own layout, 20 bytes each (uint8), one for each queue offset.
+    Not safe for threads by itself: its owner holds a lock.
+    """
+
+    name: str
+
+    most_blocks: int
+    """How many blocks may be kept at hand."""
+
+    def load(self, frontier_offset: int, log_min_offset: int) -> None:
+        """Look anew at what lies on disk, up to the frontier."""
+        ...
+
+    def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
+        """All entries below the frontier are durable now; these left the tail."""
+        ...
+
+    def spans(self) -> Iterator[tuple[QueueKey, StoredQueue]]:
+        """Every queue with durable entries, or with a number to keep, and where it begins and ends."""
+        ...
+
+    def find(self, key: QueueKey) -> StoredQueue | None:
+        """Where a queue begins and ends; None for one that is not there."""
+        ...
+
+    def pull_entries(self, max_messages: int, has_filter: bool) -> int:
+        """How many entries one pull looks at, at most."""
+        ...
+
+    def store_times(self, key: QueueKey) -> Callable[[int], int] | None:
+        """What tells the store time (ms) of a queue's durable entries, -1 for none; None where only the log does."""
+        ...
+
+    def block_end(self, offset: int) -> int:
+        """The queue offset up to which one read that begins at `offset` goes at most (a queue file's end)."""
+        ...
+
+    def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+        """The entries [begin, end), all in one block and below the queue's end; empty where `begin` is missing."""
+        ...
+
+    def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
+        """Entries around a queue offset that are cheap to keep at hand, with the offset of the first of them.
+
+        They do not change any more. None where nothing is gained by it.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of files."""
+        ...
+
+
+class QueueKind(Protocol):
+    """One kind of queues in one store's folder, as it lies on disk."""
+
+    name: str
+
+    def is_present(self) -> bool:
+        """Whether the folder has queues of this kind."""
+        ...
+
+    def owns(self, names: Sequence[str]) -> bool:
+        """Whether a file below the consumequeue folder, by the names that lead to it, is one of this kind's."""
+        ...
+
+    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+        """The queues, or those of a topic, by topic and id; those whose names no topic can have are among them.
+
+        A queue is good until the next one is asked for.
+        """
+        ...
+
+    def complete_to(self) -> int | None:
+        """The log offset up to which the kind itself says that it is complete; None where it does not say."""
+        ...
+
+    def open(self) -> DurableQueues:
+        """The same for an open store; nothing is read before its `load`."""
+        ...
+
+    def cut(self, end: int, owner: fs.Owner) -> list[str]:
+        """Take away the entries of records at or behind log offset `end`, durably; returns the queues that had such."""
+        ...
+
+    def delete_expired(self, log_min_offset: int) -> list[str]:
+        """Let go of what only speaks of records below the log's first byte; returns what went, for people."""
+        ...

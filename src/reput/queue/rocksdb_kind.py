@@ -1,0 +1,473 @@
+"""ConsumeQueues in RocksDB: all queues of a store in one database, so there may be millions of them.
+
+Nothing is held in memory for a queue that nobody asks for. Entries are read by range; a reader that goes through a
+queue in order gets blocks of them read ahead.
+
+Source: `RocksDBConsumeQueueStore`, `RocksDBConsumeQueueTable`, `RocksDBConsumeQueueOffsetTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.errors import DamagedStoreError
+from reput.files import database, fs
+from reput.files.database import DatabaseOwner, DatabaseReader, Family
+from reput.formats import paths
+from reput.formats import rocksdb as fmt
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey
+from reput.formats.rocksdb import OffsetValue
+from reput.queue.kinds import FILTER_ENTRIES, NO_BOUND, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue
+from reput.queue.reader import QueueSpan
+from reput.queue.tail import Trimmed
+
+ROCKSDB = "rocksdb"
+FAMILIES = (fmt.ENTRY_FAMILY, fmt.OFFSET_FAMILY)
+_READ_AHEAD = 2048
+_READ_ENTRIES = 1 << 12
+_MOST_REMEMBERED = 1 << 16
+_MOST_BLOCKS = 1024
+_NO_ENTRIES = np.empty(0, dtype=np.uint8)
+_BATCH_QUEUES = 10_000
+
+
+def open_reader(folder: Path) -> DatabaseReader:
+    """The database in a consumequeue folder, to read beside its owner.
+
+    Raises:
+        DamagedStoreError: it cannot be read, or is no database of RocketMQ's queues.
+    """
+    return DatabaseReader(folder, FAMILIES)
+
+
+class EntryTable:
+    """The questions that both families answer together: where queues begin and end, and their entries."""
+
+    def __init__(self, families: dict[str, Family]) -> None:
+        self.entries = families[fmt.ENTRY_FAMILY]
+        self.offsets = families[fmt.OFFSET_FAMILY]
+
+    def restart_offset(self) -> int | None:
+        """The log offset up to which every record has its entry; None where that is not told."""
+        value = self.offsets.get(fmt.RESTART_KEY)
+        if value is None:
+            return None
+        if len(value) != fmt.RESTART_VALUE.size:
+            raise self._damaged(f"the restart point has {len(value)} bytes, {fmt.RESTART_VALUE.size} expected")
+        return int(fmt.RESTART_VALUE.struct.unpack(value)[0])
+
+    def offset(self, key: QueueKey, kind: bytes) -> OffsetValue | None:
+        """A queue's `max` or `min`."""
+        value = self.offsets.get(fmt.offset_key(key, kind))
+        return None if value is None else self._offset_value(value)
+
+    def ends(self, of_topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetValue, OffsetValue | None]]:
+        """Every queue, or those of a topic, with its `max`, and its `min` where there is one."""
+        # A topic's max keys come first, then its min keys: only one topic is held.
+        topic, found, mins = b"", dict[int, OffsetValue](), dict[int, OffsetValue]()
+        bounds = (None, None) if of_topic is None else fmt.topic_bounds(of_topic)
+        for raw, value in self.offsets.walk(*bounds):
+            key = fmt.decode_offset_key(raw)
+            if key is None or raw == fmt.RESTART_KEY:
+                continue
+            if key.queue.topic != topic:
+                yield from self._of_topic(topic, found, mins)
+                topic, found, mins = key.queue.topic, {}, {}
+            (found if key.kind == fmt.MAX else mins)[key.queue.queue_id] = self._offset_value(value)
+        yield from self._of_topic(topic, found, mins)
+
+    def _of_topic(
+        self, topic: bytes, found: dict[int, OffsetValue], mins: dict[int, OffsetValue]
+    ) -> Iterator[tuple[QueueKey, OffsetValue, OffsetValue | None]]:
+        for queue_id, last in found.items():
+            yield QueueKey(topic, queue_id), last, mins.get(queue_id)
+
+    def _offset_value(self, value: bytes) -> OffsetValue:
+        if len(value) != fmt.OFFSET_VALUE_SIZE:
+            raise self._damaged(f"a queue's end has {len(value)} bytes, {fmt.OFFSET_VALUE_SIZE} expected")
+        return fmt.decode_offset_value(value)
+
+    def entry(self, key: QueueKey, offset: int) -> tuple[Entry, int] | None:
+        """One entry and its record's store time."""
+        value = self.entries.get(fmt.entry_key(key, offset))
+        if value is None:
+            return None
+        if len(value) != fmt.VALUE_SIZE:
+            raise self._damaged(f"{key}, queue offset {offset}: {len(value)} bytes, {fmt.VALUE_SIZE} expected")
+        return fmt.decode_value(value)
+
+    def values(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+        """The values [begin, end) of a queue as rows of 28 bytes (uint8); pre-blanks where there is none.
+
+        Raises:
+            DamagedStoreError: a block, or a value's length, is not what it should be.
+        """
+        count = end - begin
+        if count <= 0:
+            return np.empty((0, fmt.VALUE_SIZE), dtype=np.uint8)
+        found = self.entries.some(fmt.entry_key(key, begin), count)
+        # Keys ascend: so many, and the last of them the one it must be, means that none is missing.
+        if len(found) == count and found[-1][0] == fmt.entry_key(key, end - 1):
+            data = b"".join([value for _, value in found])
+            if len(data) == count * fmt.VALUE_SIZE:
+                return np.frombuffer(data, dtype=np.uint8).reshape(count, fmt.VALUE_SIZE)
+        return self._with_gaps(key, begin, end)
+
+    def _with_gaps(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+        rows = np.empty((end - begin, fmt.VALUE_SIZE), dtype=np.uint8)
+        rows[:] = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
+        for raw, value in self.entries.walk(fmt.entry_key(key, begin), fmt.entry_key(key, end)):
+            place = fmt.decode_entry_key(raw)
+            if place is None or len(value) != fmt.VALUE_SIZE:
+                raise self._damaged(f"{key}: {raw.hex()} is no key of an entry, or its value has {len(value)} bytes")
+            rows[place[1] - begin] = np.frombuffer(value, dtype=np.uint8)
+        return rows
+
+    def first_key(self, key: QueueKey) -> int | None:
+        """The first queue offset that has an entry."""
+        begin, end = fmt.queue_bounds(key)
+        found = self.entries.some(begin, 1)
+        place = fmt.decode_entry_key(found[0][0]) if found and found[0][0] < end else None
+        return place[1] if place else None
+
+    def first(self, key: QueueKey, low: int, high: int, holds: Callable[[Entry], bool]) -> int:
+        """The first queue offset in [low, high) whose entry `holds`, as those of all behind it do; else `high`."""
+        end = high
+        while low < high:
+            middle = (low + high) // 2
+            probe, found = middle, self.entry(key, middle)
+            while (found is None or found[0].is_pre_blank) and probe + 1 < end:
+                probe += 1
+                found = self.entry(key, probe)
+            if found is None or found[0].is_pre_blank or holds(found[0]):
+                high = middle
+            else:
+                low = probe + 1
+        return low
+
+    def stored(
+        self,
+        key: QueueKey,
+        last: OffsetValue,
+        first: OffsetValue | None,
+        log_min_offset: int,
+        frontier_offset: int,
+    ) -> StoredQueue:
+        """The span of a queue whose `max` and `min` are known: `min` is not kept up to date."""
+        end = last.queue_offset + 1
+        lowest = first.queue_offset if first is not None else self.first_key(key)
+        lowest = end if lowest is None else min(max(0, lowest), end)
+        if last.physical_offset >= frontier_offset:
+            end = self.first(key, lowest, end, lambda entry: entry.physical_offset >= frontier_offset)
+        if first is None or first.physical_offset < log_min_offset:
+            lowest = self.first(key, lowest, end, lambda entry: entry.physical_offset >= log_min_offset)
+        return StoredQueue(end, min(lowest, end))
+
+    def _damaged(self, what: str) -> DamagedStoreError:
+        return DamagedStoreError(
+            f"{self.entries.place}: {what}. `reput rebuild --only queue` builds the queues anew from the log"
+        )
+
+
+class RocksdbQueues:
+    """The queues of an open store, read beside the database's owner."""
+
+    name = ROCKSDB
+    most_blocks = _MOST_BLOCKS
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._reader: DatabaseReader | None = None
+        self._table: EntryTable | None = None
+        self._found: dict[QueueKey, StoredQueue | None] = {}
+        self._last_read: dict[QueueKey, int] = {}
+        self._goes_on = False
+        self._frontier = self._log_min = 0
+
+    def load(self, frontier_offset: int, log_min_offset: int) -> None:
+        """Open the database anew: a rebuild may have put another one in its place."""
+        self.close()
+        if database.is_database(self.folder):
+            self._reader = open_reader(self.folder)
+            self._table = EntryTable(self._reader.families)
+        self._frontier, self._log_min = frontier_offset, log_min_offset
+
+    def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
+        """See what the owner has written."""
+        if self._reader is None:
+            self.load(frontier_offset, self._log_min)
+        else:
+            self._reader.refresh()
+        self._frontier = frontier_offset
+        for gone in grown:
+            self._found.pop(gone.key, None)
+
+    def spans(self) -> Iterator[tuple[QueueKey, StoredQueue]]:
+        """Every queue that RocketMQ can have, with its span."""
+        if self._table is None:
+            return
+        for key, last, first in self._table.ends():
+            if paths.is_topic_folder_name(key.topic) and key.queue_id >= 0:
+                yield key, self._table.stored(key, last, first, self._log_min, self._frontier)
+
+    def find(self, key: QueueKey) -> StoredQueue | None:
+        """Where a queue begins and ends; what was found is remembered."""
+        if key in self._found:
+            return self._found[key]
+        if self._table is None:
+            return None
+        last = self._table.offset(key, fmt.MAX)
+        stored = None
+        if last is not None:
+            first = self._table.offset(key, fmt.MIN)
+            stored = self._table.stored(key, last, first, self._log_min, self._frontier)
+        if len(self._found) >= _MOST_REMEMBERED:
+            self._found.clear()
+        self._found[key] = stored
+        return stored
+
+    def pull_entries(self, max_messages: int, has_filter: bool) -> int:
+        """As from files with a filter; without one no more than are given, since each is a read here."""
+        return max(FILTER_ENTRIES if has_filter else 1, max_messages)
+
+    def block_end(self, offset: int) -> int:  # noqa: ARG002 - as DurableQueues has it
+        """Nothing ends a read but the queue."""
+        return NO_BOUND
+
+    def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+        """The entries [begin, end)."""
+        if self._table is None:
+            return _NO_ENTRIES
+        if len(self._last_read) >= _MOST_REMEMBERED:
+            self._last_read.clear()
+        self._goes_on = self._last_read.get(key) == begin
+        self._last_read[key] = end
+        return self._read(key, begin, end)
+
+    def _read(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+        assert self._table is not None
+        values = self._table.values(key, begin, end)
+        return np.ascontiguousarray(values[:, :ENTRY_SIZE]).reshape(-1)
+
+    def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
+        """Entries read ahead, for a reader that goes on where its last read of this queue ended."""
+        stored = self.find(key)
+        if stored is None or offset >= stored.end or not self._goes_on:
+            return None
+        self._goes_on = False
+        end = min(offset + _READ_AHEAD, stored.end)
+        self._last_read[key] = end
+        return offset, self._read(key, offset, end)
+
+    def store_times(self, key: QueueKey) -> Callable[[int], int] | None:
+        """Values have the store time in them: no look at the log is needed."""
+        table = self._table
+        if table is None:
+            return None
+
+        def store_time(offset: int) -> int:
+            found = table.entry(key, offset)
+            return -1 if found is None or found[0].is_pre_blank else found[1]
+
+        return store_time
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = self._table = None
+        self._found, self._last_read = {}, {}
+
+
+class RocksdbQueue:
+    """One queue in the database; good as long as the listing that gave it goes on."""
+
+    __slots__ = ("_first", "_key", "_last", "_place", "_table")
+
+    def __init__(
+        self, place: str, table: EntryTable, key: QueueKey, last: OffsetValue, first: OffsetValue | None
+    ) -> None:
+        self._place, self._table, self._key, self._last, self._first = place, table, key, last, first
+
+    @property
+    def key(self) -> QueueKey:
+        """Its topic and id."""
+        return self._key
+
+    @property
+    def place(self) -> str:
+        """The database's folder: a queue has no place of its own."""
+        return self._place
+
+    @property
+    def room(self) -> int:
+        """The queue offset behind the last entry."""
+        return self._last.queue_offset + 1
+
+    @property
+    def lowest(self) -> int:
+        """The first queue offset that has an entry."""
+        first = self._table.first_key(self._key)
+        return self.room if first is None else min(first, self.room)
+
+    @property
+    def files(self) -> FilesOnDisk:
+        """It has no files of its own."""
+        return FilesOnDisk(0, 0)
+
+    def place_of(self, offset: int) -> str:
+        """The database and the key."""
+        return f"{self._place}, {self._key} queue offset {offset}"
+
+    def oddities(self) -> Oddities:
+        """There are none that show without a look at the entries."""
+        return Oddities([], [])
+
+    def bounds(self, log_min_offset: int = 0) -> Bounds:
+        """Its span as `max` and `min` tell it."""
+        stored = self._table.stored(self._key, self._last, self._first, log_min_offset, NO_BOUND)
+        is_empty = stored.min_offset >= stored.end
+        return Bounds(stored.min_offset, stored.end, -1 if is_empty else self._last.physical_offset)
+
+    def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
+        """Its span and last entry."""
+        stored = self._table.stored(self._key, self._last, self._first, log_min_offset, below)
+        for offset in range(stored.end - 1, stored.min_offset - 1, -1):
+            found = self._table.entry(self._key, offset)
+            if found is not None and not found[0].is_pre_blank:
+                return QueueSpan(stored.min_offset, stored.end, found[0])
+        return QueueSpan(stored.min_offset, stored.end, None)
+
+    def end(self, bound: int) -> int | None:
+        """The queue offset behind its last entry; None past `bound`."""
+        return self.room if 0 <= self.room <= bound else None
+
+    def read(self, begin: int, end: int) -> Iterator[tuple[int, Entry]]:
+        """The entries [begin, end) that are there, each with its queue offset."""
+        bounds = fmt.entry_key(self._key, begin), fmt.entry_key(self._key, end)
+        for raw, value in self._table.entries.walk(*bounds):
+            place = fmt.decode_entry_key(raw)
+            if place is not None and len(value) == fmt.VALUE_SIZE:
+                yield place[1], fmt.decode_value(value)[0]
+
+
+class RocksdbKind:
+    """The database in a consumequeue folder. `logs`: a folder for RocksDB's text logs when something is changed."""
+
+    name = ROCKSDB
+
+    def __init__(self, folder: Path, logs: Path) -> None:
+        self.folder = folder
+        self.logs = logs
+
+    def is_present(self) -> bool:
+        """Whether the folder is a database."""
+        return database.is_database(self.folder)
+
+    def owns(self, names: Sequence[str]) -> bool:
+        """The database's files lie in the folder itself."""
+        return len(names) == 1 and fmt.is_database_file(names[0]) and self.is_present()
+
+    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+        """The queues, or those of a topic, in the order of their keys."""
+        if not self.is_present():
+            return
+        with open_reader(self.folder) as reader:
+            table = EntryTable(reader.families)
+            for key, last, first in table.ends(topic):
+                yield RocksdbQueue(str(self.folder), table, key, last, first)
+
+    def complete_to(self) -> int | None:
+        """The restart point: 0 where there is none."""
+        if not self.is_present():
+            return 0
+        with open_reader(self.folder) as reader:
+            return EntryTable(reader.families).restart_offset() or 0
+
+    def open(self) -> RocksdbQueues:
+        """The queues of an open store."""
+        return RocksdbQueues(self.folder)
+
+    def open_to_write(self, owner: fs.Owner) -> DatabaseOwner:
+        """The database for its one owner; made where there is none.
+
+        Raises:
+            StoreLockedError: somebody else has it.
+        """
+        return DatabaseOwner(self.folder, FAMILIES, self.logs, owner)
+
+    def cut(self, end: int, owner: fs.Owner) -> list[str]:
+        """Remove the entries of records at or behind log offset `end`, and lower the restart point.
+
+        Source: `RocksDBConsumeQueueStore.truncateDirty`; RocketMQ leaves such entries to be overwritten.
+        """
+        if not self.is_present():
+            return []
+        cut = []
+        with self.open_to_write(owner) as written:
+            table = EntryTable(written.families)
+            restart = table.restart_offset()
+            batch = written.batch()
+            for key, last, first in table.ends():
+                if last.physical_offset < end:
+                    continue
+                stored = table.stored(key, last, first, 0, end)
+                batch.delete_range(fmt.ENTRY_FAMILY, fmt.entry_key(key, stored.end), fmt.queue_bounds(key)[1])
+                found = table.entry(key, stored.end - 1)
+                if found is None and stored.end == 0:
+                    batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MAX))
+                    batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MIN))
+                else:
+                    place = found[0].physical_offset if found else 0
+                    value = fmt.encode_offset_value(OffsetValue(place, stored.end - 1))
+                    batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MAX), value)
+                cut.append(str(key))
+            if restart is not None and restart > end:
+                batch.put(fmt.OFFSET_FAMILY, fmt.RESTART_KEY, fmt.RESTART_VALUE.struct.pack(end))
+            written.write(batch)
+            written.sync()
+        return cut
+
+    def delete_expired(self, log_min_offset: int) -> list[str]:
+        """Remove the entries of records below the log's first byte; queues keep their numbers.
+
+        Source: RocketMQ does it by compaction with a filter, `ConsumeQueueCompactionFilterFactory`.
+        """
+        if not self.is_present():
+            return []
+        with self.open_to_write(fs.owner_of(self.folder)) as written:
+            table = EntryTable(written.families)
+            batch, queues = written.batch(), 0
+            for key, last, first in table.ends():
+                if first is not None and first.physical_offset >= log_min_offset:
+                    continue
+                stored = table.stored(key, last, first, log_min_offset, NO_BOUND)
+                if first is not None and stored.min_offset == first.queue_offset:
+                    continue
+                found = table.entry(key, stored.min_offset)
+                place = found[0].physical_offset if found else log_min_offset
+                batch.delete_range(fmt.ENTRY_FAMILY, fmt.queue_bounds(key)[0], fmt.entry_key(key, stored.min_offset))
+                value = fmt.encode_offset_value(OffsetValue(place, stored.min_offset))
+                batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MIN), value)
+                queues += 1
+                if queues % _BATCH_QUEUES == 0:
+                    written.write(batch)
+                    batch = written.batch()
+            written.write(batch)
+            if queues:
+                written.compact(fmt.ENTRY_FAMILY)
+        return [f"{self.folder}: expired entries of {queues} queues"] if queues else []
+
+    def delete_queue(self, key: QueueKey, owner: fs.Owner) -> None:
+        """Remove a queue: its entries and its numbers."""
+        with self.open_to_write(owner) as written:
+            batch = written.batch()
+            batch.delete_range(fmt.ENTRY_FAMILY, *fmt.queue_bounds(key))
+            for kind in (fmt.MAX, fmt.MIN):
+                batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, kind))
+            written.write(batch)
+            written.sync()

@@ -1,0 +1,70 @@
+"""Which kinds of queues a store has: told by its files, else by its configuration. The one place that lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reput.config import StoreConfig
+from reput.errors import UnsupportedStoreError
+from reput.formats import own
+from reput.formats.consume_queue import DEFAULT_FILE_SIZE
+from reput.queue.file_kind import FILE, FileKind
+from reput.queue.kinds import QueueKind
+from reput.queue.rocksdb_kind import ROCKSDB, RocksdbKind
+from reput.store.layout import StoreLayout
+
+STORE_TYPE_FILE, STORE_TYPE_ROCKSDB = "default", "defaultRocksDB"
+_STORE_TYPES = {STORE_TYPE_FILE: FILE, STORE_TYPE_ROCKSDB: ROCKSDB}
+
+
+def all_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> dict[str, QueueKind]:
+    """Every kind that reput knows, by name, in the order in which they are asked."""
+    logs = layout.own(own.ROCKSDB_LOGS)
+    kinds: list[QueueKind] = [FileKind(layout.consume_queue, file_size), RocksdbKind(layout.consume_queue, logs)]
+    return {kind.name: kind for kind in kinds}
+
+
+def present_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> list[QueueKind]:
+    """The kinds of which the store has queues."""
+    return [kind for kind in all_kinds(layout, file_size).values() if kind.is_present()]
+
+
+def configured_kinds(config: StoreConfig) -> list[str]:
+    """The kinds that the configuration asks for, the one that is read first; none where it does not say.
+
+    Raises:
+        UnsupportedStoreError: a storeType that reput does not know.
+    """
+    told = config.store_type or (STORE_TYPE_FILE if config.rocksdb_cq_double_write_enable else None)
+    if told is None:
+        return []
+    first = _STORE_TYPES.get(told)
+    if first is None:
+        known = " or ".join(_STORE_TYPES)
+        raise UnsupportedStoreError(f"storeType={told}: reput does not know this kind of store; {known} are known")
+    # RocketMQ writes both with a store of files alone.
+    return [first, ROCKSDB] if config.rocksdb_cq_double_write_enable and first == FILE else [first]
+
+
+def store_kinds(
+    layout: StoreLayout, config: StoreConfig | None = None, file_size: int = DEFAULT_FILE_SIZE
+) -> list[QueueKind]:
+    """The kinds that a store has, the one that is read first; queue files where neither files nor settings tell.
+
+    Raises:
+        UnsupportedStoreError: the configuration asks for a kind that the store, which has queues, has not.
+    """
+    wanted, present = configured_kinds(config or StoreConfig()), present_kinds(layout, file_size)
+    names = [kind.name for kind in present]
+    missing = [name for name in wanted if name not in names]
+    if missing and present:
+        raise UnsupportedStoreError(
+            f"{layout.consume_queue}: the configuration asks for {' and '.join(missing)} queues, and there are "
+            f"{' and '.join(names)} queues. `reput convert` makes them"
+        )
+    kinds = all_kinds(layout, file_size)
+    return [kinds[name] for name in _in_order(wanted, names) or [FILE]]
+
+
+def _in_order(wanted: Sequence[str], present: Sequence[str]) -> list[str]:
+    return [*wanted, *(name for name in present if name not in wanted)]

@@ -1,0 +1,75 @@
+"""Which topics have queues of batches: `queue.type` in config/topics.json, else the store's own folders tell.
+
+A topic that topics.json has without the attribute is SimpleCQ, as for RocketMQ. Of a topic that it has not (deleted,
+or the file is gone) a folder in batchconsumequeue tells, and where that is missing too, its records do.
+
+Source: `QueueTypeUtils.getCQType`, `ConsumeQueueStore.queueTypeShouldBe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from reput.errors import ConfigError, DamagedStoreError
+from reput.files import fs
+from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
+from reput.store.layout import StoreLayout
+from reput.store.retained import read_config
+
+
+def queue_types(layout: StoreLayout) -> QueueTypes:
+    """The types of queues that configuration and folders tell.
+
+    Raises:
+        ConfigError: topics.json names a type that RocketMQ does not know.
+    """
+    batch: set[bytes] = set()
+    simple: set[bytes] = set()
+    for topic, attributes in _configured(layout):
+        kind = attributes.get(QUEUE_TYPE, SIMPLE)
+        if kind not in {SIMPLE, BATCH}:
+            raise ConfigError(
+                f"{layout.root / 'config/topics.json'}: topic {topic}: {QUEUE_TYPE}={kind}; give {SIMPLE} or {BATCH}"
+            )
+        (batch if kind == BATCH else simple).add(topic.encode("utf-8", "surrogatepass"))
+    for entry in fs.list_dir(layout.batch_consume_queue):
+        topic_name = entry.name.encode("utf-8", "surrogateescape")
+        if entry.is_dir and topic_name not in simple:
+            batch.add(topic_name)
+    return QueueTypes(frozenset(batch), frozenset(simple))
+
+
+def _configured(layout: StoreLayout) -> Iterator[tuple[str, dict[str, Any]]]:
+    topics = read_config(layout, "topics.json").get("topicConfigTable")
+    for topic, config in topics.items() if isinstance(topics, dict) else ():
+        attributes = config.get("attributes") if isinstance(config, dict) else None
+        yield str(topic), attributes if isinstance(attributes, dict) else {}
+
+
+def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:
+    """Refuse a store whose folders and topics.json contradict one another, as RocketMQ does when it loads it.
+
+    Raises:
+        DamagedStoreError: they do.
+    """
+    for what in misplaced_queues(layout, types):
+        raise DamagedStoreError(
+            f"{what} (config/topics.json). Correct that, or build the queues anew with `reput rebuild --only queue`"
+        )
+
+
+def misplaced_queues(layout: StoreLayout, types: QueueTypes) -> list[str]:
+    """What lies in the folder of the other type of queues; RocketMQ does not load such a store."""
+    found = []
+    for folder, expected, others in (
+        (layout.consume_queue, SIMPLE, types.batch),
+        (layout.batch_consume_queue, BATCH, types.simple),
+    ):
+        for entry in fs.list_dir(folder):
+            if entry.is_dir and entry.name.encode("utf-8", "surrogateescape") in others:
+                other = BATCH if expected == SIMPLE else SIMPLE
+                found.append(
+                    f"{folder / entry.name}: queues of type {expected}, and the topic's {QUEUE_TYPE} is {other}"
+                )
+    return found

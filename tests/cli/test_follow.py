@@ -1,0 +1,112 @@
+"""`reput follow`: ends when caught up or when told to, says where it is, and refuses what it cannot do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import reput
+from reput.cli.main import run
+from reput.pipeline.engine import LoopEngine
+from reput.pipeline.follow import Follow
+from support import stores
+from support.broker import broker_at_work
+from support.checked import assert_sound
+from support.records import LogBuilder
+
+SMALL = ("--set", "mappedFileSizeConsumeQueue=200", "--set", "maxHashSlotNum=16", "--set", "maxIndexNum=8")
+LOOP = ("--engine", "loop", *SMALL)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store that has nothing but its log."""
+    log = LogBuilder(4096)
+    for number in range(50):
+        log.message("ab"[number % 2], keys=f"k{number % 5}", tags="t")
+    return stores.with_log(tmp_path, log)
+
+
+def test_until_caught_up(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends with exit code 0, says what it did on stderr, and leaves a sound store."""
+    assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "caught up; 50 messages in " in told.err
+    assert_sound(store, stores.SMALL)
+
+
+def test_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json each line is one document; the last says that nothing is left."""
+    assert run(["follow", str(store), "--until-caught-up", "--json", *LOOP]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[-1]["lag_bytes"] == 0
+    assert lines[-1]["messages"] == 50
+    assert lines[-1]["durable"] == lines[-1]["frontier"]
+
+
+def test_quiet(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With -q a run that works says nothing."""
+    assert run(["follow", str(store), "--until-caught-up", "-q", *LOOP]) == 0
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_it(number: signal.Signals, store: Path) -> None:
+    """SIGTERM ends it cleanly with 0, Ctrl-C with 130; what was taken in is durable either way."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(reput.__file__).parents[1])}
+    with subprocess.Popen(
+        [sys.executable, "-m", "reput", "follow", store, "--json", *LOOP],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["messages"] == 50:
+                break
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == (0 if number is signal.SIGTERM else 130), errors
+    assert "Traceback" not in errors
+    assert_sound(store, stores.SMALL)
+    assert stores.leftovers(store) == []
+
+
+def test_refusals(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No store, a broker, a second follower, options that contradict: exit code 2 and a reason."""
+    assert run(["follow", str(tmp_path / "nowhere"), *LOOP]) == 2
+    assert "nowhere" in capsys.readouterr().err
+    assert run(["follow", str(store), "--master", "local[2]", *LOOP]) == 2
+    assert "give one of them" in capsys.readouterr().err
+    with broker_at_work(store):
+        assert run(["follow", str(store), *LOOP]) == 2
+    assert "running broker" in capsys.readouterr().err
+    first = Follow(store, LoopEngine(), stores.SMALL)
+    assert run(["follow", str(store), "--json", *LOOP]) == 2
+    told = capsys.readouterr()
+    assert json.loads(told.out)["error"]["kind"] == "StoreLockedError"
+    assert "End that one first" in told.err
+    first.close()
+
+
+def test_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Damage in the log ends it with exit code 1, naming the offset; what came before is indexed."""
+    log = LogBuilder(4096)
+    placed = [log.message("a", keys="k") for _ in range(20)]
+    store = stores.with_log(tmp_path, log)
+    file = store / "commitlog" / f"{0:020d}"
+    data = bytearray(file.read_bytes())
+    data[placed[5].offset + 4] ^= 0xFF
+    file.write_bytes(data)
+    assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 1
+    assert f"{placed[5].offset}" in capsys.readouterr().err
+    assert len(stores.entries(store, "a")[1]) == 5

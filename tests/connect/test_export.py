@@ -1,0 +1,145 @@
+"""Exports hold what the store holds, go on where they were, and say when they cannot."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pytest
+
+import reput
+from reput.cli.main import run
+from reput.connect import export as exports
+from reput.errors import ConfigError, DataLossError
+from reput.formats import paths
+from support import frames, golden, stores
+from support.records import LogBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark import SparkContext
+
+LOOP: dict[str, Any] = {"spark": False}
+
+
+def exported(folder: Path) -> list[dict[str, Any]]:
+    """All rows of an export, in log order."""
+    table = ds.dataset(folder, format="parquet", partitioning="hive", exclude_invalid_files=False).to_table()
+    return table.sort_by("physicalOffset").to_pylist()
+
+
+@pytest.mark.golden
+def test_an_export_is_the_store(tmp_path: Path) -> None:
+    """Every message is there once, under its topic and day, with all its columns."""
+    report = reput.export(golden.shared("basic"), tmp_path / "out", **LOOP)
+    rows, expected = exported(tmp_path / "out"), frames.table(golden.shared("basic")).to_pylist()
+    assert report.messages == len(rows) == len(expected)
+    for row, message in zip(rows, expected, strict=True):
+        assert row.pop("day") == message["storeTimestamp"].date().isoformat()
+        assert row == message
+
+
+@pytest.mark.golden
+def test_an_export_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped in the middle it goes on with the ranges that are missing; done ranges are not written again."""
+    monkeypatch.setattr(exports, "_RANGE_BYTES", 200_000)
+    store, out = golden.shared("basic"), tmp_path / "out"
+    real, left = exports.export_range, [4]
+
+    def stopping(*arguments: Any) -> Any:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return real(*arguments)
+
+    monkeypatch.setattr(exports, "export_range", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        reput.export(store, out, **LOOP)
+    monkeypatch.setattr(exports, "export_range", real)
+    written = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
+    report = reput.export(store, out, **LOOP)
+    assert report.ranges_before == 4
+    assert len(exported(out)) == report.messages + report.messages_before == len(frames.table(store))
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+    assert reput.export(store, out, **LOOP).ranges == 0
+
+
+def grown(folder: Path, counts: tuple[int, ...]) -> tuple[LogBuilder, list[Path]]:
+    """Stores with more and more messages of one log."""
+    log, found = LogBuilder(file_size=1 << 14), []
+    for number, count in enumerate(counts):
+        for _ in range(count):
+            log.message("orders", body=b"x" * 200)
+        found.append(stores.with_log(folder / str(number), log))
+    return log, found
+
+
+def test_what_is_new_is_added(tmp_path: Path) -> None:
+    """The next run exports what the log has got since, and no message twice."""
+    _, (first, second) = grown(tmp_path, (90, 77))
+    out = tmp_path / "out"
+    assert reput.export(first, out, **LOOP).messages == 90
+    report = reput.export(second, out, **LOOP)
+    assert (report.messages, report.messages_before) == (77, 90)
+    assert len({row["physicalOffset"] for row in exported(out)}) == len(exported(out)) == 167
+
+
+def test_what_does_not_fit_together(tmp_path: Path) -> None:
+    """Another store, other columns, and files that went before they were exported are refused."""
+    _, (first, second) = grown(tmp_path, (90, 200))
+    out = tmp_path / "out"
+    reput.export(first, out, **LOOP)
+    with pytest.raises(ConfigError, match="the same, or another folder"):
+        reput.export(first, out, columns=["body"], **LOOP)
+    log = LogBuilder(file_size=1 << 14)
+    log.message("others")
+    with pytest.raises(ConfigError, match="another store"):
+        reput.export(stores.with_log(tmp_path / "third", log), out, **LOOP)
+    for path in sorted((second / paths.COMMIT_LOG).iterdir())[:3]:
+        path.unlink()
+    with pytest.raises(DataLossError, match="were deleted"):
+        reput.export(second, out, **LOOP)
+
+
+def test_hostile_topics_stay_inside(tmp_path: Path) -> None:
+    """A topic's name does not lead out of the folder, and comes back as it was."""
+    log = LogBuilder()
+    for topic in ("..x", "a=b", "%41", "ä b"):
+        log.message(topic)
+    out = tmp_path / "out"
+    reput.export(stores.with_log(tmp_path, log), out, **LOOP)
+    assert {path.parent.parent.parent for path in out.rglob("*.parquet")} == {out}
+    assert sorted(row["topic"] for row in exported(out)) == sorted(("..x", "a=b", "%41", "ä b"))
+
+
+@pytest.mark.golden
+def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`reput export` says what it did, as text and as JSON, and refuses with exit code 2."""
+    store, out = str(golden.shared("basic")), str(tmp_path / "out")
+    arguments = ["export", store, "--to", out, "--engine", "loop", "-q", "-t", "orders", "--columns", "body"]
+    assert run([*arguments, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["ok"], report["messages"]) == (True, 793)
+    assert run(arguments) == 0
+    assert "793 messages were there before" in capsys.readouterr().out
+    assert run([*arguments, "-t", "clicks"]) == 2
+    assert "another folder" in capsys.readouterr().err
+    assert run(["export", store + "/none", "--to", out, "--engine", "loop"]) == 2
+    shutil.rmtree(out)
+
+
+@pytest.mark.spark
+@pytest.mark.golden
+def test_spark_reads_an_export(spark: SparkContext, tmp_path: Path) -> None:
+    """Exported by Spark's tasks, and read by Spark with topic and day as columns."""
+    from pyspark.sql import SparkSession
+
+    store = golden.shared("basic")
+    reput.export(store, tmp_path / "out", spark=spark)
+    frame = SparkSession(spark).read.parquet(str(tmp_path / "out"))
+    counts = {row["topic"]: row["count"] for row in frame.groupBy("topic").count().collect()}
+    topics = frames.table(store)["topic"].to_pylist()
+    assert counts == {topic: topics.count(topic) for topic in set(topics)}

@@ -1,0 +1,103 @@
+"""Options of the source: each is understood, and whatever is not is an error that names it."""
+
+from __future__ import annotations
+
+import pytest
+
+from reput.connect.edges import Kind
+from reput.connect.options import read_options
+from reput.errors import ConfigError, NotAStoreError, UnsupportedStoreError
+from support import frames, golden
+
+PATH = {"path": "/data/store"}
+
+REFUSED = [
+    ({}, "no path"),
+    ({"path": "/a", "storePath": "/b"}, "give one"),
+    ({"path": "hdfs://host/store"}, "mounted"),
+    ({**PATH, "startingOffset": "earliest"}, "did you mean startingOffsets"),
+    ({**PATH, "topik": "orders"}, "did you mean topic"),
+    ({**PATH, "nameServer": "localhost:9876"}, "nameServer: belongs to a source that asks a broker"),
+    ({**PATH, "kafka.bootstrap.servers": "localhost:9092"}, "asks a broker"),
+    ({**PATH, "minOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger: not offered"),
+    ({**PATH, "topic": "a", "subscribe": "b"}, "give one of them"),
+    ({**PATH, "subscribe": " , "}, "names no topic"),
+    ({**PATH, "subscribePattern": "("}, "no regular expression"),
+    ({**PATH, "assign": "orders"}, "no JSON"),
+    ({**PATH, "assign": '{"orders": ["x"]}'}, "no queue id"),
+    ({**PATH, "assign": '{"orders": {"a": [0], "b": [1]}}'}, "brokers a, b"),
+    ({**PATH, "startingOffsets": "group"}, "reput progress"),
+    ({**PATH, "startingOffsets": '{"orders": {"0": -3}}'}, "-3 is no such number"),
+    ({**PATH, "startingOffsets": '{"orders": {"0": true}}'}, "True is no such number"),
+    ({**PATH, "startingOffsets": '{"orders": 5}'}, "object of queue ids"),
+    ({**PATH, "endingOffsets": "earliest"}, "nothing lies in front"),
+    ({**PATH, "startingTimestamp": "yesterday"}, "milliseconds since 1970"),
+    ({**PATH, "failOnDataLoss": "maybe"}, "true or false"),
+    ({**PATH, "minPartitions": "0"}, "whole number from 1"),
+    ({**PATH, "schema": "flink"}, "native or kafka"),
+    ({**PATH, "columns": "topic,bodi"}, "'bodi' is no column"),
+    ({**PATH, "columns": "topic,Topic"}, "named twice"),
+    ({**PATH, "columns": "body", "includeBody": "false"}, "includeBody=false"),
+    ({**PATH, "filter.tag": "A", "subExpression": "B"}, "different things"),
+    ({**PATH, "startingOffsetsByTimestampStrategy": "newest"}, "latest or error"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), REFUSED, ids=lambda value: str(value)[:60])
+def test_what_is_wrong_is_named(options: dict[str, str], text: str) -> None:
+    """A wrong option is a ConfigError before any file is looked at."""
+    with pytest.raises(ConfigError, match=text.replace("(", r"\(")):
+        read_options(options)
+
+
+def test_sql_is_refused_by_name() -> None:
+    """SQL92 filters are refused with what to do instead."""
+    with pytest.raises(UnsupportedStoreError, match=r"filter\.sql=a > 5"):
+        read_options({**PATH, "filter.sql": "a > 5"})
+
+
+def test_case_does_not_count() -> None:
+    """Spark hands names over in lower case."""
+    options = read_options({"storepath": "/data/store", "startingoffsets": '{"T": {"broker-a": {"0": 7}}}'})
+    assert options.path == "/data/store"
+    assert options.starting.kind is Kind.OFFSETS
+    assert options.starting.queues == {("T", 0): 7}
+
+
+def test_the_stronger_edge_wins() -> None:
+    """As in Spark's Kafka source a timestamp wins over times per queue, and those over offsets."""
+    options = {**PATH, "startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"T": {"0": 5}}'}
+    assert read_options(options).starting.kind is Kind.TIMESTAMPS
+    assert read_options({**options, "startingTimestamp": "9"}).starting.kind is Kind.TIMESTAMP
+
+
+def test_columns_come_as_they_are_asked_for() -> None:
+    """`columns` chooses and orders; without it all columns of the shape are there."""
+    names = [column.name for column in read_options({**PATH, "columns": "storeSize, TOPIC"}).columns]
+    assert names == ["storeSize", "topic"]
+    kafka = [column.name for column in read_options({**PATH, "schema": "kafka", "includeHeaders": "true"}).columns]
+    assert kafka == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    nine = [column.name for column in read_options(PATH).columns][:9]
+    assert nine == [
+        "topic", "flag", "body", "properties", "brokerName", "queueId", "queueOffset", "bornTimestamp",
+        "storeTimestamp",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "text"), [("nowhere", "no such folder"), ("commitlog", "give the one above")])
+def test_what_is_no_store(path: str, text: str) -> None:
+    """A folder that is no store is told by its path."""
+    with pytest.raises(NotAStoreError, match=text):
+        frames.plan(golden.shared("basic") / path)
+
+
+def test_a_batch_from_the_end_is_refused() -> None:
+    """It would be empty, as Spark's Kafka source says."""
+    with pytest.raises(ConfigError, match="batch would be empty"):
+        frames.plan(golden.shared("basic"), startingOffsets="latest")
+
+
+def test_stream_options_of_a_batch_are_refused() -> None:
+    """What bounds micro-batches has no meaning in a batch."""
+    with pytest.raises(ConfigError, match="micro-batches"):
+        frames.plan(golden.shared("basic"), maxBytesPerTrigger=5)

@@ -1,0 +1,211 @@
+"""The plans give the same messages, whatever is asked; and beside indexes that are behind none is lost or doubled."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from reput.errors import DamagedLogError, DamagedStoreError, DataLossError
+from reput.formats import paths
+from support import frames, golden, stores
+from support.records import LogBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+BASIC = golden.shared("basic")
+MIDDLE_MS = 1_795_228_652_828
+
+QUESTIONS: list[dict[str, Any]] = [
+    {},
+    {"topic": "orders"},
+    {"subscribe": "orders, clicks"},
+    {"subscribePattern": "o.*|订单.*"},
+    {"assign": '{"orders": [0, 1], "clicks": [2]}'},
+    {"filter.tag": "A || B"},
+    {"subExpression": "退款"},
+    {"filter.tag": "*"},
+    {"keys": "k44,k36"},
+    {"keys": "k44", "topic": "clicks"},
+    {"startingTimestamp": MIDDLE_MS},
+    {"endingTimestamp": MIDDLE_MS},
+    {"startingOffsetsByTimestamp": json.dumps({"orders": {"0": MIDDLE_MS}}), "topic": "orders"},
+    {
+        "startingOffsets": '{"orders": {"0": 3}, "clicks": {"1": -1, "2": 5}}',
+        "endingOffsets": '{"orders": {"b": {"0": 30}}}',
+    },
+    {"commitLogStart": 1_000_000, "commitLogEnd": 2_000_000},
+    {
+        "topic": "orders",
+        "filter.tag": "A",
+        "startingTimestamp": MIDDLE_MS,
+        "columns": "topic,queueOffset,physicalOffset",
+    },
+    {"schema": "kafka", "includeHeaders": "true", "topic": "payments"},
+]
+
+
+def in_order(table: pa.Table) -> list[str]:
+    """A frame's rows, in one order whatever the plan."""
+    return sorted(map(repr, table.to_pylist()))
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("question", QUESTIONS, ids=repr)
+def test_plans_agree(question: dict[str, Any]) -> None:
+    """What the log plan gives, the queue plan gives, and whatever plan is chosen."""
+    by_log = in_order(frames.table(BASIC, scan="log", **question))
+    assert by_log
+    assert in_order(frames.table(BASIC, scan="queue", **question)) == by_log
+    assert in_order(frames.table(BASIC, **question)) == by_log
+
+
+@pytest.mark.golden
+def test_answers_about_pulls() -> None:
+    """A pull that RocketMQ answered in full gives the same log offsets as a frame between the same queue offsets."""
+    asked = 0
+    for line in golden.answers("basic"):
+        if "get" not in line or line["status"] != "FOUND" or line["get"][4] is not None:
+            continue
+        topic, queue_id, offset, _, _ = line["get"]
+        edges = {"startingOffsets": offset, "endingOffsets": line["next"]}
+        options = {name: json.dumps({topic: {str(queue_id): value}}) for name, value in edges.items()}
+        found = frames.table(BASIC, assign=json.dumps({topic: [queue_id]}), columns="physicalOffset", **options)
+        assert found["physicalOffset"].to_pylist() == line["phys"]
+        asked += 1
+        if asked == 40:
+            break
+    assert asked
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["basic", "crash", "ext", "double", "rocksdb"])
+def test_stores_of_every_kind_by_log(name: str) -> None:
+    """The log is the truth: a store whose queues are of another kind gives all its messages by the log plan."""
+    store = golden.shared(name)
+    queues = [line for line in golden.answers(name) if "queue" in line]
+    expected = sorted(entry[1] for line in queues for entry in line["entries"])
+    found = sorted(frames.table(store, columns="physicalOffset")["physicalOffset"].to_pylist())
+    # RocketMQ's answer goes to the end of the first queue file.
+    assert set(expected) <= set(found)
+    assert len(found) == len(set(found)) == sum(line["max"] - line["min"] for line in queues)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("gone", [("consumequeue",), ("index",), ("consumequeue", "index")], ids=repr)
+@pytest.mark.parametrize("scan", ["auto", "queue"])
+def test_missing_indexes_hide_nothing(tmp_path: Path, gone: tuple[str, ...], scan: str) -> None:
+    """Where queues or IndexFiles are gone, every message is still there once, by topic and by key."""
+    store = golden.unpack("basic", tmp_path)
+    for folder in gone:
+        shutil.rmtree(store / folder)
+    for question in ({}, {"topic": "orders"}, {"keys": "k44"}):
+        assert in_order(frames.table(store, scan=scan, **question)) == in_order(frames.table(BASIC, **question))
+
+
+def grown(folder: Path, indexed: int, more: int) -> Path:
+    """A store whose indexes know its first `indexed` messages and not the `more` behind."""
+    log = LogBuilder(file_size=1 << 16)
+    for number in range(indexed):
+        log.message("orders", queue_id=number % 3, tags="paid", keys=f"k{number}")
+    store = stores.with_log(folder, log)
+    stores.rebuild(store)
+    for number in range(indexed, indexed + more):
+        log.message("orders" if number % 2 else "late", queue_id=number % 3, tags="paid", keys=f"k{number}")
+    log.write(store)
+    return store
+
+
+@pytest.mark.parametrize("scan", ["auto", "queue", "log"])
+def test_behind_the_frontier_the_log_is_read(tmp_path: Path, scan: str) -> None:
+    """Messages that no index knows yet are met once in every plan, by topic, by key and by offset."""
+    store = grown(tmp_path, 200, 101)
+    assert frames.plan(store).snapshot.frontiers.queue_offset < frames.plan(store).snapshot.end
+    assert len(frames.table(store, scan=scan)) == 301
+    assert len(frames.table(store, scan=scan, topic="orders")) == 200 + 50
+    assert len(frames.table(store, scan=scan, topic="late")) == 51
+    assert len(frames.table(store, scan=scan, keys="k250")) == 1
+    assert len(frames.table(store, scan=scan, keys="k20")) == 1
+    edges = {"startingOffsets": '{"orders": {"1": 60}}', "endingOffsets": '{"orders": {"1": 75}}'}
+    found = frames.table(store, scan=scan, assign='{"orders": [1]}', **edges)
+    assert found["queueOffset"].to_pylist() == list(range(60, 75))
+
+
+def test_tasks_are_cut_at_records(tmp_path: Path) -> None:
+    """However small the tasks, ranges of the log begin at records, in front of the frontier and behind it."""
+    store = grown(tmp_path, 400, 400)
+    whole = frames.table(store)
+    planned = frames.plan(store, minPartitions=50)
+    assert planned.tasks > 20
+    assert in_order(frames.table(store, minPartitions=50)) == in_order(whole)
+    assert len(frames.table(store, maxRecordsPerPartition=10, scan="queue")) == 800
+
+
+def test_an_imitation_is_no_message(tmp_path: Path) -> None:
+    """A body that imitates a record in its place is not cut at, and not read as one."""
+    log = LogBuilder(file_size=1 << 16)
+    for _ in range(60):
+        log.message("orders", body=b"x" * 100)
+        log.imitation("orders")
+    store = stores.with_log(tmp_path, log)
+    for _ in range(2):
+        assert len(frames.table(store, minPartitions=40)) == 120
+        stores.rebuild(store)
+
+
+def test_damage_is_told_or_passed_over(tmp_path: Path) -> None:
+    """A damaged record is an error that names its place; with failOnDataLoss=false the others are read."""
+    store = grown(tmp_path, 300, 0)
+    file = store / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(file.read_bytes())
+    place = frames.table(store)["physicalOffset"].to_pylist()[20]
+    data[place + 4 : place + 8] = b"\xff" * 4
+    file.write_bytes(data)
+    with pytest.raises(DamagedLogError, match=f"log offset {place}"):
+        frames.table(store, scan="log")
+    with pytest.raises(DamagedLogError, match=f"log offset {place}"):
+        frames.table(store, scan="queue")
+    for scan in ("log", "queue"):
+        assert len(frames.table(store, scan=scan, failOnDataLoss="false")) == 299
+
+
+def test_a_queue_that_lies_is_found_out(tmp_path: Path) -> None:
+    """An entry that leads to another queue's message is an error, never a message in the wrong queue."""
+    store = grown(tmp_path, 300, 0)
+    queues = sorted((store / paths.CONSUME_QUEUE / "orders").iterdir())
+    first, second = (next(queue.iterdir()) for queue in queues[:2])
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(DamagedStoreError, match="another queue"):
+        frames.table(store, scan="queue", assign='{"orders": [0]}')
+
+
+@pytest.mark.golden
+def test_offsets_that_are_gone(tmp_path: Path) -> None:
+    """An offset in front of the first message, or behind the last, is an error; without failOnDataLoss it is cut."""
+    store = golden.unpack("basic", tmp_path)
+    (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
+    queue = next(line for line in golden.answers("expired") if "queue" in line and line["min"] > 0)
+    topic, queue_id = queue["queue"]
+    assign = json.dumps({topic: [queue_id]})
+    for option, offset in (("startingOffsets", 0), ("startingOffsets", queue["max"] + 1), ("endingOffsets", 1 << 40)):
+        edge = {option: json.dumps({topic: {str(queue_id): offset}}), "assign": assign}
+        with pytest.raises(DataLossError, match=f"{queue['min']} to {queue['max']}"):
+            frames.table(store, **edge)
+        rows = frames.table(store, failOnDataLoss="false", **edge)["queueOffset"].to_pylist()
+        assert rows == ([] if offset == queue["max"] + 1 else list(range(queue["min"], queue["max"])))
+    with pytest.raises(DataLossError, match="no such queue"):
+        frames.table(store, startingOffsets='{"never": {"0": 1}}')
+
+
+@pytest.mark.golden
+def test_a_time_without_messages(tmp_path: Path) -> None:
+    """A starting time behind a queue's last message gives nothing, or an error where the strategy asks for one."""
+    options = {"startingOffsetsByTimestamp": '{"orders": {"0": 4000000000000}}', "assign": '{"orders": [0]}'}
+    assert len(frames.table(BASIC, **options)) == 0
+    with pytest.raises(DataLossError, match="4000000000000"):
+        frames.table(BASIC, startingOffsetsByTimestampStrategy="error", **options)

@@ -1,0 +1,202 @@
+"""Writing frames and streams to a store: what is written is read again, and a batch is appended exactly once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import reput
+from reput.connect import ledger as ledgers
+from reput.connect.ledger import BEGUN, Ledger, read_ledger
+from reput.connect.sink import commit_batch
+from reput.connect.sink_columns import ASSIGNED, TYPES, check_schema, message_columns
+from reput.connect.staging import Stager
+from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, StoreLockedError
+from reput.store.message_store import MessageStore
+from support import frames, golden
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark import SparkContext
+
+NOW_MS = 1_700_000_000_000
+
+REFUSED = [
+    ({"topic": "string"}, None, "a column body"),
+    ({"body": "string"}, None, "no column topic"),
+    ({"body": "string", "topic": "string"}, "orders", "give one of them"),
+    ({"body": "int", "topic": "string"}, None, "body is int"),
+    ({"body": "string", "value": "binary"}, "orders", "mean the same"),
+    ({"body": "string", "bodi": "string"}, "orders", "bodi: not a column"),
+    ({"body": "string", "properties": "map<string,int>"}, "orders", "properties is map<string,int>"),
+]
+
+
+@pytest.mark.parametrize(("types", "topic", "text"), REFUSED, ids=lambda value: str(value)[:50])
+def test_a_schema_that_does_not_fit(types: dict[str, str], topic: str | None, text: str) -> None:
+    """A column that is missing, unknown or of another type is named before anything is staged."""
+    with pytest.raises(ConfigError, match=text):
+        check_schema(types, topic)
+
+
+def test_every_column_of_a_read_frame_may_be_written() -> None:
+    """What was read can be written: each column is taken over, or given anew by the store."""
+    for options in ({}, {"schema": "kafka", "includeHeaders": "true"}):
+        columns = frames.plan(golden.shared("basic"), **options).job.columns
+        assert {column.name.lower() for column in columns} <= set(TYPES) | ASSIGNED
+        check_schema({column.name: column.type for column in columns}, None)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("options", [{}, {"schema": "kafka", "includeHeaders": "true"}], ids=str)
+def test_a_round_trip(tmp_path: Path, options: dict[str, str]) -> None:
+    """Messages of one store, written to another, have the same topics, queues, bodies and properties there."""
+    rows = frames.table(golden.shared("basic"), **options)
+    # A delay is the broker's business: a batch cannot carry it.
+    rows = rows.filter(pc.not_equal(rows["topic"], "SCHEDULE_TOPIC_XXXX"))
+    with new_store(tmp_path) as store:
+        folder = store.layout.own("sinks") / "one"
+        stager = Stager(folder / "staged", store.layout, store.config)
+        for batch in rows.to_batches():
+            stager.add(message_columns(batch, None, NOW_MS))
+        stager.flush()
+        assert ledgers.append_staged(store, folder / "staged", stager.files) == len(rows)
+    copied = frames.table(tmp_path, **options)
+    kept = ("topic", "queueId", "flag", "body", "keys", "tags", "uniqKey", "bornTimestamp", "key", "value", "partition")
+    for name in kept:
+        if name in rows.schema.names:
+            assert copied[name].to_pylist() == rows[name].to_pylist(), name
+    maps = "properties" if not options else "headers"
+    before, after = (sorted_maps(table[maps].to_pylist()) for table in (rows, copied))
+    assert before == after
+    assert_sound(tmp_path)
+
+
+def sorted_maps(rows: list[Any]) -> list[Any]:
+    """Each message's properties in one order."""
+    return [sorted((tuple(pair.values()) if isinstance(pair, dict) else pair) for pair in row) for row in rows]
+
+
+def new_store(folder: Path) -> reput.MessageStore:
+    """A store without a message, with small files."""
+    return reput.MessageStore.open(folder, reput.StoreConfig(mapped_file_size_commit_log=1 << 16))
+
+
+def staged(store: MessageStore, folder: Path, first: int, count: int) -> list[str]:
+    """Stage messages of 1 KiB."""
+    stager = Stager(folder / "staged", store.layout, store.config)
+    for begin in range(first, first + count, 50):
+        numbers = range(begin, min(begin + 50, first + count))
+        batch = pa.record_batch(
+            {
+                "body": [f"{number:05d}".encode() * 200 for number in numbers],
+                "keys": [f"k{number} also" for number in numbers],
+                "properties": pa.array([[("a", str(number))] for number in numbers], pa.map_(pa.string(), pa.string())),
+            }
+        )
+        stager.add(message_columns(batch, "orders", NOW_MS))
+        stager.flush()
+    return stager.files
+
+
+def numbers_in(store: Path) -> list[int]:
+    """The numbers of the messages, in log order."""
+    return [int(body[:5]) for body in frames.table(store)["body"].to_pylist()]
+
+
+@pytest.mark.parametrize("survive", [0, 1, 3, 7, 99])
+def test_a_killed_commit_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survive: int) -> None:
+    """Killed after any part of the append, the batch is there once when it comes again, in another order even."""
+    monkeypatch.setattr(ledgers, "_PIECE_BYTES", 1 << 13)
+    real = MessageStore.put_messages
+    left = [survive]
+
+    def put(store: MessageStore, messages: Any, queue_id: Any = 0) -> Any:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return real(store, messages, queue_id)
+
+    with new_store(tmp_path) as store:
+        folder = store.layout.own("sinks") / "one"
+        commit_batch(store, folder, Ledger("query", 0, BEGUN, staged(store, folder, 0, 20)))
+        names = staged(store, folder, 20, 100)
+        monkeypatch.setattr(MessageStore, "put_messages", put)
+        try:
+            commit_batch(store, folder, Ledger("query", 1, BEGUN, names))
+        except KeyboardInterrupt:
+            assert survive < 99
+        monkeypatch.setattr(MessageStore, "put_messages", real)
+    with new_store(tmp_path) as store:
+        # Somebody else had the store in between, with a message of the same content.
+        store.put_messages(message_columns(pa.record_batch({"body": [b"99999"]}), "orders", NOW_MS + 5))
+    with new_store(tmp_path) as store:
+        again = Ledger("query", 1, BEGUN, list(reversed(staged(store, folder, 20, 100))))
+        for _ in range(2):
+            commit_batch(store, folder, again)
+            assert read_ledger(folder) == Ledger("query", 1, "done")
+        commit_batch(store, folder, Ledger("query", 2, BEGUN, staged(store, folder, 120, 10)))
+    assert sorted(numbers_in(tmp_path)) == [*range(130), 99999]
+    assert [number for number in numbers_in(tmp_path) if number < 99999] == list(range(130))
+
+
+def test_a_checkpoint_that_was_set_back(tmp_path: Path) -> None:
+    """A batch older than the last one is refused; a new query at the same place begins anew."""
+    with new_store(tmp_path) as store:
+        folder = store.layout.own("sinks") / "one"
+        for batch in (0, 1):
+            commit_batch(store, folder, Ledger("query", batch, BEGUN, staged(store, folder, batch, 1)))
+        with pytest.raises(ConfigError, match="batch 1 is in the store, and batch 0 comes"):
+            commit_batch(store, folder, Ledger("query", 0, BEGUN, staged(store, folder, 5, 1)))
+        commit_batch(store, folder, Ledger("another", 0, BEGUN, staged(store, folder, 2, 1)))
+    assert numbers_in(tmp_path) == [0, 1, 2]
+
+
+def test_a_ledger_that_is_none(tmp_path: Path) -> None:
+    """Bytes that are no ledger are an error, and names in one do not lead out of the folder."""
+    for data in (b"", b"[]", b"{}", b'{"state": "begun", "batch": "x", "files": [], "offset": 0, "query": ""}'):
+        (tmp_path / "ledger").write_bytes(data)
+        with pytest.raises(DamagedStoreError, match="no ledger"):
+            read_ledger(tmp_path)
+    with pytest.raises(DamagedStoreError, match="staged messages are gone"):
+        list(ledgers.staged_messages(tmp_path, ["../ledger"]))
+
+
+@pytest.mark.spark
+def test_frames_and_streams_through_spark(spark: SparkContext, tmp_path: Path) -> None:
+    """A frame is appended; a stream from one store to another brings each message once over two runs."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession(spark)
+    reput.register(session)
+    source, target = tmp_path / "source", tmp_path / "target"
+    for folder in (source, target):
+        reput.MessageStore.open(folder).close()
+    rows = [(f"{number:05d}", f"k{number}", number % 3) for number in range(200)]
+    frame = session.createDataFrame(rows, "body string, keys string, queueId int")
+    frame.write.format("rocketmq").option("topic", "orders").mode("append").save(str(source))
+    assert sorted(numbers_in(source)) == list(range(200))
+
+    def copy() -> None:
+        stream = session.readStream.format("rocketmq").option("startingOffsets", "earliest").load(str(source))
+        writer = stream.writeStream.format("rocketmq").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.option("path", str(target)).trigger(availableNow=True).start().awaitTermination()
+
+    copy()
+    frame.limit(10).write.format("rocketmq").option("topic", "more").mode("append").save(str(source))
+    copy()
+    copied, expected = frames.table(target), frames.table(source)
+    for name in ("topic", "queueId", "body", "keys", "bornTimestamp"):
+        assert copied[name].to_pylist() == expected[name].to_pylist()
+
+    with reput.MessageStore.open(target), pytest.raises(Exception, match=StoreLockedError.__name__):
+        frame.write.format("rocketmq").option("topic", "x").mode("append").save(str(target))
+    with pytest.raises(Exception, match=NotAStoreError.__name__):
+        frame.write.format("rocketmq").option("topic", "x").mode("append").save(str(tmp_path / "none"))
+    with pytest.raises(Exception, match="appended to"):
+        frame.write.format("rocketmq").option("topic", "x").mode("overwrite").save(str(target))

@@ -1,0 +1,192 @@
+"""The log as a stream: every message once, in batches as asked for, and no other store's checkpoint."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+
+import reput
+from reput.connect.options import read_options
+from reput.connect.partitions import read_partition
+from reput.connect.stream import RocketmqStreamReader, stream_options
+from reput.errors import ConfigError, DataLossError
+from reput.formats import paths
+from support import frames, golden, stores
+from support.records import LogBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
+
+EARLIEST = {"startingOffsets": "earliest"}
+
+
+def reader(store: Path, **options: Any) -> RocketmqStreamReader:
+    """A reader of a store as a stream."""
+    given = {"path": str(store), **{name: str(value) for name, value in options.items()}}
+    return RocketmqStreamReader(read_options(stream_options(given)))
+
+
+def rows_between(stream: RocketmqStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    """Log offsets of the messages of a batch."""
+    batches = [batch for task in stream.partitions(start, end) for batch in read_partition(task)]
+    return [place for batch in batches for place in batch["physicalOffset"].to_pylist()]
+
+
+def batches_of(stream: RocketmqStreamReader) -> Iterator[list[int]]:
+    """All batches that are there now, as Spark would ask for them."""
+    start = json.loads(json.dumps(stream.initialOffset()))
+    while (end := json.loads(json.dumps(stream.latestOffset(start, stream.getDefaultReadLimit())))) != start:
+        yield rows_between(stream, start, end)
+        start = end
+
+
+def log_of(count: int, first: int = 0) -> LogBuilder:
+    """A log of messages to one topic, in files of 16 KiB."""
+    log = LogBuilder(file_size=1 << 14)
+    for number in range(first, first + count):
+        log.message("orders", queue_id=number % 2, body=b"x" * 200)
+    return log
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    "options", [{}, {"maxBytesPerTrigger": 100_000}, {"maxBytesPerTrigger": 1}, {"maxOffsetsPerTrigger": 700}], ids=str
+)
+def test_every_message_comes_once(options: dict[str, Any]) -> None:
+    """Batches of any size, one behind the other, are the whole log."""
+    store = golden.shared("basic")
+    if options == {"maxBytesPerTrigger": 1}:
+        options = {**options, "commitLogStart": 2 << 20}
+    whole = frames.table(
+        store, columns="physicalOffset", **({"commitLogStart": 2 << 20} if "commitLogStart" in options else {})
+    )
+    found = list(batches_of(reader(store, **{**EARLIEST, **options})))
+    assert [place for batch in found for place in batch] == whole["physicalOffset"].to_pylist()
+    if "maxOffsetsPerTrigger" in options:
+        assert [len(batch) for batch in found[:-1]] == [700] * (len(found) - 1)
+    elif options:
+        assert len(found) > 5
+
+
+def test_only_wanted_messages_count(tmp_path: Path) -> None:
+    """MaxOffsetsPerTrigger counts messages of the topics that are read, and those of other topics pass by."""
+    log = LogBuilder(file_size=1 << 16)
+    for number in range(300):
+        log.message("orders" if number % 10 == 0 else "other")
+    store = stores.with_log(tmp_path, log)
+    found = list(batches_of(reader(store, topic="orders", maxOffsetsPerTrigger=8, **EARLIEST)))
+    assert [len(batch) for batch in found] == [8, 8, 8, 6, *([0] if len(found) > 4 else [])]
+
+
+def test_what_comes_later_is_read(tmp_path: Path) -> None:
+    """Records that are written after the start, in new files and to new topics, are in the next batch."""
+    log = log_of(50)
+    store = stores.with_log(tmp_path, log)
+    stream = reader(store, subscribe="orders,later")
+    start = stream.initialOffset()
+    assert stream.latestOffset(start, ReadAllAvailable()) == start
+    placed = [log.message("later" if number % 2 else "nobody", body=b"y" * 300).offset for number in range(80)]
+    log.write(store)
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert rows_between(stream, start, end) == placed[1::2]
+    assert stream.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_a_restarted_query_does_the_same_batch_again(tmp_path: Path) -> None:
+    """Between two offsets of a checkpoint a new reader finds what the old one found."""
+    store = stores.with_log(tmp_path, log_of(200))
+    stream = reader(store, **EARLIEST)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadMaxBytes(30_000))
+    assert rows_between(reader(store, **EARLIEST), start, end) == rows_between(stream, start, end)
+    more = stream.latestOffset(end, ReadMaxRows(7))
+    assert len(rows_between(reader(store), end, more)) == 7
+
+
+def test_available_now_ends_at_what_was_there(tmp_path: Path) -> None:
+    """With Trigger.AvailableNow what is written later waits for the next run."""
+    log = log_of(40)
+    store = stores.with_log(tmp_path, log)
+    stream = reader(store, **EARLIEST)
+    start = stream.initialOffset()
+    stream.prepareForTriggerAvailableNow()
+    log.message("orders")
+    log.write(store)
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert len(rows_between(stream, start, end)) == 40
+    assert stream.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_deleted_files(tmp_path: Path) -> None:
+    """Files that went before they were read are an error, or are passed over without failOnDataLoss."""
+    store = stores.with_log(tmp_path, log_of(300))
+    start = reader(store, **EARLIEST).initialOffset()
+    (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
+    with pytest.raises(DataLossError, match="begins at log offset 16384"):
+        reader(store, **EARLIEST).latestOffset(start, ReadAllAvailable())
+    stream = reader(store, failOnDataLoss="false", **EARLIEST)
+    end = stream.latestOffset(start, ReadAllAvailable())
+    assert rows_between(stream, start, end)[0] == 1 << 14
+
+
+def test_another_stores_checkpoint(tmp_path: Path) -> None:
+    """An offset whose mark does not stand in the log is refused, with reput's store id or without."""
+    mine, other = stores.with_log(tmp_path / "a", log_of(100)), stores.with_log(tmp_path / "b", log_of(120, first=1))
+    stream = reader(mine, **EARLIEST)
+    place = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    with pytest.raises(ConfigError, match="another record"):
+        reader(other, **EARLIEST).latestOffset(place, ReadAllAvailable())
+    stores.rebuild(mine)
+    stores.rebuild(other)
+    place = reader(mine, **EARLIEST).initialOffset()
+    with pytest.raises(ConfigError, match="belongs to the store"):
+        reader(other, **EARLIEST).partitions(place, place)
+
+
+def test_what_a_stream_cannot_be_given(tmp_path: Path) -> None:
+    """What ends a batch is refused in a stream."""
+    for options in ({"endingTimestamp": 5}, {"commitLogEnd": 5}, {"startingOffsets": '{"orders": {"0": -1}}'}):
+        with pytest.raises(ConfigError):
+            reader(tmp_path, **options)
+
+
+@pytest.mark.spark
+@pytest.mark.golden
+def test_a_query_with_available_now(spark: SparkContext, tmp_path: Path) -> None:
+    """A Structured Streaming query reads the store once, and after a restart goes on with what is new."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession(spark)
+    reput.register(session)
+    store = golden.unpack("basic", tmp_path)
+    counts: list[int] = []
+
+    def run() -> None:
+        stream = session.readStream.format("rocketmq").option("startingOffsets", "earliest")
+        stream = stream.option("maxBytesPerTrigger", "1500000").option("columns", "topic,queueOffset")
+
+        def count(frame: DataFrame, _: int) -> None:
+            counts.append(frame.count())
+
+        query = stream.load(str(store)).writeStream.foreachBatch(count)
+        query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        query.start().awaitTermination()
+
+    run()
+    assert sum(counts) == len(frames.table(store))
+    assert len(counts) >= 2
+    run()
+    before = len(counts)
+    with reput.MessageStore.open(store) as opened:
+        opened.put_message(reput.Message(topic="later", body=b"new"), queue_id=0)
+    run()
+    assert counts[before:] == [1]
+    shutil.rmtree(store)

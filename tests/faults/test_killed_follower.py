@@ -1,0 +1,177 @@
+"""A follower that is killed at any call to the system leaves what the next one completes."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+import reput
+from reput.config import StoreConfig
+from reput.errors import EngineError, ReputError
+from reput.files import fs
+from reput.formats import paths
+from reput.pipeline.engine import LoopEngine
+from reput.pipeline.follow import Follow
+from support import stores
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark import SparkContext
+
+    from reput.pipeline.follow_query import FollowHandle
+
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=1 << 13, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
+)
+LARGER = StoreConfig(
+    mapped_file_size_commit_log=1 << 18, mapped_file_size_consume_queue=4000, max_hash_slot_num=256, max_index_num=512
+)
+KILLED = 77
+ENOUGH_S = 30
+
+
+def spoil(function: str, at: int, torn: bool) -> None:
+    """Die instead of the `at`th call of a function of the file seam, or in the middle of that write."""
+    true = getattr(fs, function)
+    calls = 0
+
+    def spoiled(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            if torn:
+                descriptor, data, offset = arguments
+                true(descriptor, memoryview(data)[: len(data) // 2], offset)
+            os._exit(KILLED)
+        return true(*arguments, **named)
+
+    setattr(fs, function, spoiled)
+
+
+def work(path: Path, function: str, at: int, torn: bool) -> None:
+    """Put, follow in steps that take part of it, make durable now and then, close."""
+    store = reput.MessageStore.open(path, CONFIG)
+    follower = Follow(path, LoopEngine(), CONFIG, max_batch_bytes=600)
+    spoil(function, at, torn)
+    for number in range(40):
+        result = store.put_message(reput.Message("ab"[number % 2], b"%d" % number, keys="k", tags="t"))
+        assert result.status is reput.PutStatus.PUT_OK
+        if number % 3 == 0:
+            follower.step()
+        if number % 11 == 10:
+            follower.make_durable()
+    while follower.step():
+        pass
+    follower.close()
+    store.close()
+    os._exit(0)
+
+
+def assert_as_rebuilt(path: Path, folder: Path, config: StoreConfig = CONFIG) -> None:
+    """The indexes are sound, and those that a rebuild makes of the log alone."""
+    assert_sound(path, config)
+    copy = shutil.copytree(path, folder)
+    for name in (paths.CONSUME_QUEUE, paths.INDEX, paths.REPUT):
+        shutil.rmtree(copy / name, ignore_errors=True)
+    stores.rebuild(copy, config)
+    found, wanted = stores.indexes(path), stores.indexes(copy)
+    found.pop("checkpoint")
+    wanted.pop("checkpoint")
+    assert found == wanted
+    shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize(
+    ("function", "torn", "stride"),
+    [
+        ("pwrite", False, 9),
+        ("pwrite", True, 9),
+        ("rename", False, 1),
+        ("open_sized", False, 3),
+        ("sync_tree", False, 1),
+    ],
+)
+def test_killed_at_any_call(function: str, torn: bool, stride: int, tmp_path: Path) -> None:
+    """Wherever it dies, the next follower brings the indexes to what a rebuild makes."""
+    for at in range(1, 2000, stride):
+        path = tmp_path / f"{at}"
+        process = multiprocessing.get_context("fork").Process(target=work, args=(path, function, at, torn))
+        process.start()
+        process.join()
+        assert process.exitcode in (0, KILLED), (function, at)
+        handle = reput.follow(path, spark=False, config=CONFIG, until_caught_up=True)
+        assert handle.wait(ENOUGH_S), (function, at)
+        assert_as_rebuilt(path, tmp_path / "copy")
+        shutil.rmtree(path)
+        if process.exitcode == 0:
+            assert at > 1
+            return
+    pytest.fail("the last call was never reached")
+
+
+def kill_python_workers() -> int:
+    """Kill the Python workers of this process's Spark: children of the daemon, which is a child of the JVM."""
+    killed = 0
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parent = process.parent()
+            if parent is not None and all(any("daemon" in part for part in p.cmdline()) for p in (process, parent)):
+                process.send_signal(signal.SIGKILL)
+                killed += 1
+    return killed
+
+
+def follow(path: Path, spark: SparkContext) -> FollowHandle:
+    """A follower; Spark hands out idle workers that are dead, and each costs a start."""
+    while True:
+        with contextlib.suppress(EngineError):
+            return reput.follow(path, spark=spark, config=LARGER)
+
+
+@pytest.mark.spark
+def test_python_workers_killed(spark: SparkContext, tmp_path: Path) -> None:
+    """Workers that are killed while they write cost at most a new start; nothing comes twice, nothing is missing."""
+    path = tmp_path / "store"
+    killed = 0
+    with reput.MessageStore.open(path, LARGER) as store:
+        stop = threading.Event()
+
+        def put() -> None:
+            number = 0
+            while not stop.wait(0.001):
+                store.put_message(reput.Message("ab"[number % 2], bytes(number % 90), keys=f"k{number % 7}"))
+                number += 1
+
+        writer = threading.Thread(target=put)
+        writer.start()
+        try:
+            for _ in range(4):
+                handle = follow(path, spark)
+                with contextlib.suppress(ReputError):
+                    handle.wait(1.0)
+                    killed += kill_python_workers()
+                    handle.wait(0.3)
+                with contextlib.suppress(ReputError):
+                    handle.stop()
+        finally:
+            stop.set()
+            writer.join()
+        end = store.flush()
+        with follow(path, spark) as handle:
+            deadline = time.monotonic() + ENOUGH_S
+            while handle.progress.frontier < end:
+                assert time.monotonic() < deadline, handle.progress
+                assert not handle.wait(0.05)
+    assert killed > 0
+    assert_as_rebuilt(path, tmp_path / "copy", LARGER)

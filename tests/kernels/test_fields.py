@@ -1,0 +1,118 @@
+"""The field kernels: what they find in records, and that no byte outside the buffer is touched."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reput.formats.properties import decode_properties
+from reput.formats.record import CHECK_BODY, decode_record
+from reput.kernels import field_kernels
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
+from support import golden
+from support.records import LogBuilder, logs
+from support.twins import TWINS, Call, as_buffer, decode
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WANTS = FIND_PROPERTIES | COUNT_PAIRS
+pytestmark = pytest.mark.parametrize("twin", TWINS)
+
+
+def read(
+    twin: str, data: bytes, position: NDArray[np.int64], size: NDArray[np.int32], base: int = 0
+) -> tuple[int, NDArray[np.int64]]:
+    """Read the fields of these records; what was not filled is -77."""
+    table = field_table(len(position))
+    table[:] = -77
+    done = field_kernels(twin).read_fields(as_buffer(data), base, len(data), CHECK_BODY, WANTS, position, size, table)
+    return done, table
+
+
+def places(data: bytes, base: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Where the records of a log stand, and their sizes."""
+    values = decode("reference", data, Call(base=base)).values
+    return np.array(values["position"], dtype=np.int64), np.array(values["size"], dtype=np.int32)
+
+
+def pairs_of(twin: str, data: bytes, table: NDArray[np.int64]) -> list[dict[bytes, bytes]]:
+    """Each record's properties, as the kernel lays them out for Arrow."""
+    count, records = int(table[Field.PAIRS].sum()), table.shape[1]
+    starts, name_at, value_at = (np.zeros(length + 1, dtype=np.int32) for length in (records, count, count))
+    names, values = (np.zeros(int(table[row].sum()), dtype=np.uint8) for row in (Field.NAMES_SIZE, Field.VALUES_SIZE))
+    at, size = table[Field.PROPERTIES_AT], table[Field.PROPERTIES_SIZE]
+    found = field_kernels(twin).gather_pairs(as_buffer(data), at, size, starts, name_at, names, value_at, values)
+    assert found == starts[-1]
+    return [
+        {
+            names[name_at[n] : name_at[n + 1]].tobytes(): values[value_at[n] : value_at[n + 1]].tobytes()
+            for n in range(starts[record], starts[record + 1])
+        }
+        for record in range(records)
+    ]
+
+
+@given(log=logs(min_records=1))
+@settings(max_examples=60, deadline=None)
+def test_fields_are_what_decoding_says(twin: str, log: LogBuilder) -> None:
+    """Every field of every record of a log equals what `decode_record` gives, and so do the gathered bytes."""
+    data = bytes(log)
+    position, size = places(data, log.start)
+    done, table = read(twin, data, position, size, log.start)
+    assert done == len(position)
+    records = [decode_record(data, at - log.start) for at in position.tolist()]
+    assert table[Field.FLAG].tolist() == [record.flag for record in records]
+    assert table[Field.RECONSUME_TIMES].tolist() == [record.reconsume_times for record in records]
+    assert table[Field.PREPARED_OFFSET].tolist() == [record.prepared_transaction_offset for record in records]
+    assert table[Field.BORN_TIMESTAMP].tolist() == [record.born_timestamp for record in records]
+    assert table[Field.STORE_TIMESTAMP].tolist() == [record.store_timestamp for record in records]
+    assert pairs_of(twin, data, table) == [decode_properties(record.properties) for record in records]
+    for row, part in ((Field.BODY_AT, "body"), (Field.TOPIC_AT, "topic")):
+        out, offsets = np.zeros(int(table[row + 1].sum()), dtype=np.uint8), np.zeros(len(position) + 1, dtype=np.int32)
+        total = field_kernels(twin).gather_bytes(as_buffer(data), table[row], table[row + 1], out, offsets)
+        assert total == len(out)
+        pieces = [out[begin:end].tobytes() for begin, end in pairwise(offsets.tolist())]
+        assert pieces == [getattr(record, part) for record in records]
+
+
+@pytest.mark.golden
+def test_twins_agree_on_stores_of_rocketmq(twin: str) -> None:
+    """Both twins fill the same table from a log that RocketMQ wrote."""
+    for base, data in golden.log_files(golden.shared("basic")):
+        position, size = places(data, base)
+        (done, expected), (same, found) = (read(kind, data, position, size, base) for kind in ("reference", twin))
+        assert done == same == len(position)
+        assert np.array_equal(expected, found)
+
+
+@given(
+    data=st.binary(max_size=200),
+    place=st.lists(st.tuples(st.integers(-50, 300), st.integers(-2, 300)), min_size=1, max_size=5),
+)
+@settings(deadline=None)
+def test_hostile_places_are_refused(twin: str, data: bytes, place: list[tuple[int, int]]) -> None:
+    """Places and sizes from a damaged index read no byte that is not there."""
+    at = np.array([begin for begin, _ in place], dtype=np.int64)
+    size = np.array([length for _, length in place], dtype=np.int64)
+    out, offsets = np.zeros(int(np.maximum(size, 0).sum()), dtype=np.uint8), np.zeros(len(at) + 1, dtype=np.int32)
+    total = field_kernels(twin).gather_bytes(as_buffer(data), at, size, out, offsets)
+    inside = all(length <= 0 or (begin >= 0 and begin + length <= len(data)) for begin, length in place)
+    assert (total >= 0) == inside
+    done, _ = read(twin, data, at, size.astype(np.int32))
+    assert done == 0
+
+
+def test_later_values_win(twin: str) -> None:
+    """Of a repeated name the last value counts; names and values of no length do not."""
+    log = LogBuilder()
+    placed = log.message("orders", properties=b"a\x01one\x02b\x01\x02\x01x\x02ab\x01two\x02a\x01three\x02a\x01\x02")
+    data = bytes(log)
+    done, table = read(twin, data, np.array([placed.offset]), np.array([len(data)], dtype=np.int32))
+    assert done == 1
+    assert pairs_of(twin, data, table) == [{b"ab": b"two", b"a": b"three"}]

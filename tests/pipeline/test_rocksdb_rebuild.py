@@ -1,0 +1,129 @@
+"""A rebuild into RocksDB gives what RocksDB of RocketMQ has, and what queue files have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.errors import UnsupportedStoreError
+from reput.formats import paths
+from reput.formats import rocksdb as fmt
+from reput.formats.consume_queue import QueueKey
+from reput.formats.rocksdb import OffsetValue, decode_offset_value, offset_key
+from support import databases, golden, stores
+from support.crooked import CASES, SPLITS, written
+from support.records import LogBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BOTH = replace(stores.SMALL, rocksdb_cq_double_write_enable=True)
+ROCKSDB = replace(stores.SMALL, store_type="defaultRocksDB")
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("split_mb", [128, 0.1])
+def test_golden(split_mb: float, tmp_path: Path) -> None:
+    """Keys and values are RocketMQ's, in both families."""
+    store = golden.unpack("rocksdb", tmp_path)
+    theirs = databases.content(store)
+    reput.rebuild(store, spark=False, config=stores.GOLDEN, split_mb=split_mb)
+    assert databases.content(store) == theirs
+
+
+@pytest.mark.golden
+def test_golden_double_write(tmp_path: Path) -> None:
+    """Files and RocksDB are both RocketMQ's; a queue's min, which it makes when asked, is there for every queue."""
+    store = golden.unpack("double", tmp_path)
+    theirs, files = databases.content(store), list(golden.queue_files(store))
+    reput.rebuild(store, spark=False, config=stores.GOLDEN)
+    ours = databases.content(store)
+    assert list(golden.queue_files(store)) == files
+    assert ours[fmt.ENTRY_FAMILY] == theirs[fmt.ENTRY_FAMILY]
+    assert {key: ours[fmt.OFFSET_FAMILY][key] for key in theirs[fmt.OFFSET_FAMILY]} == theirs[fmt.OFFSET_FAMILY]
+    databases.assert_same_queues(store)
+
+
+@pytest.mark.golden
+def test_every_opening_leaves_the_folder_alone(tmp_path: Path) -> None:
+    """Whoever reads makes no file in the store, and changes none."""
+    store = golden.unpack("rocksdb", tmp_path)
+    before = stores.digest(store, inodes=True)
+    with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
+        assert len(opened.queues()) == 29
+    assert stores.digest(store, inodes=True) == before
+
+
+@pytest.mark.parametrize("split", [SPLITS[0], SPLITS[2], SPLITS[-1]])
+@pytest.mark.parametrize("name", CASES)
+def test_crooked_queues(name: str, split: int, tmp_path: Path) -> None:
+    """Repeats, restarts and gaps come out in RocksDB as they do in files."""
+    store, _ = written(CASES[name], 3, tmp_path)
+    report = reput.rebuild(store, spark=False, config=BOTH, split_mb=split / (1 << 20))
+    databases.assert_same_queues(store)
+    odd = CASES[name]
+    assert [queue.repeats for queue in report.crooked_queues] == [odd.repeats] * len(report.crooked_queues)
+
+
+def test_a_gap_has_times_that_do_not_run_backwards(tmp_path: Path) -> None:
+    """A blank in a gap says the store time of the message behind it."""
+    log = LogBuilder(4096)
+    for offset in (0, 3, 4):
+        log.message(queue_offset=offset)
+    store = stores.with_log(tmp_path, log)
+    reput.rebuild(store, spark=False, config=ROCKSDB)
+    times = [fmt.decode_value(value)[1] for value in databases.content(store)[fmt.ENTRY_FAMILY].values()]
+    assert len(times) == 5
+    assert times == sorted(times)
+    assert times[1] == times[2] == times[3]
+
+
+def test_queue_that_starts_above_zero(tmp_path: Path) -> None:
+    """`min` tells where a queue begins; nothing stands in front."""
+    log = LogBuilder(4096)
+    places = [log.message(queue_offset=7 + n).offset for n in range(5)]
+    store = stores.with_log(tmp_path, log)
+    reput.rebuild(store, spark=False, config=ROCKSDB)
+    found = databases.content(store)
+    assert len(found[fmt.ENTRY_FAMILY]) == 5
+    key = QueueKey(b"topic", 0)
+    assert decode_offset_value(found[fmt.OFFSET_FAMILY][offset_key(key, fmt.MIN)]) == (places[0], 7)
+    assert decode_offset_value(found[fmt.OFFSET_FAMILY][offset_key(key, fmt.MAX)]) == (places[-1], 11)
+
+
+def test_a_queue_without_records_keeps_its_number(tmp_path: Path) -> None:
+    """As RocketMQ's initializeWithOffset has it: max is one less, min is the number."""
+    log = LogBuilder(4096)
+    for _ in range(20):
+        log.message()
+    store = stores.with_log(tmp_path, log)
+    reput.rebuild(store, spark=False, config=ROCKSDB)
+    (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
+    empty = LogBuilder(4096)
+    empty.message("other")
+    empty.write(tmp_path / "other")
+    (tmp_path / "other" / paths.COMMIT_LOG / paths.offset_name(0)).rename(
+        store / paths.COMMIT_LOG / paths.offset_name(0)
+    )
+    report = reput.rebuild(store, spark=False, config=ROCKSDB)
+    assert len(report.retained_queues) == 1
+    ends = databases.content(store)[fmt.OFFSET_FAMILY]
+    key = QueueKey(b"topic", 0)
+    assert decode_offset_value(ends[offset_key(key, fmt.MAX)]) == OffsetValue(0, 19)
+    assert decode_offset_value(ends[offset_key(key, fmt.MIN)]) == OffsetValue(0, 20)
+    with reput.MessageStore.open(store, ROCKSDB, read_only=True) as opened:
+        assert (opened.min_offset("topic", 0), opened.max_offset("topic", 0)) == (20, 20)
+
+
+def test_single_topics_are_refused(tmp_path: Path) -> None:
+    """One database holds all topics, so one alone cannot be swapped in."""
+    log = LogBuilder(4096)
+    log.message()
+    store = stores.with_log(tmp_path, log)
+    with pytest.raises(UnsupportedStoreError, match="--topic"):
+        reput.rebuild(store, spark=False, config=ROCKSDB, topics=["topic"])
+    with pytest.raises(UnsupportedStoreError, match="storeType=odd"):
+        reput.rebuild(store, spark=False, config=replace(stores.SMALL, store_type="odd"))

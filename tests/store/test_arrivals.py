@@ -1,0 +1,125 @@
+"""Waiting for messages: who waits for a queue is told when its message is readable, and nobody else is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.config import StoreConfig
+from reput.errors import ConfigError
+from reput.store.arrivals import Arrivals, Waiter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=2000, max_hash_slot_num=16, max_index_num=80
+)
+SOON_S = 20
+
+
+def put_later(store: reput.MessageStore, topic: str, queue_id: int = 0) -> threading.Timer:
+    """A message, a moment from now."""
+    timer = threading.Timer(0.05, lambda: store.put_message(reput.Message(topic, b"x"), queue_id))
+    timer.start()
+    return timer
+
+
+def test_wait(tmp_path: Path) -> None:
+    """It returns at once for what is there, when it comes for what is not, and at the time-out for what never comes."""
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+        store.put_message(reput.Message("a", b"x"))
+        assert store.wait("a", 0, 0, 0.0)
+        assert not store.wait("a", 0, 1, 0.01)
+        timer = put_later(store, "a")
+        assert store.wait("a", 0, 1, SOON_S)
+        timer.join()
+        assert len(store.get_message("a", 0, 1)) == 1
+
+
+def test_wait_for_another_process(tmp_path: Path) -> None:
+    """A read-only store beside a writer waits too, and sees what it was told of."""
+    with (
+        reput.MessageStore.open(tmp_path / "s", CONFIG) as store,
+        reput.MessageStore.open(tmp_path / "s", CONFIG, read_only=True) as reader,
+    ):
+        timer = put_later(store, "new")
+        assert reader.wait("new", 0, 0, SOON_S)
+        timer.join()
+        assert len(reader.get_message("new", 0, 0)) == 1
+
+
+def test_waiters_are_told_once_and_alone(tmp_path: Path) -> None:
+    """Of thousands of waiters each is told exactly once, and only of its own queue."""
+    told: dict[int, int] = {}
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+
+        def arrived(number: int) -> None:
+            told[number] = told.get(number, 0) + 1
+
+        waiters = [
+            store.on_arrival("a", number, 0, lambda number=number: arrived(number))  # type: ignore[misc]
+            for number in range(3000)
+        ]
+        for number in range(0, 3000, 500):
+            store.put_message(reput.Message("a", b"x"), number)
+        assert told == dict.fromkeys(range(0, 3000, 500), 1)
+        store.put_messages([reput.Message("a", b"x")] * 3, 7)
+        assert told[7] == 1
+        store.stop_waiting(waiters[9])
+        store.put_message(reput.Message("a", b"x"), 9)
+        assert 9 not in told
+    assert len(told) == 3000 - 1
+    assert set(told.values()) == {1}
+
+
+def test_close_wakes_everybody(tmp_path: Path) -> None:
+    """Nobody waits for a store that is closed."""
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG)
+    woken = threading.Event()
+    store.on_arrival("a", 0, 0, woken.set)
+    store.close()
+    assert woken.is_set()
+
+
+def test_names_that_cannot_be(tmp_path: Path) -> None:
+    """A topic or queue that cannot be is refused, not waited for."""
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+        with pytest.raises(ConfigError):
+            store.wait("a/../b", 0, 0, 0.0)
+        with pytest.raises(ConfigError):
+            store.wait("a", -1, 0, 0.0)
+
+
+def test_reached_tells_those_in_front() -> None:
+    """A queue that has reached an offset tells the waiters of the offsets in front of it."""
+    arrivals, told = Arrivals(), []
+    for offset in range(5):
+        arrivals.add(Waiter("a", 0, offset, lambda offset=offset: told.append(offset)))  # type: ignore[misc]
+    arrivals.reached("a", 1, 9)
+    arrivals.reached("a", 0, 3)
+    assert told == [0, 1, 2]
+    assert arrivals.waits("a", 0)
+    arrivals.reached("a", 0, 5)
+    assert told == [0, 1, 2, 3, 4]
+    assert not arrivals
+
+
+def test_lag(tmp_path: Path) -> None:
+    """Lag is the log that no index covers: bytes, messages and the age of its first message."""
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+        assert store.lag() == (0, 0, 0)
+        first = store.put_message(reput.Message("a", b"x"))
+        size = first.size
+        for _ in range(9):
+            store.put_message(reput.Message("a", b"x"))
+        time.sleep(0.01)
+        lag = store.lag()
+        assert (lag.bytes, lag.messages) == (10 * size, 10)
+        assert 10 <= lag.ms < 10_000
+        store.reput(spark=False)
+        assert store.lag() == (0, 0, 0)

@@ -1,0 +1,246 @@
+"""An open store with queues of batches and light message queues, beside a model that is a few lists of Python."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import reput
+from reput.config import StoreConfig
+from reput.errors import ConfigError, DamagedStoreError
+from reput.formats import paths
+from reput.formats.record import FLAG_INNER_BATCH
+from reput.log.message import Message, PutStatus
+from support import golden
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=1 << 14,
+    mapped_file_size_consume_queue=400,
+    mapper_file_size_batch_consume_queue=46 * 10,
+    max_hash_slot_num=32,
+    max_index_num=40,
+    enable_lmq=True,
+    file_reserved_time=0,
+    delete_when="",
+    disk_max_used_space_ratio=95,
+    disk_space_clean_forcibly_ratio=85,
+    clean_file_forcibly_enable=False,
+    clean_resource_interval=1 << 30,
+)
+TOPICS = {"batches": {"queue.type": "BatchCQ"}, "orders": {}, "more": {"queue.type": "BatchCQ"}}
+LIGHT = ("%LMQ%a", "%LMQ%b", "%LMQ%订单")
+
+
+def topics_json(store: Path, topics: dict[str, dict[str, str]]) -> None:
+    """Tell a store its topics, as a broker does."""
+    table = {name: {"attributes": attributes, "topicName": name} for name, attributes in topics.items()}
+    (store / paths.CONFIG).mkdir(parents=True, exist_ok=True)
+    (store / paths.CONFIG / "topics.json").write_text(json.dumps({"topicConfigTable": table}), "utf-8")
+
+
+def new_store(path: Path) -> reput.MessageStore:
+    """A new store with the topics above."""
+    (path / paths.COMMIT_LOG).mkdir(parents=True)
+    topics_json(path, TOPICS)
+    return reput.MessageStore.open(path, CONFIG)
+
+
+class Batch(NamedTuple):
+    """A record in a queue: where its messages begin, how many there are, where it stands, its tag and time."""
+
+    base: int
+    messages: int
+    offset: int
+    tag: str
+    time: int
+
+
+class Model:
+    """What was put, queue by queue."""
+
+    def __init__(self) -> None:
+        self.queues: dict[tuple[str, int], list[Batch]] = {}
+
+    def put(self, store: reput.MessageStore, rng: random.Random) -> None:
+        """One message of any sort."""
+        tag = rng.choice(("paid", "sent", ""))
+        tags, queue_id, body = tag or None, rng.randrange(2), bytes(rng.randrange(200))
+        match rng.randrange(4):
+            case 0:
+                topic, count, names = rng.choice(("batches", "more")), rng.randrange(1, 9), ()
+                message = Message(topic, body, tags, properties={"INNER_NUM": str(count)}, sys_flag=FLAG_INNER_BATCH)
+            case 1:
+                topic, count, names = "batches", 1, ()
+                message = Message(topic, body, tags, keys="k")
+            case 2:
+                topic, count, names = "orders", 1, tuple(rng.sample(LIGHT, rng.randrange(1, 4)))
+                message = Message(topic, body, tags, properties={"INNER_MULTI_DISPATCH": ",".join(names)})
+            case _:
+                topic, count, names = "orders", 1, ()
+                message = Message(topic, body, tags)
+        result = store.put_message(message, queue_id)
+        assert result.status is PutStatus.PUT_OK, result.reason
+        for key in ((topic, queue_id), *((name, 0) for name in names)):
+            queue = self.queues.setdefault(key, [])
+            base = queue[-1].base + queue[-1].messages if queue else 0
+            counted = count if key == (topic, queue_id) else 1
+            queue.append(Batch(base, counted, result.physical_offset, tag, result.store_timestamp))
+        assert result.queue_offset == self.queues[topic, queue_id][-1].base
+
+    def compare(self, store: reput.MessageStore, rng: random.Random) -> None:
+        """Every queue's span and content; pulls, look-ups by time and counts at places chosen at random."""
+        assert {(info.topic, info.queue_id): info.max_offset for info in store.queues()} == {
+            key: queue[-1].base + queue[-1].messages for key, queue in self.queues.items()
+        }
+        for key, every in self.queues.items():
+            queue = [one for one in every if one.offset >= store.view.log.min_offset]
+            if not queue:
+                # All have expired: the queue only keeps its number.
+                assert store.min_offset(*key) == store.max_offset(*key)
+                continue
+            assert store.min_offset(*key) == queue[0].base
+            assert pulled(store, key) == [one.offset for one in queue]
+            end = queue[-1].base + queue[-1].messages
+            inside = rng.randrange(queue[0].base, end)
+            holder = max((one for one in queue if one.base <= inside), key=lambda one: one.base)
+            got = store.get_message(*key, inside, 1)
+            assert got.physical_offsets.tolist() == [holder.offset]
+            assert got.next_offset == holder.base + holder.messages
+            assert store.store_time(*key, inside) == holder.time
+            self.compare_filter(store, key, inside, end)
+
+    def compare_filter(self, store: reput.MessageStore, key: tuple[str, int], begin: int, end: int) -> None:
+        """What a subscription gets, and how many messages there are of it."""
+        queue = [one for one in self.queues[key] if one.base + one.messages > begin]
+        assert pulled(store, key, begin, "paid") == [one.offset for one in queue if one.tag == "paid"]
+        wanted = sum(min(one.base + one.messages, end) - max(one.base, begin) for one in queue if one.tag == "paid")
+        assert store.estimate(*key, begin, end, "paid") == wanted
+
+
+def pulled(
+    store: reput.MessageStore, key: tuple[str, int], offset: int | None = None, tags: str | None = None
+) -> list[int]:
+    """Where the records stand that a consumer gets, pulling a few messages at a time."""
+    offset = store.min_offset(*key) if offset is None else offset
+    found: list[int] = []
+    while True:
+        got = store.get_message(*key, offset, 7, tags)
+        found += got.physical_offsets.tolist()
+        if got.next_offset == offset or got.status.name.startswith("OFFSET"):
+            return found
+        offset = got.next_offset
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_model(seed: int, tmp_path: Path) -> None:
+    """Put, indexed, closed, reopened and expired in any order, the store holds what the model holds, and is sound."""
+    rng, model = random.Random(seed), Model()
+    store = new_store(tmp_path / "store")
+    for _ in range(60):
+        match rng.randrange(12):
+            case 0:
+                store.reput(spark=False)
+            case 1:
+                store.close(reput=rng.random() < 0.7)
+                store = reput.MessageStore.open(tmp_path / "store", CONFIG)
+            case 2:
+                store.reput(spark=False)
+                store.delete_expired(manual=True)
+            case 3:
+                with reput.MessageStore.open(tmp_path / "store", CONFIG, read_only=True) as reader:
+                    model.compare(reader, rng)
+            case _:
+                for _ in range(rng.randrange(1, 12)):
+                    model.put(store, rng)
+        model.compare(store, rng)
+    store.reput(spark=False)
+    store.close()
+    assert_sound(tmp_path / "store", CONFIG)
+    reput.rebuild(tmp_path / "store", spark=False, config=CONFIG)
+    assert_sound(tmp_path / "store", CONFIG)
+    with reput.MessageStore.open(tmp_path / "store", CONFIG) as store:
+        model.compare(store, rng)
+
+
+def test_lookup_by_time(tmp_path: Path) -> None:
+    """A time gives the first message of a batch: the first at or after it; of several at it the first or the last."""
+    with new_store(tmp_path / "store") as store:
+        clock = [1000, 1000, 1000, 1005, 1009]
+        base = store.view.log  # keep the appender's clock still
+        assert base is not None
+        assert store._appender is not None
+        found = []
+        for time_ms in clock:
+            store._appender._last_ms = 4_000_000_000_000 + time_ms
+            message = Message("batches", b"x", properties={"INNER_NUM": "10"}, sys_flag=FLAG_INNER_BATCH)
+            found.append(store.put_message(message).queue_offset)
+        assert found == [0, 10, 20, 30, 40]
+        at = 4_000_000_000_000
+        expected = {0: (0, 0), at + 999: (0, 0), at + 1000: (0, 20), at + 1001: (30, 30), at + 1005: (30, 30)}
+        expected |= {at + 1006: (40, 40), at + 1009: (40, 40), at + 1010: (40, 40)}
+        for time_ms, (lower, upper) in expected.items():
+            assert store.offset_by_time("batches", 0, time_ms, "lower") == lower
+            assert store.offset_by_time("batches", 0, time_ms, "upper") == upper
+
+
+def test_offsets_beyond_what_single_messages_can_have(tmp_path: Path) -> None:
+    """Large batches bring a queue's offsets beyond the bound of other queues; a message alone goes on there."""
+    with new_store(tmp_path / "store") as store:
+        for _ in range(40):
+            message = Message("batches", b"x", properties={"INNER_NUM": "32767"}, sys_flag=FLAG_INNER_BATCH)
+            assert store.put_message(message).status is PutStatus.PUT_OK
+        alone = store.put_message(Message("batches", b"alone"))
+        assert alone.queue_offset == 40 * 32767
+        assert store.get_message("batches", 0, alone.queue_offset)[0].body == b"alone"
+        store.reput(spark=False)
+    assert_sound(tmp_path / "store", CONFIG)
+    with reput.MessageStore.open(tmp_path / "store", CONFIG) as store:
+        assert store.get_message("batches", 0, alone.queue_offset)[0].body == b"alone"
+        assert store.put_message(Message("batches", b"alone")).queue_offset == alone.queue_offset + 1
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    ("topics", "named"),
+    [({"batches": {}}, "batchconsumequeue/batches"), ({"orders": {"queue.type": "BatchCQ"}}, "consumequeue/orders")],
+)
+def test_a_type_that_its_folder_contradicts(topics: dict[str, dict[str, str]], named: str, tmp_path: Path) -> None:
+    """RocketMQ does not load such a store, and neither is it opened; check says so, and a rebuild mends it."""
+    store = golden.unpack("batch", tmp_path)
+    topics_json(store, topics)
+    for read_only in (True, False):
+        with pytest.raises(DamagedStoreError, match=named):
+            reput.MessageStore.open(store, read_only=read_only)
+    report = reput.check(store, spark=False)
+    assert [finding.file for finding in report.findings if finding.rule == "queue-type"] == [str(store / named)]
+    assert report.exit_code == 1
+    reput.rebuild(store, spark=False)
+    assert_sound(store)
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        assert opened.max_offset("batches", 0) > 0
+
+
+def test_an_unknown_type_is_an_error(tmp_path: Path) -> None:
+    """A queue.type that RocketMQ does not know is named, with the file that has it."""
+    new_store(tmp_path / "store").close()
+    topics_json(tmp_path / "store", {"orders": {"queue.type": "FancyCQ"}})
+    with pytest.raises(ConfigError, match=r"topics\.json.*orders.*FancyCQ"):
+        reput.MessageStore.open(tmp_path / "store", CONFIG)
+
+
+@pytest.mark.golden
+def test_a_lost_folder_is_read_from_the_log(tmp_path: Path) -> None:
+    """Where topics.json tells of queues of batches and their folder is gone, the log answers for them."""
+    store = golden.unpack("batch", tmp_path)
+    topics_json(store, {"batches": {"queue.type": "BatchCQ"}})
+    (store / paths.BATCH_CONSUME_QUEUE).rename(tmp_path / "gone")
+    wanted = {tuple(line["queue"]): line["max"] for line in golden.answers("batch") if "queue" in line}
+    with reput.MessageStore.open(store, read_only=True) as opened:
+        assert {(info.topic, info.queue_id): info.max_offset for info in opened.queues()} == wanted

@@ -1,0 +1,37 @@
+"""A stand-in for a broker: another process that holds RocketMQ's lock."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from reput.formats import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BROKER = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def broker_at_work(store: Path) -> Iterator[None]:
+    """Another process that holds RocketMQ's lock, as a broker does."""
+    path = store / paths.LOCK
+    path.touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", BROKER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"locked\n"
+        yield
+        assert process.stdin is not None
+        process.stdin.close()

@@ -1,0 +1,46 @@
+"""The RocksDB of a store, looked at whole.
+
+content(store)["default"]                   every key and value of a column family
+entries(store)                              every queue's entries by queue offset, told through the store's own reader
+assert_same_queues(store)                   queue files and RocksDB of one store hold the same
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.formats import paths
+from reput.queue.file_kind import FileKind
+from reput.queue.rocksdb_kind import RocksdbKind, open_reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reput.formats.consume_queue import Entry, QueueKey
+    from reput.queue.kinds import QueueKind
+
+
+def content(store: Path) -> dict[str, dict[bytes, bytes]]:
+    """Every key and value, by column family."""
+    with open_reader(store / paths.CONSUME_QUEUE) as reader:
+        return {name: dict(family.walk()) for name, family in reader.families.items()}
+
+
+def rocksdb(store: Path) -> RocksdbKind:
+    """The RocksDB kind of a store."""
+    return RocksdbKind(store / paths.CONSUME_QUEUE, store / "logs")
+
+
+def entries(kind: QueueKind) -> dict[QueueKey, dict[int, Entry]]:
+    """Every queue of a kind with its entries from its first message on."""
+    found = {}
+    for queue in kind.queues():
+        span = queue.span()
+        found[queue.key] = dict(queue.read(span.min_offset, span.max_offset))
+    return found
+
+
+def assert_same_queues(store: Path) -> None:
+    """Fail where queue files and RocksDB differ."""
+    files, database = entries(FileKind(store / paths.CONSUME_QUEUE, 0)), entries(rocksdb(store))
+    assert files == database

@@ -1,0 +1,29 @@
+"""Reading a store through `reput.connect` without Spark: the same planner and the same tasks, in a loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from reput.connect.arrays import arrow_schema
+from reput.connect.options import read_options
+from reput.connect.partitions import read_partition, tasks_of
+from reput.connect.plan import plan_batch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reput.connect.plan import ScanPlan
+
+
+def plan(store: Path | str, **options: Any) -> ScanPlan:
+    """The plan of a batch."""
+    return plan_batch(read_options({"path": str(store), **{name: str(value) for name, value in options.items()}}))
+
+
+def table(store: Path | str, **options: Any) -> pa.Table:
+    """All rows of a batch."""
+    planned = plan(store, **options)
+    batches = [batch for task in tasks_of(planned) for batch in read_partition(task)]
+    return pa.Table.from_batches(batches, arrow_schema(planned.job.columns))
