@@ -8,7 +8,7 @@ WITH_JAVA = JAVA_HOME="$$(cat $(VENV)/java-home)"
 PYTEST = $(WITH_JAVA) $(PYTHON) -m pytest
 # Two processes: the tests that share a Spark session in one, all others beside it.
 PYTEST_WORKERS ?= 2
-SOURCES := src tests bench
+SOURCES := src tests bench examples
 
 .PHONY: help
 help:  ## list the targets
@@ -21,6 +21,10 @@ setup:  ## make .venv with the pinned packages, and see to Java 17 or later, com
 .PHONY: demo
 demo: setup  ## rebuild a store that RocketMQ wrote and compare; N=4000000 for a large one, KEEP=PATH keeps it
 	@$(WITH_JAVA) $(PYTHON) -m reput.cli.demo $(N) $(if $(KEEP),--keep "$(KEEP)")
+
+.PHONY: example
+example: setup  ## from a broker's files to a plot with Spark; STORE=PATH takes a store of yours
+	@$(WITH_JAVA) $(PYTHON) examples/broker_to_plot.py $(STORE)
 
 .PHONY: test
 test: setup lint  ## style, types and all tests

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from reput.connect import option_names
 from reput.connect.edges import Kind
 from reput.connect.options import read_options
+from reput.connect.schemas import HEADERS, KAFKA, NATIVE
 from reput.errors import ConfigError, NotAStoreError, UnsupportedStoreError
 from support import frames, golden
 
@@ -101,3 +105,12 @@ def test_stream_options_of_a_batch_are_refused() -> None:
     """What bounds micro-batches has no meaning in a batch."""
     with pytest.raises(ConfigError, match="micro-batches"):
         frames.plan(golden.shared("basic"), maxBytesPerTrigger=5)
+
+
+def test_every_option_and_column_is_documented() -> None:
+    """docs/operations.md names each option and each column, and what is said there is what the code says."""
+    text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
+    for name, meaning in option_names.READ.items():
+        assert f"| {name} | {meaning.replace('|', '&#124;')} |" in text
+    for column in (*NATIVE, *KAFKA, HEADERS):
+        assert f"| {column.name} | {column.type} | {column.meaning} |" in text

@@ -282,7 +282,7 @@ def test_own_state_is_told(tmp_path: Path) -> None:
     folder = store / paths.REPUT
     (folder / own.staging_name(7)).mkdir(parents=True)
     (folder / own.INTENT_NAME).write_bytes(own.encode_intent(own.Intent(7, ("index",))))
-    page = own.WATERMARKS.struct.pack(own.WATERMARKS_MAGIC, 1, 2, 7, *[0] * 6)
+    page = own.WATERMARKS.struct.pack(own.WATERMARKS_MAGIC, 1, 2, 7, *[0] * (len(own.WATERMARKS.fields) - 4))
     (folder / own.WATERMARKS_NAME).write_bytes(page.ljust(own.WATERMARKS_FILE_SIZE, b"\0"))
     frontier = own.Frontier(
         "0" * 32, 7, queue_offset=100, queue_fingerprint=own.Fingerprint(0, 100, 1, 2), index_offset=90

@@ -170,7 +170,7 @@ def test_model(seed: int, tmp_path: Path) -> None:
 
 
 def test_lookup_by_time(tmp_path: Path) -> None:
-    """A time gives the first message of a batch: the first at or after it; of several at it the first or the last."""
+    """A time gives a batch's first message: LOWER of the first one at or after it, UPPER of the last at or before."""
     with new_store(tmp_path / "store") as store:
         clock = [1000, 1000, 1000, 1005, 1009]
         base = store.view.log  # keep the appender's clock still
@@ -183,8 +183,8 @@ def test_lookup_by_time(tmp_path: Path) -> None:
             found.append(store.put_message(message).queue_offset)
         assert found == [0, 10, 20, 30, 40]
         at = 4_000_000_000_000
-        expected = {0: (0, 0), at + 999: (0, 0), at + 1000: (0, 20), at + 1001: (30, 30), at + 1005: (30, 30)}
-        expected |= {at + 1006: (40, 40), at + 1009: (40, 40), at + 1010: (40, 40)}
+        expected = {0: (0, 0), at + 999: (0, 0), at + 1000: (0, 20), at + 1001: (30, 20), at + 1005: (30, 30)}
+        expected |= {at + 1006: (40, 30), at + 1009: (40, 40), at + 1010: (40, 40)}
         for time_ms, (lower, upper) in expected.items():
             assert store.offset_by_time("batches", 0, time_ms, "lower") == lower
             assert store.offset_by_time("batches", 0, time_ms, "upper") == upper

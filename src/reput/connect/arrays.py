@@ -23,6 +23,8 @@ from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, fie
 _HEX = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
 _LOG_APPEND_TIME = 1
 _US_PER_MS = 1000
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+_INSTANT = pa.timestamp("us", tz="UTC")
 
 Int64s = NDArray[np.int64]
 
@@ -109,7 +111,7 @@ _TYPES = {
     "int": pa.int32(),
     "bigint": pa.int64(),
     "binary": pa.binary(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp": _INSTANT,
     "map<string,string>": pa.map_(pa.string(), pa.string()),
     "array<struct<key:string,value:binary>>": pa.list_(pa.field("element", _HEADER)),
 }
@@ -168,8 +170,11 @@ def _text(array: pa.Array) -> pa.Array:
 
 
 def _times(milliseconds: Int64s) -> pa.Array:
-    with np.errstate(over="ignore"):
-        return pa.array(milliseconds * _US_PER_MS).view(pa.timestamp("us", tz="UTC"))
+    """Times; null for what lies outside the years 1 to 9999, which no calendar of Spark's or Python's has."""
+    inside = (milliseconds >= _FIRST_MS) & (milliseconds <= _LAST_MS)
+    if not inside.all():
+        return pa.array(np.where(inside, milliseconds, 0) * _US_PER_MS, mask=~inside).view(_INSTANT)
+    return pa.array(milliseconds * _US_PER_MS).view(_INSTANT)
 
 
 def _int32(values: NDArray[Any]) -> pa.Array:

@@ -50,6 +50,7 @@ _HELD_BYTES = 256 << 20
 _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC)
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
 _US_PER_DAY = 86_400_000_000
+_NO_TIME_US = 100_000_000 * _US_PER_DAY
 
 
 @dataclass
@@ -244,7 +245,8 @@ def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
     """A batch's rows by topic and day, each without the topic."""
     topics = batch.column("topic").dictionary_encode()
-    days = np.asarray(batch.column("storeTimestamp").cast(pa.int64())) // _US_PER_DAY
+    stored = batch.column("storeTimestamp")
+    days = np.asarray(pc.fill_null(stored.cast(pa.int64()), _NO_TIME_US)) // _US_PER_DAY
     part = np.asarray(topics.indices).astype(np.int64) << 32 | (days & 0xFFFFFFFF)
     rest = batch.drop_columns(["topic"])
     found = np.unique(part)
@@ -255,12 +257,11 @@ def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
 
 
 def _day(number: int) -> str:
+    if number == _NO_TIME_US // _US_PER_DAY:
+        # What Hive and Spark read as null: the message has a store time that no calendar has.
+        return "__HIVE_DEFAULT_PARTITION__"
     days = number - (1 << 32) if number >= 1 << 31 else number
-    try:
-        return (_EPOCH_DAY + timedelta(days=days)).date().isoformat()
-    except OverflowError:
-        # A clock far from our calendar.
-        return f"day{days}"
+    return (_EPOCH_DAY + timedelta(days=days)).date().isoformat()
 
 
 def _escaped(name: str) -> str:

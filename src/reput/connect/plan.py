@@ -20,7 +20,15 @@ from itertools import islice
 from reput.connect.bounds import refuse_what_is_gone
 from reput.connect.cuts import LogCut, log_cuts
 from reput.connect.options import ReadOptions, Scan, read_options, refuse_starting_latest
-from reput.connect.queue_cuts import CLOCK_SLACK_MS, QueueCut, found_queues, key_places, missing_topics, queue_cuts
+from reput.connect.queue_cuts import (
+    CLOCK_SLACK_MS,
+    QueueCut,
+    found_queues,
+    key_places,
+    missing_topics,
+    other_queues,
+    queue_cuts,
+)
 from reput.connect.record_scan import RecordJob
 from reput.connect.scan import ScanJob
 from reput.connect.selection import NO_END, Selection, Span, selection_of
@@ -30,7 +38,6 @@ from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.record import CHECK_NONE
 from reput.log.maps import LogMaps
 from reput.log.reader import LogWalk
-from reput.store.layout import unsupported_kinds
 
 _MOST_BYTES = 256 << 20
 _LEAST_BYTES = 8 << 20
@@ -213,9 +220,9 @@ class _Planner:
         return sorted(names) if len(names) <= _TOPICS_MOST else None
 
     def _by_queues(self) -> ScanPlan:
-        kinds = unsupported_kinds(self.snapshot.layout, self.options.config)
-        if kinds:
-            return self._by_log(f"{kinds[0]}, which are not read yet")
+        kind = other_queues(self.snapshot, self.options.config)
+        if kind is not None:
+            return self._by_log(f"{kind}: only plain queues are read")
         queues = list(found_queues(self.snapshot, self.selection))
         missing = missing_topics(self.selection, queues)
         if missing:

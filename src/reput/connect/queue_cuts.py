@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from reput.config import StoreConfig
 from reput.connect.selection import NO_END, Selection
 from reput.connect.snapshot import Snapshot
 from reput.files import fs
@@ -18,7 +19,10 @@ from reput.log.maps import LogMaps
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.queue.files import QueueFolder, list_queues, list_topic_queues
 from reput.queue.reader import QueueSpan, queue_span
+from reput.store.layout import unsupported_kinds
 
+_ROCKSDB_SIGN = "CURRENT"
+_LMQ_PREFIX = "%LMQ%"
 CLOCK_SLACK_MS = 60_000
 """Store times follow the broker's clock, and a clock may be set back: a search by time looks this much further."""
 
@@ -52,6 +56,18 @@ def found_queues(snapshot: Snapshot, selection: Selection) -> Iterator[FoundQueu
         if selection.wants(topic, folder.queue_id):
             span = queue_span(folder, snapshot.begin, snapshot.frontiers.queue_offset)
             yield FoundQueue(topic, folder.queue_id, folder, span)
+
+
+def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:
+    """A kind of queue in the store that the queue plan does not read, with its place; None where all are plain."""
+    layout = snapshot.layout
+    if fs.exists(layout.consume_queue / _ROCKSDB_SIGN):
+        return f"{layout.consume_queue}: RocksDB ConsumeQueues"
+    if any(entry.is_dir for entry in fs.list_dir(layout.root / paths.BATCH_CONSUME_QUEUE)):
+        return f"{layout.root / paths.BATCH_CONSUME_QUEUE}: batch ConsumeQueues"
+    if any(entry.name.startswith(_LMQ_PREFIX) for entry in fs.list_dir(layout.consume_queue)):
+        return f"{layout.consume_queue}: light message queues (LMQ)"
+    return next(iter(unsupported_kinds(layout, config)), None)
 
 
 def missing_topics(selection: Selection, queues: list[FoundQueue]) -> list[str]:

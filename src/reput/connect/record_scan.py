@@ -27,6 +27,8 @@ from reput.kernels.field_columns import Field
 from reput.log.maps import LogMaps
 
 _SIZE_BYTES = 4
+_LAST_EXT_ADDRESS = -(1 << 31) - 1
+"""`ConsumeQueueExt.MAX_ADDR`: no hash of tags is as low."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,9 @@ def _of_entries(job: RecordJob, cut: QueueCut, first: int, entries: NDArray[np.v
     mask &= (position >= selection.position.begin) & (position < min(selection.position.end, job.end))
     codes = selection.tag_codes
     if len(codes):
-        mask &= np.isin(entries["tags_code"].astype(np.int64).astype(np.int32), codes)
+        code = entries["tags_code"].astype(np.int64)
+        # The address of an entry in ConsumeQueueExt says nothing of the tags: the record will.
+        mask &= np.isin(code.astype(np.int32), codes) | (code <= _LAST_EXT_ADDRESS)
     number = np.flatnonzero(mask)
     rows_of = _RowMaker(job, pa.array([cut.topic], pa.string()), maps)
     for chosen in _by_file(position[number], job.log_file_size):

@@ -62,6 +62,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._looked_at = 0.0
         self._confirmed: int | None = None
         self._layout: StoreLayout | None = None
+        self._settings: DecodeSettings | None = None
 
     # --- what Spark asks ------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{log.folder}: goes to log offset {walked.end}, the checkpoint has a batch to {behind}. Was the "
                     "log cut? failOnDataLoss=false goes on with what is there"
                 )
-        job = job_of(self.options, self.selection, resolve_settings(self._store(), self.options.config).delays_ms)
+        job = job_of(self.options, self.selection, self._decode().delays_ms)
         return [LogPartition(job, cut) for cut in walked.cuts]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -150,14 +151,18 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._layout = find_store(self.options.path, self.options.config)
         return self._layout
 
+    def _decode(self) -> DecodeSettings:
+        if self._settings is None:
+            settings = resolve_settings(self._store(), self.options.config)
+            self._settings = DecodeSettings(settings.crc_check, False, settings.delays_ms)
+        return self._settings
+
     def _log(self) -> LogFiles:
         size = self.options.config.mapped_file_size_commit_log
         return list_log_files(self._store().commit_log, size, tolerant=not self.options.fail_on_data_loss)
 
     def _walk(self, log: LogFiles) -> StreamWalk:
-        settings = resolve_settings(self._store(), self.options.config)
-        decode = DecodeSettings(settings.crc_check, False, settings.delays_ms)
-        return StreamWalk(log, decode, self.selection, tolerant=not self.options.fail_on_data_loss)
+        return StreamWalk(log, self._decode(), self.selection, tolerant=not self.options.fail_on_data_loss)
 
     def _whole(self) -> int | None:
         """How far another process allows us to look; None where nobody writes."""

@@ -22,6 +22,7 @@ from reput.log.files import LogFile, LogFiles
 from reput.log.reader import place
 
 _PIECE_BYTES = 4 << 20
+_scratch: list[Columns] = []
 
 
 @dataclass
@@ -103,7 +104,11 @@ class StreamWalk:
             return _FileWalk(self, file, RangeDecoder(buffer, begin, self.settings, self._columns())).run()
 
     def _columns(self) -> Columns:
-        return Columns.for_range(_PIECE_BYTES)
+        """Empty columns; the same for each walk of this process, since a stream walks every moment."""
+        if not _scratch:
+            _scratch.append(Columns.for_range(_PIECE_BYTES))
+        _scratch[0].clear()
+        return _scratch[0]
 
     def _starts_well(self, data: memoryview) -> bool:
         """Whether a record stands here: where nothing is new the kernels need not be loaded."""

@@ -6,8 +6,9 @@ import numpy as np
 
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_BODY, Record, encode_record
-from reput.kernels import decode_arguments, filter_kernels, kernels
+from reput.kernels import decode_arguments, field_kernels, filter_kernels, kernels
 from reput.kernels.columns import Columns
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
 from reput.kernels.pack import EntrySources, pack_entries
 
 
@@ -55,3 +56,17 @@ def warm_filter_kernels() -> None:
     run.has_wide(*texts, found)
     run.read_whole(*texts, 0, 1, np.zeros(1, dtype=np.int64), status)
     run.read_double(*texts, np.zeros(1, dtype=np.float64), status)
+
+
+def warm_field_kernels() -> None:
+    """Call the kernels that make Arrow columns of records once, with arrays as `reput.connect` passes them."""
+    data = encode_record(Record(b"warm", b"body", b"KEYS\x01key\x02"))
+    buffer, run = np.frombuffer(data, dtype=np.uint8), field_kernels()
+    position, size = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int32)
+    table = field_table(1)
+    run.read_fields(buffer, 0, len(data), CHECK_BODY, FIND_PROPERTIES | COUNT_PAIRS, position, size, table)
+    offsets = [np.zeros(2, dtype=np.int32) for _ in range(3)]
+    out = [np.zeros(len(data), dtype=np.uint8) for _ in range(2)]
+    run.gather_bytes(buffer, table[Field.BODY_AT], table[Field.BODY_SIZE], out[0], offsets[0])
+    at, length = table[Field.PROPERTIES_AT], table[Field.PROPERTIES_SIZE]
+    run.gather_pairs(buffer, at, length, offsets[0], offsets[1], out[0], offsets[2], out[1])

@@ -8,7 +8,7 @@ appends to the live ones, behind the last entry of a record below its frontier: 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,9 @@ from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.parts import BatchPart, batches_path
+from reput.pipeline.plan import Split
 from reput.pipeline.sink import finish_file, finish_folders, queue_path
+from reput.pipeline.stitch import Stitched
 from reput.queue.batch_files import BatchFiles
 from reput.queue.batch_order import BatchOrder
 
@@ -51,6 +53,22 @@ class BatchOutcome(NamedTuple):
     def is_odd(self) -> bool:
         """Whether its offsets do not run straight through the log."""
         return bool(self.repeats or self.missing or self.restarts)
+
+
+def learn_types(job: Job, stitched: Stitched, decode: Callable[[Job, list[Split]], list[SplitResult]]) -> Job:
+    """Where records alone tell of queues of batches, have every split know it; returns the job that does.
+
+    A message alone, in a split without a batch of its topic, was taken for one of another queue.
+    """
+    inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in stitched.results))
+    if not inferred:
+        return job
+    job = replace(job, types=job.types._replace(batch=job.types.batch | inferred))
+    numbers = [n for n, result in enumerate(stitched.results) if result.records and inferred - result.inferred]
+    done = decode(job, [stitched.splits[n] for n in numbers])
+    for n, result in zip(numbers, done, strict=True):
+        stitched.results[n] = result
+    return job
 
 
 def build_batch_queues(

@@ -23,6 +23,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.index.files import list_index_files
 from reput.log.files import list_log_files
 from reput.pipeline import parts
+from reput.pipeline.batch_build import learn_types
 from reput.pipeline.check_batches import check_batches
 from reput.pipeline.check_ext import plain
 from reput.pipeline.check_findings import (
@@ -180,7 +181,16 @@ def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mis
         for result, found in outcomes:
             mismatches[result.number] = found
         results = [result for result, _ in outcomes]
-        return stitch(check.log.min_offset, splits, results, again, check.log.gaps), mismatches
+        stitched = stitch(check.log.min_offset, splits, results, again, check.log.gaps)
+
+        def decode(job: Job, more: list[Split]) -> list[SplitResult]:
+            task = partial(_compare_task, job, str(check.layout.consume_queue))
+            found = check.engine.run(task, more, _silent)
+            mismatches.update((result.number, ones) for result, ones in found)
+            return [result for result, _ in found]
+
+        check.job = learn_types(check.job, stitched, decode)
+        return stitched, mismatches
 
 
 def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress

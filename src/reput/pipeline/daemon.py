@@ -23,8 +23,9 @@ if __name__ == "__main__":
         import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
         from pyspark.daemon import manager
 
-        from reput.kernels.warm import warm_kernels
+        from reput.kernels.warm import warm_field_kernels, warm_kernels
         from reput.pipeline import index_build, redo, tasks  # noqa: F401 - loaded for the workers
 
         warm_kernels()
+        warm_field_kernels()
         manager()

@@ -266,7 +266,9 @@ class Grower:
         """Let the queues of batches go on."""
         if not any(result.batches for result in results):
             return []
-        self.job = replace(self.job, epoch=self.owned.next_stage())
+        inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in results))
+        types = self.job.types._replace(batch=self.job.types.batch | inferred)
+        self.job = replace(self.job, epoch=self.owned.next_stage(), types=types)
         return build_batch_queues(self.engine, self.job, results, self.listener)
 
     def _finish_files(self, splits: Sequence[Split], table: QueueTable) -> list[QueueOutcome]:

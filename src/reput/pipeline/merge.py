@@ -40,14 +40,11 @@ class QueueTable:
         self.next[rows] = ranges.last + 1
         self.count[rows] += ranges.entries
 
-    def drop_topics(self, topics: Collection[bytes]) -> list[bytes]:
-        """Let go of the queues of these topics, as if they had no entry; returns the topics that had one."""
-        dropped = set()
+    def drop_topics(self, topics: Collection[bytes]) -> None:
+        """Let go of the queues of these topics, as if they had no entry."""
         for key, row in self.rows.items() if topics else ():
             if key.topic in topics:
                 self.count[row], self.straight[row] = 0, True
-                dropped.add(key.topic)
-        return sorted(dropped)
 
     def row(self, key: QueueKey) -> int:
         """The row of a queue, made where it has none."""

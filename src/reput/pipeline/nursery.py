@@ -89,10 +89,11 @@ def _serve(path: str) -> None:
 def _load() -> None:
     import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
 
-    from reput.kernels.warm import warm_kernels
+    from reput.kernels.warm import warm_field_kernels, warm_kernels
     from reput.pipeline import index_build, redo, tasks  # noqa: F401 - loaded for the workers
 
     warm_kernels()
+    warm_field_kernels()
 
 
 def _become_daemon(asking: socket.socket) -> None:

@@ -17,6 +17,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
 from reput.log.files import LogFiles, list_log_files, sync_log
 from reput.pipeline import parts, publish
+from reput.pipeline.batch_build import learn_types
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
 from reput.pipeline.ext_job import ext_job
@@ -168,6 +169,7 @@ def _rebuild(run: Run) -> None:
     for folder in (job.staging, job.parts_folder):
         fs.make_dirs(folder, job.owner)
     stitched = _decode(run)
+    job = run.job
     judge(run, stitched)
     results = stitched.results
     last = next((result for result in reversed(results) if result.records), None)
@@ -208,6 +210,9 @@ def _decode(run: Run) -> Stitched:
 
         stitched = stitch(run.log.min_offset, splits, results, again, run.log.gaps)
         stitched.tainted = [key for keys in tainted.values() for key in keys]
+        run.job = learn_types(
+            run.job, stitched, lambda job, more: run.engine.run(partial(_split_task, job), more, _silent)
+        )
     return stitched
 
 

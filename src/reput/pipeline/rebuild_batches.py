@@ -26,7 +26,8 @@ def batch_topics(run: Run, stitched: Stitched) -> frozenset[bytes]:
 def build_batches(run: Run, stitched: Stitched, table: QueueTable) -> list[BatchOutcome]:
     """Build the queues of batches; what the other queues got of their topics goes."""
     inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in stitched.results))
-    for topic in table.drop_topics(inferred):
+    table.drop_topics(inferred)
+    for topic in sorted(inferred):
         fs.remove_tree(f"{run.job.queue_folder}/{topic.decode()}")
     outcomes: list[BatchOutcome] = []
     if any(result.batches for result in stitched.results):

@@ -79,15 +79,18 @@ class BatchReader:
     def offset_by_time(self, key: QueueKey, timestamp_ms: int, boundary: Boundary) -> int:
         """The queue offset of a batch's first message, for a time.
 
-        LOWER: the first batch stored at or after it. UPPER: of several stored at that time the last. Where none was
-        stored at the time, UPPER is as LOWER; behind the last batch both give that one. 0 for an empty queue.
+        LOWER: the first batch stored at or after it, the last batch where there is none. UPPER: the last one stored at
+        or before it, the first batch where there is none. 0 for an empty queue.
+
+        (RocketMQ searches in one file, that whose first batch is the last at or before the time: of several stored at
+        the time it may give another one than the first or the last, and with UPPER in a gap the batch behind it.)
         """
         with self.follower.lock:
             batches, (first, end) = self.batches, self.batches.span(key)
-            at_or_before = batches.number_of(key, "store_timestamp", timestamp_ms)
-            before = batches.number_of(key, "store_timestamp", timestamp_ms - 1)
-            exact = at_or_before > before
-            number = at_or_before if exact and boundary is Boundary.UPPER else before + 1
+            if boundary is Boundary.UPPER:
+                number = batches.number_of(key, "store_timestamp", timestamp_ms)
+            else:
+                number = batches.number_of(key, "store_timestamp", timestamp_ms - 1) + 1
             found = batches.entries_from(key, max(first, min(number, end - 1)), 1)
             if not len(found):
                 return batches.min_offset(key)

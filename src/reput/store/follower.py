@@ -159,6 +159,8 @@ class Follower:
         records = columns.records
         if records:
             batch = group_by_queue(columns, self.types)
+            if batch.batches.inferred:
+                self.types = self.types._replace(batch=self.types.batch | batch.batches.inferred)
             items = self._items_of(columns)
             with self.lock:
                 for row, key in batch.queues():

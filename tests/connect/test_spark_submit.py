@@ -1,0 +1,58 @@
+"""The format in plain PySpark: found by its module's name, without a call of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from support import golden
+
+SOURCE = Path(__file__).parents[2] / "src"
+PROGRAM = """
+import json, sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+frame = spark.read.format("rocketmq").option("topic", "audit").load(sys.argv[1])
+rows = frame.where("queueOffset > 20").select("queueOffset").collect()
+try:
+    spark.read.format("rocketmq").option("nameServer", "localhost:9876").load(sys.argv[1])
+except Exception as error:
+    refused = str(error)
+json.dump({"offsets": sorted(row[0] for row in rows), "refused": refused}, open(sys.argv[2], "w"))
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.golden
+def test_spark_submit(tmp_path: Path) -> None:
+    """`spark-submit` runs a program that knows nothing but the format's name; errors come through in our words."""
+    from reput.pipeline import jvm_archive
+
+    if jvm_archive.java_command() is None:
+        pytest.skip("no Java for Spark")
+    program, out = tmp_path / "program.py", tmp_path / "out.json"
+    program.write_text(PROGRAM)
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--conf", "spark.ui.enabled=false"]
+    command += ["--driver-memory", "512m", str(program), str(golden.shared("basic")), str(out)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = json.loads(out.read_text())
+    ends = [line["max"] for line in golden.answers("basic") if line.get("queue", [""])[0] == "audit"]
+    assert found["offsets"] == sorted(offset for end in ends for offset in range(21, end))
+    assert "asks a broker" in found["refused"]
