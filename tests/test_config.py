@@ -62,9 +62,8 @@ def test_names_are_the_peers() -> None:
             "commitCommitLogLeastPages": "11", "deleteWhen": "04", "fileReservedTime": "12",
             "diskMaxUsedSpaceRatio": "13", "diskSpaceCleanForciblyRatio": "14", "diskSpaceWarningLevelRatio": "15",
             "cleanFileForciblyEnable": "false", "deleteFileBatchMax": "16", "cleanResourceInterval": "17",
-            "tailMaxEntries": "18", "mapperFileSizeBatchConsumeQueue": "19",
-            "mappedFileSizeConsumeQueueExt": "20", "enableCalcFilterBitMap": "true", "x": "64",
-            "expectConsumerNumUseFilter": "32", "maxErrorRateOfBloomFilter": "20",
+            "tailMaxEntries": "18", "mapperFileSizeBatchConsumeQueue": "19", "mappedFileSizeConsumeQueueExt": "20",
+            "enableCalcFilterBitMap": "true", "maxErrorRateOfBloomFilter": "21", "expectConsumerNumUseFilter": "22",
         }
     )  # fmt: skip
     assert [field.name for field in fields(told) if getattr(told, field.name) is None] == []

@@ -303,8 +303,11 @@ def test_queues_of_batches() -> None:
 def test_addresses_in_ext_queues_are_marked() -> None:
     """An ext queue's tags codes, which are addresses, are marked."""
     text = call("queue", golden.shared("ext"), "-c", 1).stdout.splitlines()
-    assert all(line.endswith("\t(ext)") for line in text)
-    assert {value["ext"] for value in lines("queue", golden.shared("ext"), "-c", 1)} == {True}
+    assert all("\t(ext " in line for line in text)
+    ext = lines("queue", golden.shared("ext"), "-c", 1)
+    assert {value["ext"] for value in ext} == {True}
+    assert {len(value["unit"]["bitmap"]) for value in ext} <= {0, 28}
+    assert all(value["unit"]["store_timestamp"] > 0 for value in ext)
     assert {value["ext"] for value in lines("queue", golden.shared("basic"), "-c", 1)} == {False}
 
 

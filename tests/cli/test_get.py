@@ -153,3 +153,16 @@ def test_follow_shows_what_a_writer_puts_later(path: Path, follower: subprocess.
     assert follower.wait(30) == 130
     assert follower.stderr is not None
     assert "Traceback" not in follower.stderr.read()
+
+
+def test_sql(tmp_path: Path) -> None:
+    """--sql shows what matches; a filter that is none, and one beside --filter, are refused."""
+    with reput.MessageStore.open(tmp_path / "store", SMALL) as store:
+        for n in range(5):
+            store.put_message(reput.Message("t", b"%d" % n, properties={"amount": str(n)}))
+    assert bodies(tmp_path / "store", "-t", "t", "-q", 0, "--sql", "amount > 1 AND amount <> 3") == ["2", "4"]
+    refused = call(tmp_path / "store", "-t", "t", "-q", 0, "--sql", "amount >")
+    assert isinstance(refused.exception, ConfigError)
+    assert "its end" in str(refused.exception)
+    both = call(tmp_path / "store", "-t", "t", "-q", 0, "--sql", "amount > 1", "--filter", "x")
+    assert "give one of them" in str(both.exception)

@@ -21,7 +21,7 @@ from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
-from reput.kernels import decode_arguments, kernels, lookup_kernels, queue_arguments
+from reput.kernels import decode_arguments, filter_kernels, kernels, lookup_kernels, queue_arguments
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.kernels.compiled.crc import crc32
 from reput.kernels.compiled.hashing import java_hash
@@ -183,6 +183,29 @@ def near(chance: Random, positions: list[int], size: int) -> int:
     return chance.choice((*positions, size, size - 91, size - 90, size - 40, chance.randrange(size), -1, 0, 1 << 62))
 
 
+def run_filters(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> None:
+    """The kernels of filters over what stands where records begin, or seem to."""
+    twin, size = filter_kernels("compiled"), len(buffer)
+    places = np.array([*positions, 0, size, -1, chance.randrange(size + 1)], dtype=np.int64)
+    count = len(places)
+    at, lengths = guarded_array(count, np.int64), guarded_array(count, np.int32)
+    twin.locate_properties(buffer, places, at, lengths)
+    names = np.frombuffer(b"TAGSregion\xe5\xba\x8f", dtype=np.uint8)
+    ends = np.array([4, 10, 13], dtype=np.int32)
+    value_at = guarded_array(3 * count, np.int64).reshape(3, count)
+    value_size = guarded_array(3 * count, np.int32).reshape(3, count)
+    twin.find_values(buffer, at, lengths, names, ends, value_at, value_size)
+    found, status = guarded_array(count, np.bool_), guarded_array(count, np.uint8)
+    for row in range(3):
+        texts = buffer, value_at[row], value_size[row]
+        twin.is_one_of(*texts, names, ends, found)
+        twin.is_same(*texts, *texts, found)
+        twin.holds_text(*texts, names[:2], chance.random() < 0.5, chance.random() < 0.5, found)
+        twin.has_wide(*texts, found)
+        twin.read_whole(*texts, -(1 << 63), (1 << 63) - 1, guarded_array(count, np.int64), status)
+        twin.read_double(*texts, guarded_array(count, np.float64), status)
+
+
 def use(columns: Columns) -> None:
     """Pack and chain what was decoded into outputs of exactly the size needed."""
     twin, queues, records = kernels("compiled"), columns.queues, columns.records
@@ -245,6 +268,7 @@ def main(note: str, what: str, cases: int = 0) -> None:
             data = hostile_log(chance)
             positions = [at for at in range(4, len(data)) if data[at : at + 3] == b"\xda\xa3\x20"]
             run_case(chance, place(data), [at - 4 for at in positions])
+            run_filters(chance, place(data), [at - 4 for at in positions])
 
 
 if __name__ == "__main__":

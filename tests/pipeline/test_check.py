@@ -307,14 +307,6 @@ def test_an_index_without_tag_items_is_sound(tmp_path: Path) -> None:
     assert only(report, "index-without-tags").severity == "note"
 
 
-@pytest.mark.golden
-@pytest.mark.parametrize("name", ["ext"])
-def test_other_kinds_of_queues_are_refused_by_name(name: str) -> None:
-    """What check cannot look at is refused, not called sound."""
-    with pytest.raises(reput.UnsupportedStoreError):
-        check(golden.shared(name))
-
-
 def test_keys_of_one_hash_in_two_index_files(tmp_path: Path) -> None:
     """A message whose keys hash alike, one in the last place of an IndexFile and one in the next file, is no damage."""
     log = LogBuilder(4096)

@@ -11,7 +11,7 @@ import reput
 from reput.config import StoreConfig
 from reput.errors import UnsupportedStoreError
 from reput.formats import paths
-from support import golden, stores
+from support import stores
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
@@ -31,22 +31,11 @@ def assert_refused(store: Path, name: str, config: StoreConfig | None = None) ->
         assert stores.leftovers(store) == []
 
 
-@pytest.mark.golden
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("ext", "ConsumeQueueExt")],
-)
-def test_golden(name: str, kind: str, tmp_path: Path) -> None:
-    """The golden stores with other kinds of queues."""
-    assert_refused(golden.unpack(name, tmp_path), kind)
-
-
 @pytest.mark.parametrize(
     ("setting", "name"),
     [
         ({"store_path_commit_log": "a,b"}, "multi-path"),
         ({"enable_dledger_commit_log": True}, "DLedger"),
-        ({"enable_consume_queue_ext": True}, "ConsumeQueueExt"),
     ],
 )
 def test_settings(setting: dict[str, Any], name: str, tmp_path: Path) -> None:

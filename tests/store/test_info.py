@@ -113,18 +113,6 @@ def test_nothing_is_changed(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("ext", "ConsumeQueueExt")],
-)
-def test_kinds_that_are_not_built_are_named(name: str, kind: str) -> None:
-    """A kind of queue that reput does not build is named, and the rest is told all the same."""
-    info = store_info(golden.shared(name))
-    assert any(kind in text for text in info.unsupported)
-    assert info.log.max_offset == next(iter(golden.answers(name)))["log"][1]
-
-
-@pytest.mark.golden
 def test_queues_of_batches_are_told() -> None:
     """Their topics have a type, and their entries are the messages inside."""
     info = store_info(golden.shared("batch"))
@@ -294,7 +282,7 @@ def test_own_state_is_told(tmp_path: Path) -> None:
     folder = store / paths.REPUT
     (folder / own.staging_name(7)).mkdir(parents=True)
     (folder / own.INTENT_NAME).write_bytes(own.encode_intent(own.Intent(7, ("index",))))
-    page = own.WATERMARKS.struct.pack(own.WATERMARKS_MAGIC, 1, 2, 7, *[0] * 7)
+    page = own.WATERMARKS.struct.pack(own.WATERMARKS_MAGIC, 1, 2, 7, *[0] * (len(own.WATERMARKS.fields) - 4))
     (folder / own.WATERMARKS_NAME).write_bytes(page.ljust(own.WATERMARKS_FILE_SIZE, b"\0"))
     frontier = own.Frontier(
         "0" * 32, 7, queue_offset=100, queue_fingerprint=own.Fingerprint(0, 100, 1, 2), index_offset=90

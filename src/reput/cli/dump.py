@@ -27,9 +27,11 @@ from reput.cli.dump_parts import (
 if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.formats.consume_queue import Entry, QueueKey
+    from reput.formats.consume_queue_ext import Unit
     from reput.formats.record import Record
     from reput.log.files import LogFiles
     from reput.log.reader import LogRecord, WalkEnd
+    from reput.queue.ext import ExtReader
     from reput.queue.kinds import QueueOnDisk
     from reput.store.layout import StoreLayout
 
@@ -201,10 +203,10 @@ def queue(
     """Show the ConsumeQueue entries of STORE, queue by queue.
 
     Text has a line an entry, with tabs between topic/queue, queue offset, log offset, size and tags code (the hash of
-    the tag, the delivery time of a delayed message, or with the mark ext an address in the ConsumeQueueExt); --records
-    adds store time, tag and keys of the record. An entry of a queue of batches stands for all messages of a record: its
-    queue offset is the first one's, and at the line's end stands how many there are. Exit code 1 when an entry points
-    to no record, or to another one.
+    the tag, the delivery time of a delayed message, or with the mark ext an address in the ConsumeQueueExt, whose tags
+    code, store time and bitmap follow); --records adds store time, tag and keys of the record. An entry of a queue of
+    batches stands for all messages of a record: its queue offset is the first one's, and at the line's end stands how
+    many there are. Exit code 1 when an entry points to no record, or to another one, or its address to no unit.
 
     \b
     reput dump queue /data/store -t orders -q 2 -o -10
@@ -214,6 +216,7 @@ def queue(
         raise click.UsageError("--body-bytes cuts the bodies of records: add --records")
     config = options.config_of(config_path, assignments, store)
     layout, files = _open_log(store, config)
+    ext = _ext_reader(layout, config)
     batches = chosen_batch_queues(layout, topic, queue_id)
     only_batches = bool(batches) and (topic is not None or not _has_queues(layout))
     faults = shown = 0
@@ -224,7 +227,10 @@ def queue(
         begin = begin_at(offset, queue.lowest, end, str(queue.key))
         end = end if count is None else min(end, begin + count)
         for number, entry in queue.read(begin, end):
-            fault = _show_entry(files, queue.key, number, entry, records, body_bytes, as_json)
+            unit = ext.unit(queue.key, entry.tags_code) if ext is not None and entry.is_ext else None
+            fault = _show_entry(files, queue.key, number, entry, unit, records, body_bytes, as_json)
+            if entry.is_ext and unit is None:
+                fault = fault or f"its tags code {entry.tags_code} is an address in the ConsumeQueueExt without a unit"
             shown += 1
             if fault is not None:
                 faults += 1
@@ -298,6 +304,7 @@ def _show_entry(
     key: QueueKey,
     number: int,
     entry: Entry,
+    unit: Unit | None,
     records: bool,
     body_bytes: int | None,
     as_json: bool,
@@ -313,6 +320,8 @@ def _show_entry(
             "pre_blank": entry.is_pre_blank,
             "ext": entry.is_ext,
         }
+        if unit is not None:
+            value["unit"] = {**unit._asdict(), "bitmap": unit.bitmap.hex()}
         if records:
             value["record"] = None if record is None else record_values(record, body_bytes)
             value["fault"] = fault
@@ -324,9 +333,17 @@ def _show_entry(
         elif record is not None:
             cells += record_cells(record, body_bytes)
         if entry.is_ext:
-            cells.append("(ext)")
+            cells.append(f"(ext {unit.tags_code} {unit.store_timestamp} {unit.bitmap.hex()})" if unit else "(ext)")
         output.show("\t".join(cells))
     return fault if entry.physical_offset >= files.min_offset else None
+
+
+def _ext_reader(layout: StoreLayout, config: StoreConfig) -> ExtReader | None:
+    from reput.queue.ext import ExtReader
+    from reput.store.settings import resolve_settings
+
+    size = resolve_settings(layout, config).ext_file_size
+    return None if size is None else ExtReader(layout.consume_queue_ext, size)
 
 
 def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tuple[Record | None, str | None]:

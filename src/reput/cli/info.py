@@ -77,6 +77,8 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         f"{output.size_text(found.queue_bytes)}"
         f"{f', {_KINDS[tuple(found.queue_kinds)]}' if tuple(found.queue_kinds) in _KINDS else ''}"
     )
+    if found.ext_files:
+        yield f"ext         {output.counted(found.ext_files, 'file')}, {output.size_text(found.ext_bytes)}"
     yield (
         f"index       {output.counted(len(found.index_files), 'IndexFile')}, "
         f"{output.counted(found.index_items, 'item')}, "

@@ -77,6 +77,12 @@ def exists(path: Path | str) -> bool:
     return os.path.lexists(path)
 
 
+def size_of(path: Path | str) -> int:
+    """Length of a file in bytes."""
+    with errors_named(path, "look at"):
+        return os.stat(path).st_size
+
+
 def read_bytes(path: Path | str, limit: int, offset: int = 0) -> bytes | None:
     """At most `limit` bytes of a file from `offset`; None when it is not there."""
     with errors_named(path, "read"), contextlib.suppress(FileNotFoundError):

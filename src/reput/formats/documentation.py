@@ -12,6 +12,8 @@ from reput.formats import (
     batch_consume_queue,
     checkpoint,
     consume_queue,
+    consume_queue_ext,
+    consumer_filter,
     consumer_offset,
     index_file,
     paths,
@@ -78,10 +80,13 @@ FILE_NAMES: tuple[tuple[str, str], ...] = (
     (paths.LOCK, "locked (POSIX record lock on byte 0) by the broker that runs"),
     (f"{paths.CONFIG}/*.json", "topics, consumer offsets, delay offsets"),
     (
+        f"{paths.CONSUME_QUEUE_EXT}/TOPIC/QUEUE/{paths.offset_name(0)}",
+        "units of one queue; the name is a byte offset in these files, 20 digits",
+    ),
+    (
         f"{paths.BATCH_CONSUME_QUEUE}/TOPIC/QUEUE/{paths.offset_name(0)}",
         "the same of a queue of batches (`queue.type` BatchCQ)",
     ),
-    (f"{paths.CONSUME_QUEUE_EXT}/", "what an entry has no room for; recognised, not read yet"),
     (f"{paths.REPUT}/", "reput's own files, which RocketMQ ignores"),
 )
 
@@ -114,11 +119,13 @@ def _parts() -> Iterator[str]:
     """)
     yield from _record()
     yield from _consume_queue()
+    yield from _consume_queue_ext()
     yield from _batch_consume_queue()
     yield from _rocksdb()
     yield from _index_file()
     yield from _checkpoint()
     yield from _consumer_offset()
+    yield from _consumer_filter()
     yield from _own()
 
 
@@ -213,6 +220,30 @@ def _consume_queue() -> Iterator[str]:
         physical offset + size for the place up to which the queue is built, and after a pre-blank of the
         usual size it would give no entry to any message in the log's first 2 GiB.
     """)
+
+
+def _consume_queue_ext() -> Iterator[str]:
+    yield "## ConsumeQueueExt"
+    yield _layout(consume_queue_ext.UNIT)
+    yield _text(f"""
+        With `enableConsumeQueueExt` each message of a queue has a unit: this head, then the bitmap. Files
+        have {consume_queue_ext.DEFAULT_FILE_SIZE:,} bytes by default. A unit has at most
+        {consume_queue_ext.MAX_UNIT_SIZE:,} bytes and lies within one file, with {consume_queue_ext.END_ROOM}
+        bytes left behind it: where the next one does not fit, the two bytes -1 stand, and it is the first
+        of the next file. The queue entry's `tags_code` is then the unit's address, its byte offset in
+        these files plus -2^63; a tags code is an address where it is at most {consume_queue_ext.MAX_ADDRESS}.
+
+        The bitmap tells which consumers' SQL92 filters the message matches, where `enableCalcFilterBitMap`
+        is on and its topic has a filter in config/{consumer_filter.FILE_NAME}: bit i is bit i % 8, from the
+        lowest, of byte i / 8. A filter has `bitPos` of `bitNum` bits: murmur3 (128 bits) of the group, `#`
+        and the topic gives two 32-bit halves h1 and h2 of its lower 64 bits, and bit n, from 1 on, is
+        h1 + n * h2 (as an int, negated bit by bit where it is negative) modulo `bitNum`.
+    """)
+
+
+def _consumer_filter() -> Iterator[str]:
+    yield f"## config/{consumer_filter.FILE_NAME}"
+    yield _text((consumer_filter.__doc__ or "").partition("\n\n")[2])
 
 
 def _batch_consume_queue() -> Iterator[str]:

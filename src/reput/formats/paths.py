@@ -2,6 +2,7 @@
 
     commitlog/00000000000000000000            start offset of the file, 20 digits
     consumequeue/TOPIC/QUEUE/0000...          byte offset in the queue, 20 digits
+    consumequeue_ext/TOPIC/QUEUE/0000...      byte offset in the queue's units, 20 digits
     index/20261121023731573                   local time of creation, 17 digits
     checkpoint  abort  lock  config/*.json
     reput/...                                 our own files, see `reput.formats.own`

@@ -6,7 +6,7 @@ import numpy as np
 
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_BODY, Record, encode_record
-from reput.kernels import decode_arguments, field_kernels, kernels
+from reput.kernels import decode_arguments, field_kernels, filter_kernels, kernels
 from reput.kernels.columns import Columns
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
 from reput.kernels.pack import EntrySources, pack_entries
@@ -36,6 +36,26 @@ def warm_kernels() -> None:
         0,
         np.empty(ITEM_SIZE, dtype=np.uint8),
     )
+
+
+def warm_filter_kernels() -> None:
+    """Call every kernel of SQL92 filters once, with arrays as pulls pass them."""
+    data = encode_record(Record(b"warm", b"body", b"a\x015\x02"))
+    buffer = np.frombuffer(data, dtype=np.uint8)
+    name, ends = np.frombuffer(b"a", dtype=np.uint8), np.array([1], dtype=np.int32)
+    at, size, found = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.bool_)
+    status = np.zeros(1, dtype=np.uint8)
+    value_at, value_size = np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1), dtype=np.int32)
+    run = filter_kernels()
+    run.locate_properties(buffer, np.zeros(1, dtype=np.int64), at, size)
+    run.find_values(buffer, at, size, name, ends, value_at, value_size)
+    texts = buffer, value_at[0], value_size[0]
+    run.is_one_of(*texts, name, ends, found)
+    run.is_same(*texts, *texts, found)
+    run.holds_text(*texts, name, False, False, found)
+    run.has_wide(*texts, found)
+    run.read_whole(*texts, 0, 1, np.zeros(1, dtype=np.int64), status)
+    run.read_double(*texts, np.zeros(1, dtype=np.float64), status)
 
 
 def warm_field_kernels() -> None:

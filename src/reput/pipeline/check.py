@@ -6,6 +6,7 @@ store is created or changed; what one stage leaves for the next lies in a tempor
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 import time
 from bisect import bisect_right
@@ -24,6 +25,7 @@ from reput.log.files import list_log_files
 from reput.pipeline import parts
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.check_batches import check_batches
+from reput.pipeline.check_ext import plain
 from reput.pipeline.check_findings import (
     check_checkpoint,
     index_findings,
@@ -52,6 +54,7 @@ from reput.pipeline.check_queues import (
 from reput.pipeline.check_rocksdb import check_rocksdb
 from reput.pipeline.check_state import Check
 from reput.pipeline.engine import Engine
+from reput.pipeline.ext_job import ext_job
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
@@ -139,6 +142,8 @@ def _prepare(
         kinds=tuple(kind.name for kind in present_kinds(layout)) or (FILE,),
         build_index=settings.index_enabled and bool(list_index_files(layout.index)),
         fenced=False,
+        ext=ext_job(layout, dataclasses.replace(settings, calc_bitmaps=False), log.file_size),
+        checked=str(layout.root),
     )
     return Check(layout, log, settings, engine, job, listener, report)
 
@@ -244,7 +249,7 @@ def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | Non
         count = min(step, outcome.next - first)
         expected = read_entries(queue_path(job.queue_folder, outcome.key), job.queue_file_size, first, count)
         present = read_entries(queue_path(live_folder, outcome.key), job.queue_file_size, first, count)
-        differences = compare_entries(expected, present)
+        differences = compare_entries(expected, plain(job, outcome.key, present))
         if len(differences.missing) and first_missing < 0:
             first_missing = first + int(differences.missing[0])
         if len(differences.wrong) and first_wrong < 0:

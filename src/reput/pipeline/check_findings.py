@@ -10,6 +10,7 @@ from reput.formats.paths import offset_name
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles
 from reput.log.reader import file_of, written_bytes
+from reput.pipeline.check_ext import ORPHANS
 from reput.pipeline.check_index import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check_queues import Mismatch, OutsideFinding
 from reput.pipeline.check_state import Check
@@ -123,7 +124,7 @@ def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, i
 def outside_finding(check: Check, one: OutsideFinding, log_end: int) -> None:
     """Entries in front of a queue's first record or behind its last."""
     report = check.report
-    if one.rule == "queue-empty-file":
+    if one.rule in ("queue-empty-file", ORPHANS):
         report.remark(LEFTOVER, one.rule, one.file, one.times, one.detail)
     elif one.rule == "queue-entry-past-end" and one.physical_offset >= log_end:
         report.after_crash(one.rule, one.file, one.offset, one.times, f"{one.detail}; the log ends at {log_end}")

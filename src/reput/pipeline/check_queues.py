@@ -14,7 +14,7 @@ from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
 from reput.kernels.columns import HAS_TAG_ITEM, Columns
-from reput.pipeline import parts
+from reput.pipeline import check_ext, parts
 from reput.pipeline.decode import decode_split
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.plan import Split
@@ -101,7 +101,7 @@ def _compare(job: Job, live_folder: str, batch: QueueBatch) -> list[Mismatch]:
         expected = np.frombuffer(batch.queue_entries(row), dtype=np.uint8)
         first = int(batch.first[row])
         present = read_entries(queue_path(live_folder, key), job.queue_file_size, first, len(expected) // ENTRY_SIZE)
-        differences = compare_entries(expected, present)
+        differences = compare_entries(expected, check_ext.plain(job, key, present))
         missing, wrong = differences
         if len(missing) or len(wrong):
             found.append(
@@ -135,6 +135,7 @@ def check_outside(job: Job, log_min_offset: int, queues: Sequence[QueueToCheck])
     for queue in queues:
         found += _file_findings(job, queue)
         found += _outside_findings(job, log_min_offset, queue)
+        found += [OutsideFinding(*one) for one in check_ext.unit_findings(job, queue.key, queue.first, queue.next)]
     return found
 
 

@@ -29,6 +29,8 @@ from reput.pipeline import finish, parts, redo
 from reput.pipeline.batch_build import BatchOutcome, build_batch_queues
 from reput.pipeline.decode import decode_split
 from reput.pipeline.engine import Engine
+from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
+from reput.pipeline.ext_job import ext_job
 from reput.pipeline.grow_rocksdb import QueueGrowth, RocksdbGrower
 from reput.pipeline.index_append import append_items, end_behind
 from reput.pipeline.index_build import IndexEnd, IndexFileResult, build_index_file, index_names, plan_index_files
@@ -44,6 +46,7 @@ from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.indexer import CatchUpTask
 from reput.store.owner import Ownership
+from reput.store.settings import StoreSettings
 
 ONE_SPLIT_BYTES = 32 << 20
 """Ranges up to this are one task: two would cost more than they save."""
@@ -81,6 +84,7 @@ class Grower:
     queue_ends: dict[QueueKey, int]
     index_end: IndexEnd
     log_file_size: int
+    settings: StoreSettings
     listener: ProgressListener
     soft_end: bool = False
     rocksdb: RocksdbGrower | None = None
@@ -112,7 +116,7 @@ class Grower:
             _remove_files_behind(task, index_end)
         offset = max(min(task.frontiers), log.min_offset)
         ends = dict(task.queue_ends)
-        grower = cls(task.owned, engine, job, offset, ends, index_end, log.file_size, listener)
+        grower = cls(task.owned, engine, job, offset, ends, index_end, log.file_size, settings, listener)
         for kind in task.kinds:
             if isinstance(kind, RocksdbKind):
                 grower.rocksdb = RocksdbGrower(kind.open_to_write(job.owner), engine, listener)
@@ -129,7 +133,9 @@ class Grower:
         """
         for folder in (self.job.staging, self.job.parts_folder):
             fs.make_dirs(folder, self.job.owner)
-        self.job = replace(self.job, frontier=self.offset)
+        # Filters that groups have registered meanwhile count for all that is taken in now.
+        ext = ext_job(self.owned.layout, self.settings, self.log_file_size)
+        self.job = replace(self.job, frontier=self.offset, ext=ext)
         growth = self._in_one_task(end) if end - self.offset <= ONE_SPLIT_BYTES else self._in_parallel(end)
         self.offset = growth.end
         if growth.index_files:
@@ -276,7 +282,22 @@ class Grower:
         work = finish.front_blanks(self.job, straight_and_new, [])
         if work:
             self.engine.run(partial(finish.blank_fronts, self.job), finish.in_tasks(work), self.listener.advance)
+        self._build_ext(table, outcomes)
         return outcomes
+
+    def _build_ext(self, table: QueueTable, outcomes: Sequence[QueueOutcome]) -> None:
+        if self.job.ext is None:
+            return
+        work = [
+            ExtWork(key, int(table.first[row]), int(table.next[row]), not self.queue_ends.get(key, 0))
+            for key, row in table.rows.items()
+            if table.straight[row] and table.count[row]
+        ]
+        work += [
+            ExtWork(one.key, one.first, one.next, bool(one.restarts) or not self.queue_ends.get(one.key, 0))
+            for one in outcomes
+        ]
+        self.engine.run(partial(build_units, self.job), ext_tasks(work), self.listener.advance)
 
     def _redo(self, crooked: list[QueueKey], splits: Sequence[Split]) -> list[QueueOutcome]:
         self.job = replace(self.job, epoch=self.owned.next_stage())

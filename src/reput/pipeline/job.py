@@ -18,6 +18,7 @@ from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
 from reput.pipeline.decode import Gap
+from reput.pipeline.ext_job import ExtJob
 from reput.queue.file_kind import FILE
 
 
@@ -26,7 +27,8 @@ class Job:
     """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks.
 
     A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`; no entry
-    of a record below log offset `frontier` may be overwritten then. `kinds` are the kinds of queues that are built.
+    of a record below log offset `frontier` may be overwritten then. `kinds` are the kinds of queues that are built. A
+    check looks at the store in `checked`.
     """
 
     reput_folder: str
@@ -48,6 +50,8 @@ class Job:
     frontier: int = 0
     batch_queue_file_size: int = DEFAULT_BATCH_FILE_SIZE
     types: QueueTypes = UNKNOWN_TYPES
+    ext: ExtJob | None = None
+    checked: str = ""
 
     def wants(self, topic: bytes) -> bool:
         """Whether the queues of this topic are built."""
@@ -62,6 +66,11 @@ class Job:
     def queue_folder(self) -> str:
         """The consumequeue folder that is written."""
         return f"{self.live or self.staging}/consumequeue"
+
+    @cached_property
+    def ext_folder(self) -> str:
+        """The consumequeue_ext folder that is written."""
+        return f"{self.live or self.staging}/consumequeue_ext"
 
     @cached_property
     def batch_queue_folder(self) -> str:

@@ -19,6 +19,8 @@ from reput.log.files import LogFiles, list_log_files, sync_log
 from reput.pipeline import parts, publish
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.engine import Engine
+from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
+from reput.pipeline.ext_job import ext_job
 from reput.pipeline.index_build import IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
@@ -35,6 +37,7 @@ from reput.pipeline.rebuild_report import (
 from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, RebuildOptions, Run
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
+from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store import swap
 from reput.store.checkpoint import read_checkpoint
@@ -103,6 +106,7 @@ def _prepare(
     if options.only != QUEUE and not settings.index_enabled:
         report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
     tag_items = _tag_items(layout, log, settings, options, report) if build_index else False
+    kinds = tuple(_kinds_to_build(layout, config, options))
     job = Job(
         reput_folder=str(layout.reput),
         staging=str(layout.staging(owned.epoch)),
@@ -119,7 +123,8 @@ def _prepare(
         topics=frozenset(topic.encode() for topic in options.topics) if options.topics else None,
         skip_topics=frozenset(topic.encode() for topic in options.skip_topics),
         sync_in_tasks=not engine.shares_driver_files,
-        kinds=tuple(_kinds_to_build(layout, config, options)),
+        kinds=kinds,
+        ext=ext_job(layout, settings, log.file_size) if options.only != INDEX and FILE in kinds else None,
     )
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
     # One that cannot be read is refused before any work, not when the new indexes are ready.
@@ -177,6 +182,8 @@ def _rebuild(run: Run) -> None:
         refuse_unknown_topics(run, stitched, table, batch_topics(run, stitched))
         batches = build_batches(run, stitched, table)
         retained = finish_queues(run, stitched, table)
+        if job.ext is not None:
+            _build_ext(run, table)
         enter_batches(table, batches)
     index_files = _build_index(run, results) if job.build_index else None
     fill_report(run, stitched, table, retained, index_files)
@@ -227,6 +234,18 @@ def _merge(run: Run, stitched: Stitched) -> QueueTable:
     return table
 
 
+def _build_ext(run: Run, table: QueueTable) -> None:
+    work = [
+        ExtWork(key, int(table.first[row]), int(table.next[row]), afresh=True)
+        for key, row in table.rows.items()
+        if table.count[row] and run.job.wants(key.topic)
+    ]
+    with run.stage("ext"):
+        fs.make_dirs(run.job.ext_folder, run.job.owner)
+        units = sum(run.engine.run(partial(build_units, run.job), ext_tasks(work), run.listener.advance))
+    run.report.notes.append(f"ConsumeQueueExt: {units} units")
+
+
 def _build_index(run: Run, results: Sequence[SplitResult]) -> list[IndexFileResult]:
     with run.stage("index"):
         fs.make_dirs(run.job.index_folder, run.job.owner)
@@ -259,8 +278,10 @@ def _publish(
             swap_parts.insert(0, paths.INDEX)
         if job.build_queues:
             fs.make_dirs(job.queue_folder, job.owner)
-            swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job)
+            swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job.queue_folder)
             swap_parts[:0] = batch_parts(run, whole)
+        if job.ext is not None:
+            swap_parts[:0] = [paths.CONSUME_QUEUE_EXT] if whole else _staged_topics(job.ext_folder)
         run.owned.verify()
         carry_over_strays(run.layout, run.owned.epoch, swap_parts, run.report)
         swap.swap_in(layout, run.owned.epoch, tuple(swap_parts))
@@ -268,5 +289,5 @@ def _publish(
             run.owned.indexes_replaced()
 
 
-def _staged_topics(job: Job) -> list[str]:
-    return [f"{paths.CONSUME_QUEUE}/{entry.name}" for entry in fs.list_dir(job.queue_folder) if entry.is_dir]
+def _staged_topics(folder: str) -> list[str]:
+    return [f"{Path(folder).name}/{entry.name}" for entry in fs.list_dir(folder) if entry.is_dir]

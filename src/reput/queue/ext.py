@@ -1,19 +1,18 @@
-"""ConsumeQueueExt files as they lie on disk: units by their addresses, where the units end, and where the next ones go.
+"""ConsumeQueueExt files as they lie on disk: units by their addresses, and where the next ones go.
 
-Source: `ConsumeQueueExt.put`, `get`, `recover`, `truncateByMinAddress`, `truncateByMaxAddress`.
+Where a queue's units end its entries tell, see `reput.store.ext_end`. Source: `ConsumeQueueExt.put`, `get`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.files import fs
 from reput.files.maps import MapCache
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
@@ -28,7 +27,7 @@ from reput.formats.consume_queue_ext import (
     is_address,
     offset_of,
 )
-from reput.queue.files import QueueFile, QueueFolder
+from reput.queue.files import QueueFile, QueueFolder, list_queue_files
 
 _MOST_MAPS = 1024
 _SIZE_AT, _TAGS_AT = UNIT.offsets["size"], UNIT.offsets["tags_code"]
@@ -133,27 +132,9 @@ def _numbers(array: NDArray[np.uint8], places: NDArray[np.int64], dtype: str) ->
     return taken
 
 
-def read_units(file: QueueFile) -> Iterator[tuple[int, Unit]]:
-    """The units of one file in order, each with its byte offset in the queue's files; up to the first that is none."""
-    data = fs.read_bytes(file.path, file.size) or b""
-    position = 0
-    while (unit := decode_unit(data, position)) is not None:
-        yield file.start + position, unit
-        position += unit.size
-
-
-def units_end(queue: QueueFolder) -> int:
-    """The byte offset behind the last unit of a queue's ext files.
-
-    As in RocketMQ the last file tells, up to its first bytes that are none, whatever the files before hold.
-    """
-    if not queue.files:
-        return 0
-    last = queue.files[-1]
-    end = last.start
-    for offset, unit in read_units(last):
-        end = offset + unit.size
-    return end
+def list_ext_files(folder: Path, key: QueueKey) -> tuple[QueueFile, ...]:
+    """The ext files of one queue, in order."""
+    return list_queue_files(folder / key.topic.decode("utf-8", "surrogateescape") / str(key.queue_id))
 
 
 def told_ext_file_size(queues: Iterable[QueueFolder]) -> int | None:

@@ -21,9 +21,11 @@ from reput.files import fs
 from reput.formats import consumer_filter
 from reput.formats.consumer_filter import SQL92, FilterData
 from reput.store.progress import wall_clock_ms
+from reput.store.sql_filter import BloomBits, SqlFilter
 
 KEPT_DEAD_MS = 24 * 3600 * 1000
 _DEAD_AT_LOAD_MS = 30 * 1000
+_BORN_AHEAD_MS = 1000
 
 
 class ConsumerFilters:
@@ -41,6 +43,7 @@ class ConsumerFilters:
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
         self._filters: dict[tuple[str, str], FilterData] = {}
+        self._unheard: set[tuple[str, str]] = set()
 
     @classmethod
     def load(cls, config_folder: Path, bloom: BloomFilter, *, clock_ms: Callable[[], int] = wall_clock_ms) -> Self:
@@ -93,6 +96,7 @@ class ConsumerFilters:
                 compile_sql(expression)
             except ConfigError:
                 return False
+            self._unheard.add((topic, group))
             self._filters[topic, group] = FilterData(
                 topic, group, expression, SQL92, self._clock_ms(), 0, self.bloom.bits, positions, client_version
             )
@@ -116,22 +120,35 @@ class ConsumerFilters:
             return [self._filters[key] for key in sorted(self._filters)]
 
     def persist(self) -> None:
-        """Make the registry durable; filters that have been dead for a day go. The old file becomes its .bak."""
+        """Make the registry durable; filters that have been dead for a day go. The old file becomes its .bak.
+
+        Bitmaps are computed by other processes, from the file. So a new filter is born only when they can read of it: a
+        message stored before may have a bitmap without its bits.
+        """
         with self._lock:
-            now_ms = self._clock_ms()
-            self._filters = {
-                key: one
-                for key, one in self._filters.items()
-                if not (one.is_dead and now_ms - one.dead_ms >= KEPT_DEAD_MS)
-            }
-            data = consumer_filter.encode(self._filters[key] for key in sorted(self._filters))
-        if not fs.exists(self._folder):
-            fs.make_dirs(self._folder, fs.owner_of(self._folder.parent))
-        owner, path = fs.owner_of(self._folder), self._folder / consumer_filter.FILE_NAME
-        old = fs.read_bytes(path, consumer_filter.SIZE_LIMIT)
-        if old:
-            fs.write_whole(self._folder / consumer_filter.BACKUP_NAME, old, owner)
-        fs.write_whole(path, data, owner)
+            if not fs.exists(self._folder):
+                fs.make_dirs(self._folder, fs.owner_of(self._folder.parent))
+            owner, path = fs.owner_of(self._folder), self._folder / consumer_filter.FILE_NAME
+            old = fs.read_bytes(path, consumer_filter.SIZE_LIMIT)
+            if old:
+                fs.write_whole(self._folder / consumer_filter.BACKUP_NAME, old, owner)
+            while True:
+                born_ms = self._clock_ms() + _BORN_AHEAD_MS
+                self._prepare(born_ms)
+                data = consumer_filter.encode(self._filters[key] for key in sorted(self._filters))
+                fs.write_whole(path, data, owner)
+                if not self._unheard or self._clock_ms() < born_ms:
+                    break
+            self._unheard = set()
+
+    def _prepare(self, born_ms: int) -> None:
+        """Drop who has been dead for long, and let the filters that the file does not hold yet be born then."""
+        now_ms = self._clock_ms()
+        self._filters = {
+            key: one._replace(born_ms=born_ms) if key in self._unheard else one
+            for key, one in self._filters.items()
+            if not (one.is_dead and now_ms - one.dead_ms >= KEPT_DEAD_MS)
+        }
 
     def _read(self) -> list[FilterData]:
         path, backup = self._folder / consumer_filter.FILE_NAME, self._folder / consumer_filter.BACKUP_NAME
@@ -159,3 +176,33 @@ def _decoded(path: Path) -> list[FilterData]:
     if not data:
         raise FileNotFoundError(path)
     return consumer_filter.decode(data, str(path))
+
+
+class RegisteredBits:
+    """The bits by which a pull may believe bitmaps: those of its group's filter, while that is the registered one.
+
+    The file is read again when it has changed. Beside a live broker, or behind one that crashed, it is not to be used:
+    the broker computes bitmaps for filters that it has not written down yet.
+    """
+
+    def __init__(self, config_folder: Path, bloom: BloomFilter) -> None:
+        self._folder, self._bloom = config_folder, bloom
+        self._read_ms: int | None = None
+        self._filters = ConsumerFilters(config_folder, bloom)
+
+    def __call__(self, topic: str, wanted: SqlFilter) -> BloomBits | None:
+        """The bits of this filter on this topic; None where no group has registered it.
+
+        Raises:
+            DamagedStoreError: consumerFilter.json is damaged.
+        """
+        if wanted.group is None:
+            return None
+        changed_ms = fs.modified_ms(self._folder / consumer_filter.FILE_NAME)
+        if changed_ms != self._read_ms:
+            self._filters = ConsumerFilters.load(self._folder, self._bloom)
+            self._read_ms = changed_ms
+        found = self._filters.get(topic, wanted.group)
+        if found is None or found.expression != wanted.expression:
+            return None
+        return BloomBits(found.bit_positions, found.bits, found.born_ms)

@@ -22,6 +22,7 @@ from reput.index.files import list_index_files
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import LogRecord, record_at
 from reput.queue.batch_files import BatchFiles
+from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind
 from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store import swap
@@ -53,6 +54,9 @@ def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo
     _read_state(layout, info)
     ends = Ends()
     _read_queues(layout, log, info, ends)
+    for queue in list_queues(layout.consume_queue_ext):
+        info.ext_files += len(queue.files)
+        info.ext_bytes += sum(file.size for file in queue.files)
     _read_index(layout, info, ends)
     read_log_end(log, info, ends, config)
     return info

@@ -103,6 +103,8 @@ class StoreInfo:
     log: LogInfo
     topics: list[TopicInfo] = field(default_factory=list)
     queue_bytes: int = 0
+    ext_files: int = 0
+    ext_bytes: int = 0
     queue_kinds: list[str] = field(default_factory=list)
     index_files: list[IndexInfo] = field(default_factory=list)
     checkpoint: dict[str, int] | None = None

@@ -105,13 +105,13 @@ def _refuse_dledger_folder(root: Path) -> None:
             raise UnsupportedStoreError(f"{root / entry.name}: a DLedger log, which reput does not read yet")
 
 
-def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig, *, reading: bool = False) -> None:
+def refuse_what_we_cannot_build(layout: StoreLayout, config: StoreConfig) -> None:
     """Refuse, by name, stores whose indexes are of a kind that reput does not build yet.
 
     Raises:
-        UnsupportedStoreError: ext queues.
+        UnsupportedStoreError: a DLedger log.
     """
-    for why in unsupported_kinds(layout, config, reading=reading):
+    for why in unsupported_kinds(layout, config):
         raise UnsupportedStoreError(f"{why}, which reput can neither check nor build yet")
 
 
@@ -121,12 +121,12 @@ def refuse_linked_indexes(layout: StoreLayout) -> None:
     Raises:
         UnsupportedStoreError: the folder of queues or of the index, or one below, is a link or a mounted file system.
     """
-    for folder in (layout.consume_queue, layout.batch_consume_queue, layout.index):
+    for folder in (layout.consume_queue, layout.consume_queue_ext, layout.batch_consume_queue, layout.index):
         if folder.is_symlink():
             raise UnsupportedStoreError(f"{folder}: a link to {folder.readlink()}. {_SWAPPED_BY_RENAMES}")
         if fs.exists(folder) and fs.device_of(folder) != fs.device_of(layout.root):
             raise UnsupportedStoreError(f"{folder}: another file system is mounted here. {_SWAPPED_BY_RENAMES}")
-    for folder in (layout.consume_queue, layout.batch_consume_queue):
+    for folder in (layout.consume_queue, layout.consume_queue_ext, layout.batch_consume_queue):
         for path in _no_folders_among_queues(folder):
             if path.is_symlink() and path.is_dir():
                 raise UnsupportedStoreError(f"{path}: a link to {path.readlink()}. {_SWAPPED_BY_RENAMES}")
@@ -142,18 +142,9 @@ def _no_folders_among_queues(consume_queue: Path) -> Iterator[Path]:
         yield from (folder / queue.name for queue in fs.list_dir(folder) if not queue.is_dir)
 
 
-def unsupported_kinds(layout: StoreLayout, config: StoreConfig, *, reading: bool = False) -> list[str]:
+def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
     """The kinds of queue or log in a store that reput does not build yet, each as a phrase with its place."""
     found = []
     if config.enable_dledger_commit_log:
-        found.append("enableDLegerCommitLog=true: a DLedger log")
-    if not reading:
-        found += _ext_signs(layout, config)
-    return found
-
-
-def _ext_signs(layout: StoreLayout, config: StoreConfig) -> list[str]:
-    found = ["enableConsumeQueueExt=true: ConsumeQueueExt"] if config.enable_consume_queue_ext else []
-    if any(entry.is_dir for entry in fs.list_dir(layout.consume_queue_ext)):
-        found.append(f"{layout.consume_queue_ext}: ConsumeQueueExt")
+        found.append(f"{layout.commit_log}: enableDLegerCommitLog=true, a DLedger log")
     return found

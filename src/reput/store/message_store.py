@@ -35,6 +35,7 @@ from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_log
 from reput.store.expired import delete_expired_indexes
+from reput.store.ext_end import cut_all_units
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
@@ -132,7 +133,7 @@ class MessageStore:
         if create and not read_only:
             _make_folders(Path(path), config)
         layout = find_store(path, config)
-        refuse_what_we_cannot_build(layout, config, reading=read_only)
+        refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
             owned = None if read_only else resources.enter_context(take_over(layout))
             opened = open_view(layout, config, limits, beside=read_only)
@@ -180,6 +181,8 @@ class MessageStore:
         if tail.written:
             queues = [name for kind in self.view.kinds for name in kind.cut(tail.end, owner)]
             queues += self.view.batches.files.cut(tail.end, owner)
+            if self.view.ext is not None:
+                cut_all_units(self.layout.consume_queue, self.view.ext, owner)
             self.notes.append(
                 f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "
                 f"({tail.verdict.meaning}); queues cut with it: {', '.join(queues) or 'none'}"

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reput.config import StoreConfig
+from reput.formats import paths
 from reput.formats.record import Verdict
 from reput.log.files import list_log_files
 from reput.log.maps import LogMaps
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
+from reput.store.consumer_filters import RegisteredBits
 from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
@@ -58,6 +60,8 @@ def open_view(
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     confirmed, refresh, watched = _follow(writer, layout, kinds, log)
     view = StoreView(layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items)
+    if writer is not Writer.BROKER and not layout.abort.exists():
+        view.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     begin = time.perf_counter()
     verdict = view.follower.follow(confirmed())
     seconds = time.perf_counter() - begin

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 from reput.config import StoreConfig, parse_delay_levels
+from reput.dispatch import bloom
+from reput.dispatch.bloom import BloomFilter
 from reput.errors import ConfigError
 from reput.formats import batch_consume_queue, consume_queue, index_file, record
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FILE_SIZE
+from reput.formats.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.index.files import list_index_files, told_slots_and_items
 from reput.log.decode import DecodeSettings
@@ -31,7 +34,8 @@ _QUEUES_ASKED = 1000
 class StoreSettings:
     """Sizes in bytes, delays in ms (level 1 first); `assumed` says which values nobody told.
 
-    `ext_file_size` is None where the queues have no ConsumeQueueExt.
+    `ext_file_size` is None where the queues have no ConsumeQueueExt; `calc_bitmaps`: its units get the bits, by
+    `bloom`, of the registered SQL92 filters that match.
     """
 
     queue_file_size: int
@@ -41,6 +45,8 @@ class StoreSettings:
     delays_ms: tuple[int, ...]
     crc_check: int
     index_enabled: bool
+    bloom: BloomFilter
+    calc_bitmaps: bool
     assumed: tuple[str, ...]
     batch_queue_file_size: int = batch_consume_queue.DEFAULT_FILE_SIZE
     types: QueueTypes = UNKNOWN_TYPES
@@ -64,17 +70,28 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
     if levels is None:
         levels = DEFAULT_DELAY_LEVELS
         assumed.append(f"messageDelayLevel={levels} (RocketMQ's default)")
+    bloom_filter = BloomFilter(
+        config.max_error_rate_of_bloom_filter or bloom.DEFAULT_ERROR_PERCENT,
+        config.expect_consumer_num_use_filter or bloom.DEFAULT_EXPECTED,
+    )
+    if bloom_filter.size > MAX_BITMAP_SIZE:
+        raise ConfigError(
+            f"expectConsumerNumUseFilter={bloom_filter.expected}: its bitmaps would have {bloom_filter.size} bytes, "
+            f"{MAX_BITMAP_SIZE} are allowed"
+        )
     check = record.CHECK_PROPERTY if config.force_verify_prop_crc else record.CHECK_BODY
     check = check if verify_crc else record.CHECK_NONE
     return StoreSettings(
         queue_file_size=_queue_file_size(layout, config, assumed),
-        ext_file_size=_ext_file_size(layout, config, assumed),
+        ext_file_size=_ext_file_size(layout, config, bloom_filter, assumed),
         index_slots=slots,
         index_items=items,
         delays_ms=tuple(parse_delay_levels(levels)),
         # A message alone in a queue of batches has a number that counts all messages of the batches before it.
         crc_check=check if types.batch else check | record.STRICT_OFFSETS,
         index_enabled=config.message_index_enable is not False,
+        bloom=bloom_filter,
+        calc_bitmaps=config.enable_calc_filter_bit_map is True,
         # The sizes above have said what they assume by now.
         batch_queue_file_size=_batch_queue_file_size(layout, config, types, assumed),
         types=types,
@@ -114,7 +131,9 @@ def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str
     return told.size
 
 
-def _ext_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> int | None:
+def _ext_file_size(
+    layout: StoreLayout, config: StoreConfig, bloom_filter: BloomFilter, assumed: list[str]
+) -> int | None:
     enabled = config.enable_consume_queue_ext
     if enabled is False:
         return None
@@ -123,11 +142,18 @@ def _ext_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str])
         if told is None:
             return None
         assumed.append(f"enableConsumeQueueExt=true ({layout.consume_queue_ext} has files)")
-    configured = config.mapped_file_size_consume_queue_ext
-    if configured is not None:
-        return configured
-    size, source = (told, "as the present ext files have") if told else (DEFAULT_EXT_FILE_SIZE, "RocketMQ's default")
-    assumed.append(f"mappedFileSizeConsumeQueueExt={size} ({source})")
+    size = config.mapped_file_size_consume_queue_ext
+    if size is None:
+        size, source = (
+            (told, "as the present ext files have") if told else (DEFAULT_EXT_FILE_SIZE, "RocketMQ's default")
+        )
+        assumed.append(f"mappedFileSizeConsumeQueueExt={size} ({source})")
+    lowest = UNIT_SIZE + bloom_filter.size + END_ROOM
+    if size < lowest:
+        raise ConfigError(
+            f"mappedFileSizeConsumeQueueExt={size}: a unit with its bitmap has room from {lowest} bytes on. Set "
+            "it to what the broker has"
+        )
     return size
 
 

@@ -17,13 +17,14 @@ from reput.store.layout import StoreLayout
 from reput.store.report import RebuildReport
 
 _NAMED = 5
+_QUEUE_FOLDERS = (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.BATCH_CONSUME_QUEUE)
 
 
 def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str], report: RebuildReport) -> None:
     """Link files that are not RocketMQ's into the staged folders that will replace theirs, and note them."""
     kept, kinds = [], list(all_kinds(layout).values())
     for part in swap_parts:
-        if part != paths.INDEX and part.partition("/")[0] not in (paths.CONSUME_QUEUE, paths.BATCH_CONSUME_QUEUE):
+        if part != paths.INDEX and part.partition("/")[0] not in _QUEUE_FOLDERS:
             continue
         for name in _strays(layout.root / part, part, kinds):
             target = layout.staging(epoch) / name
@@ -51,7 +52,7 @@ def _is_of_an_index(name: str, kinds: Sequence[QueueKind]) -> bool:
             return is_index_name(file)
         case [paths.CONSUME_QUEUE, *names]:
             return any(kind.owns(names) for kind in kinds)
-        case [paths.BATCH_CONSUME_QUEUE, _, queue, file]:
+        case [paths.BATCH_CONSUME_QUEUE | paths.CONSUME_QUEUE_EXT, _, queue, file]:
             return paths.parse_queue_name(queue) is not None and paths.parse_offset_name(file) is not None
     return False
 

@@ -145,6 +145,8 @@ class StoreView:
             self.queues_table.tail.trim(min(frontiers))
             self.batches.load(min(frontiers), self.log.min_offset)
             self.batches.advance(min(frontiers))
+            if self.ext is not None:
+                self.ext.close()
             self.index.load()
             self.frontiers = frontiers
             self.lookups.clear()
@@ -155,6 +157,9 @@ class StoreView:
         with self.follower.lock:
             self.queues_table.advance(min(frontiers))
             self.batches.advance(min(frontiers))
+            if self.ext is not None:
+                # A queue that began again has other files.
+                self.ext.close()
             self.index.load()
             self.frontiers = frontiers
             self.lookups.clear()

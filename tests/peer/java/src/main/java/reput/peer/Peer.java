@@ -33,6 +33,7 @@ import java.util.stream.Stream;
  * of those that take a STORE:
  *                  --commitlog-file BYTES --cq-file BYTES --index-slots N --index-items N
  *                  --batch-topic TOPIC --set NAME=VALUE     (any of RocketMQ's store settings)
+ *                  --calc-bitmaps 1                         (bits of the filters in config/consumerFilter.json)
  * </pre>
  */
 public final class Peer {

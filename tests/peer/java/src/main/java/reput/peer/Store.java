@@ -37,6 +37,9 @@ final class Store {
         rocketmq = config.isEnableRocksDBStore()
             ? new RocksDBMessageStore(config, stats, null, broker, topics)
             : new DefaultMessageStore(config, stats, null, broker, topics);
+        if (args.number("calc-bitmaps", 0) != 0) {
+            rocketmq.getDispatcherList().addFirst(Filters.dispatcher(Filters.load(root.resolve("config/consumerFilter.json"))));
+        }
     }
 
     /**

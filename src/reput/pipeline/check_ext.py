@@ -1,0 +1,149 @@
+"""The part of `check` that looks at ConsumeQueueExt: each address leads to a unit that says what the log says.
+
+Units follow one another. What stands between them, or behind the last, belongs to no entry: RocketMQ leaves such units
+when it dispatches messages again after a crash, and they harm nobody. Bitmaps are not checked: which filters were
+registered when they were computed is not known any more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS
+from reput.formats.paths import offset_name
+from reput.formats.record import MIN_RECORD_SIZE
+from reput.pipeline.ext_build import LogFiles, store_times
+from reput.pipeline.job import Job
+from reput.pipeline.sink import queue_path
+from reput.queue.ext import ExtReader, list_ext_files
+from reput.store.sql_filter import plain_entries
+
+ORPHANS = "ext-orphans"
+_ENTRIES_AT_ONCE = 1 << 16
+_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
+
+
+class UnitFinding(NamedTuple):
+    """Something wrong with a queue's units: rule, file, byte in it, how often, log offset (-1), and what."""
+
+    rule: str
+    file: str
+    offset: int | None
+    times: int
+    physical_offset: int
+    detail: str
+
+
+def plain(job: Job, key: QueueKey, entries: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Entries as they would be without ext: an address that leads to no unit stays, and so is seen as wrong."""
+    if job.ext is None or not len(entries):
+        return entries
+    return plain_entries(entries, key, _reader(job, job.ext.file_size))
+
+
+def unit_findings(job: Job, key: QueueKey, first: int, end: int) -> list[UnitFinding]:
+    """What is wrong with the units of a queue whose records have queue offsets [first, end)."""
+    if job.ext is None:
+        return []
+    reader = _reader(job, job.ext.file_size)
+    found = [
+        UnitFinding("ext-file-size", str(file.path), None, 1, -1, f"{file.size} bytes instead of {job.ext.file_size}")
+        for file in list_ext_files(reader.folder, key)
+        if file.size != job.ext.file_size
+    ]
+    return found or _Walk(job, key, reader, LogFiles(job.ext.log_folder, job.ext.log_file_size)).findings(first, end)
+
+
+def _reader(job: Job, file_size: int) -> ExtReader:
+    return ExtReader(Path(job.checked) / "consumequeue_ext", file_size)
+
+
+class _Walk:
+    """Goes through a queue's entries and units in order; `expected`: where the next unit must stand (-1: anywhere)."""
+
+    def __init__(self, job: Job, key: QueueKey, reader: ExtReader, log: LogFiles) -> None:
+        self.job, self.key, self.reader, self.log = job, key, reader, log
+        self.folder = queue_path(f"{job.checked}/consumequeue", key)
+        self.expected = -1
+        self.wrong: dict[str, tuple[int, int, str]] = {}
+
+    def findings(self, first: int, end: int) -> list[UnitFinding]:
+        """What is wrong with the entries [first, end) and behind them, each rule once."""
+        in_file, position = self.job.queue_file_size // ENTRY_SIZE, first
+        while position < end:
+            count = min(_ENTRIES_AT_ONCE, end - position, in_file - position % in_file)
+            self._piece(position, count)
+            position += count
+        found = []
+        for rule, (times, place, detail) in self.wrong.items():
+            at = place * ENTRY_SIZE % self.job.queue_file_size
+            path = f"{self.folder}/{offset_name(place * ENTRY_SIZE - at)}"
+            found.append(UnitFinding(rule, path, at, times, -1, detail))
+        return found if self.wrong or self.expected < 0 else self._behind()
+
+    def _piece(self, first: int, count: int) -> None:
+        start = first * ENTRY_SIZE // self.job.queue_file_size * self.job.queue_file_size
+        path = f"{self.folder}/{offset_name(start)}"
+        data = fs.read_bytes(path, count * ENTRY_SIZE, first * ENTRY_SIZE - start) or b""
+        entries = np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
+        begin, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
+        codes = entries["tags_code"].astype(np.int64)
+        rows = np.flatnonzero((size > 0) & ((begin != 0) | ~np.isin(size, _BLANK_SIZES)) & (codes <= MAX_ADDRESS))
+        if not len(rows):
+            return
+        units = self.reader.units(self.key, codes[rows])
+        self._note("ext-address", first, rows[~units.found], "addresses that lead to no unit, first at queue offset")
+        rows, sizes = rows[units.found], units.size[units.found]
+        times = self._times(begin[rows])
+        other = (times >= 0) & (times != units.store_timestamp[units.found])
+        self._note("ext-store-time", first, rows[other], "units with another store time than the record, first at")
+        back, ahead = self._out_of_order(codes[rows] - np.int64(MIN_ADDRESS), sizes)
+        self._note("ext-order", first, rows[back], "units that lie in front of the end of the one before, first at")
+        self._note(ORPHANS, first, rows[ahead], "places between units that no entry leads to, first in front of")
+
+    def _times(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Store times of the records; -1 where the log has none there, which is another rule's business."""
+        times = np.full(len(positions), -1, dtype=np.int64)
+        starts = positions // self.log.file_size * self.log.file_size
+        for start in np.unique(starts).tolist():
+            array = self.log.find(start) if start >= 0 else None
+            if array is not None:
+                mine = np.flatnonzero((starts == start) & (positions - start + MIN_RECORD_SIZE <= len(array)))
+                times[mine] = store_times(array, positions[mine] - start)
+        return times
+
+    def _out_of_order(
+        self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which units begin in front of the place where they are expected, and which behind it."""
+        if not len(offsets):
+            return np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.bool_)
+        expected = np.concatenate([np.array([self.expected], dtype=np.int64), (offsets + sizes)[:-1]])
+        self.expected = int(offsets[-1] + sizes[-1])
+        size = self.reader.file_size
+        # Where a unit has no room in a file any more it is the first of the next one.
+        rolled = (expected // size * size + size == offsets) & (expected % size + sizes > size - END_ROOM)
+        known = ~rolled & (expected >= 0)
+        return known & (offsets < expected), known & (offsets > expected)
+
+    def _note(self, rule: str, first: int, rows: NDArray[np.int64], what: str) -> None:
+        if len(rows):
+            times, place, detail = self.wrong.get(rule, (0, first + int(rows[0]), f"{what} {first + int(rows[0])}"))
+            self.wrong[rule] = times + len(rows), place, detail
+
+    def _behind(self) -> list[UnitFinding]:
+        """What is written behind the last unit."""
+        for file in list_ext_files(self.reader.folder, self.key):
+            begin = max(0, self.expected - file.start)
+            written = fs.end_of_data(file.path, file.size)
+            data = fs.read_bytes(file.path, max(0, written - begin), begin) or b""
+            if data.strip(b"\0"):
+                detail = "units behind that of the queue's last entry: the next ones take their place"
+                return [UnitFinding(ORPHANS, str(file.path), begin, 1, -1, detail)]
+        return []

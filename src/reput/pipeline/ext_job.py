@@ -1,0 +1,45 @@
+"""What a job has to know to build ConsumeQueueExt, from the store's settings and its registry of filters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from reput.formats import paths
+from reput.store.consumer_filters import ConsumerFilters
+from reput.store.layout import StoreLayout
+from reput.store.settings import StoreSettings
+
+
+class ExtJob(NamedTuple):
+    """What the tasks need to know of ext: file sizes in bytes, where the log is, and per topic the filters to ask.
+
+    `bitmap_size` is what a bitmap takes (bytes); topics without a filter have none.
+    """
+
+    file_size: int
+    log_folder: str
+    log_file_size: int
+    bitmap_size: int
+    filters: Mapping[bytes, tuple[tuple[str, tuple[int, ...]], ...]]
+
+
+def ext_job(layout: StoreLayout, settings: StoreSettings, log_file_size: int) -> ExtJob | None:
+    """The part of a job that is about ext; None for a store without it.
+
+    Raises:
+        DamagedStoreError: bitmaps are wanted, and consumerFilter.json is damaged.
+    """
+    if settings.ext_file_size is None:
+        return None
+    filters: dict[bytes, list[tuple[str, tuple[int, ...]]]] = {}
+    if settings.calc_bitmaps:
+        for one in ConsumerFilters.load(layout.root / paths.CONFIG, settings.bloom).all():
+            filters.setdefault(one.topic.encode(), []).append((one.expression, one.bit_positions))
+    return ExtJob(
+        settings.ext_file_size,
+        str(layout.commit_log),
+        log_file_size,
+        settings.bloom.size,
+        {topic: tuple(of_topic) for topic, of_topic in filters.items()},
+    )

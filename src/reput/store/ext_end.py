@@ -1,0 +1,106 @@
+"""Where a queue's ext units end, told by its entries: what stands behind the last entry's unit counts for nothing.
+
+Source: `ConsumeQueue.recover` and `truncateDirtyLogicFiles`, which cut the ext files at the last address they see.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
+from reput.formats.consume_queue_ext import MAX_ADDRESS, MIN_ADDRESS
+from reput.queue.ext import ExtReader, list_ext_files
+from reput.queue.files import QueueFile, list_queue_files, list_queues
+from reput.queue.reader import queue_span
+
+_ENTRIES_AT_ONCE = 1 << 14
+_ZEROS = bytes(1 << 20)
+
+
+def last_address(queue_folder: Path, end: int) -> int | None:
+    """The last address in a queue's entries in front of queue offset `end`; None where none of them has one."""
+    for file in reversed(list_queue_files(queue_folder)):
+        behind = min(end - file.start // ENTRY_SIZE, file.size // ENTRY_SIZE)
+        while behind > 0:
+            begin = max(0, behind - _ENTRIES_AT_ONCE)
+            data = fs.read_bytes(file.path, (behind - begin) * ENTRY_SIZE, begin * ENTRY_SIZE) or b""
+            codes = np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)["tags_code"]
+            addressed = np.flatnonzero(codes <= MAX_ADDRESS)
+            if len(addressed):
+                return int(codes[addressed[-1]])
+            behind = begin
+    return None
+
+
+def first_address(queue_folder: Path, log_min_offset: int) -> int | None:
+    """The first address among the entries of records that the log still has, in a queue's first file."""
+    for file in list_queue_files(queue_folder)[:1]:
+        data = fs.read_bytes(file.path, file.size) or b""
+        entries = np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
+        kept = (entries["physical_offset"] >= log_min_offset) & (entries["size"] > 0)
+        addressed = np.flatnonzero(kept & (entries["tags_code"] <= MAX_ADDRESS))
+        if len(addressed):
+            return int(entries["tags_code"][addressed[0]])
+    return None
+
+
+def end_of_units(queue_folder: Path, reader: ExtReader, key: QueueKey, end: int) -> int:
+    """The byte offset in a queue's ext files behind the unit of its last entry in front of queue offset `end`.
+
+    Raises:
+        DamagedStoreError: that entry points to no unit.
+    """
+    address = last_address(queue_folder, end)
+    if address is None:
+        files = list_ext_files(reader.folder, key)
+        return files[0].start if files else 0
+    unit = reader.unit(key, address)
+    if unit is None:
+        raise DamagedStoreError(
+            f"{queue_folder}: the last entry in front of queue offset {end} points to byte {address - MIN_ADDRESS} of "
+            f"the queue's files in {reader.folder}, where no unit stands. Run `reput rebuild --only queue`"
+        )
+    return address - MIN_ADDRESS + unit.size
+
+
+def cut_units(reader: ExtReader, key: QueueKey, end: int, owner: fs.Owner) -> list[Path]:
+    """Zero a queue's ext files from byte offset `end` on, and remove those behind; returns the files that changed.
+
+    The cut is zeroed: RocketMQ, looking for the end of the units, would walk on over what stood there.
+    """
+    changed = []
+    for file in list_ext_files(reader.folder, key):
+        if file.start >= end and file.start > 0:
+            fs.remove_file(file.path)
+            changed.append(file.path)
+        elif file.start + file.size > end and _zero_behind(file, end - file.start, owner):
+            changed.append(file.path)
+    return changed
+
+
+def _zero_behind(file: QueueFile, begin: int, owner: fs.Owner) -> bool:
+    """Zero what is written of a file from byte `begin` on; whether anything was."""
+    written = fs.end_of_data(file.path, file.size)
+    found = False
+    while begin < written:
+        count = min(len(_ZEROS), written - begin)
+        data = fs.read_bytes(file.path, count, begin) or b""
+        if data.strip(b"\0"):
+            fs.write_at(str(file.path), file.size, owner, _ZEROS[:count], begin)
+            found = True
+        begin += count
+    if found:
+        fs.sync_path(file.path)
+    return found
+
+
+def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner) -> None:
+    """Cut the units of all queues behind their last entries: after a cut of the queues, or behind a crash."""
+    for queue in list_queues(consume_queue):
+        key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
+        if list_ext_files(reader.folder, key):
+            cut_units(reader, key, end_of_units(queue.path, reader, key, queue_span(queue).max_offset), owner)
