@@ -15,7 +15,7 @@ from support import databases, golden, kinds, stores
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
     from types import ModuleType
 
@@ -46,13 +46,18 @@ def test_rebuilt(
     )
 
 
+def named(queues: Iterable[tuple[str, int]]) -> list[str]:
+    """Options that let RocketMQ know these queues."""
+    return [word for topic, queue_id in queues for word in ("--queue", f"{topic}@{queue_id}")]
+
+
 def test_converted_and_appended_to(peer: ModuleType, tmp_path: Path) -> None:
     """A store of files becomes one of RocksDB: RocketMQ appends to it, and reput reads old and new."""
     store = golden.unpack("basic", tmp_path)
     reput.convert(store, to="rocksdb", spark=False, config=stores.GOLDEN)
     with reput.MessageStore.open(store, ROCKSDB, read_only=True) as opened:
         before = {(topic, queue): end for topic, queue, _, end in opened.queues()}
-    peer.run("append", store, 200, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"])
+    peer.run("append", store, 200, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(before))
     with reput.MessageStore.open(store, ROCKSDB) as opened:
         after = {(topic, queue): end for topic, queue, _, end in opened.queues()}
         assert sum(after.values()) == sum(before.values()) + 200
@@ -73,7 +78,7 @@ def test_written_by_reput(how: str, peer: ModuleType, tmp_path: Path) -> None:
     spans = {(topic, queue): (begin, end) for topic, queue, begin, end in store.queues()}
     store.close(reput=how == "closed")
     twin = shutil.copytree(path, tmp_path / "twin")
-    _, *queues = peer.run("dump", path, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"])
+    _, *queues = peer.run("dump", path, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(spans))
     told = {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues}
     assert told == spans
     with kinds.open_store(twin, ROCKSDB) as store:
@@ -83,7 +88,7 @@ def test_written_by_reput(how: str, peer: ModuleType, tmp_path: Path) -> None:
         topic, queue_id = queue["queue"]
         mine = ours[next(key for key in ours if key.topic.decode() == topic and key.queue_id == queue_id)]
         assert [[offset, *entry] for offset, entry in mine.items()] == [entry[:4] for entry in queue["entries"]]
-    peer.run("append", path, 50, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"])
+    peer.run("append", path, 50, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(spans))
     with kinds.open_store(path, ROCKSDB) as store:
         assert sum(end for _, _, _, end in store.queues()) == sum(end for _, end in spans.values()) + 50
     assert_sound(path, ROCKSDB)
