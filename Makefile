@@ -57,6 +57,10 @@ bench-rebuild: setup  ## rebuild beside RocketMQ itself, in one run (needs Maven
 bench-store: setup  ## put, get and look up beside RocketMQ itself, in one run (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/store.py
 
+.PHONY: bench-queues
+bench-queues: setup  ## RocksDB queues and a million queues beside RocketMQ itself, in one run (needs Maven; QUICK=1 to see that it works)
+	$(WITH_JAVA) $(PYTHON) bench/queues.py
+
 .PHONY: clean
 clean:  ## remove what the targets made, .venv included
 	rm -rf .venv .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store bench/work

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import check, follow, info, rebuild
+    from reput.api import check, convert, diff, follow, info, rebuild
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.errors import (
@@ -46,6 +46,8 @@ _HOMES = {
     "GetResult": "reput.store.results",
     "GetStatus": "reput.store.results",
     "check": "reput.api",
+    "convert": "reput.api",
+    "diff": "reput.api",
     "follow": "reput.api",
     "info": "reput.api",
     "rebuild": "reput.api",
@@ -89,6 +91,8 @@ __all__ = [
     "TailFullError",
     "UnsupportedStoreError",
     "check",
+    "convert",
+    "diff",
     "follow",
     "info",
     "rebuild",

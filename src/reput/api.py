@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from reput.pipeline.follow_query import FollowHandle
     from reput.pipeline.listener import ProgressListener
     from reput.store.info_values import StoreInfo
+    from reput.store.queue_diff import QueueDifference
     from reput.store.report import CheckReport, RebuildReport
 
 
@@ -102,6 +103,61 @@ def check(
         return check_store(
             path, engine, config_from(config), verify_crc=verify_crc, split_mb=split_mb, listener=listener
         )
+
+
+def convert(
+    path: str | Path,
+    *,
+    to: Literal["file", "rocksdb", "both"],
+    spark: SparkSession | SparkContext | Literal[False] | None = None,
+    master: str | None = None,
+    config: StoreConfig | str | Path | None = None,
+    salvage: bool = False,
+    verify_crc: bool = True,
+    split_mb: float = 128,
+    listener: ProgressListener | None = None,
+) -> RebuildReport:
+    """Make the queues of a store ones of another kind, from its log; the broker must be stopped.
+
+    They are built beside the old ones, verified, and swapped in whole; killed, the same call begins again.
+
+    Args:
+        path, spark, master, config, salvage, verify_crc, split_mb, listener: as for `rebuild`.
+        to: queue files, RocksDB, or both as with RocketMQ's double write.
+
+    Raises:
+        DamagedLogError: the log is damaged in the middle, and `salvage` is off.
+        ReputError: see `reput.errors`.
+    """
+    from reput.pipeline.convert import convert_store
+
+    with engine_for(spark, master) as engine:
+        return convert_store(
+            path,
+            engine,
+            to,
+            config_from(config),
+            salvage=salvage,
+            verify_crc=verify_crc,
+            split_mb=split_mb,
+            listener=listener,
+        )
+
+
+def diff(
+    path: str | Path, other: str | Path | None = None, *, config: StoreConfig | str | Path | None = None
+) -> Iterator[QueueDifference]:
+    """What differs between the queue files and the RocksDB of a store, or between the queues of two stores.
+
+    Nothing is changed; no broker must be writing.
+
+    Raises:
+        ConfigError: there are no two sides.
+        ReputError: see `reput.errors`.
+    """
+    from reput.store.diff import diff_sides, differences
+
+    return differences(*diff_sides(path, other, config_from(config)))
 
 
 def follow(

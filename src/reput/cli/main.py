@@ -23,6 +23,8 @@ _VERBS = {
     "progress": "how far groups have read, their lag in messages and in time; changes of it",
     "check": "hold the indexes against the log: does every entry say what its record says?",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
+    "convert": "make the queues ones of another kind: files, RocksDB or both",
+    "diff": "hold queue files against RocksDB, or the queues of two stores against one another",
     "follow": "let the indexes go on with the log, all day",
     "put": "messages into a queue, from lines of text or of JSON",
     "prepare": "compile the kernels and speed up later starts of Spark (once a machine)",

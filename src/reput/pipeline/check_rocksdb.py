@@ -64,7 +64,7 @@ def check_rocksdb(check: Check, stitched: Stitched, table: QueueTable) -> None:
 
 def _hold_against_log(check: Check, stitched: Stitched, table: QueueTable) -> None:
     stretches = plan_stretches(check.job, stitched.results, table)
-    task = partial(_compare_task, check.job, str(check.layout.consume_queue))
+    task = partial(compare_stretch, check.job, str(check.layout.consume_queue))
     found = check.engine.run(task, stretches, check.listener.advance)
     for one in found:
         for outcome in one.outcomes:
@@ -79,7 +79,8 @@ def _hold_against_log(check: Check, stitched: Stitched, table: QueueTable) -> No
         _restart_point(check, entries, stitched.end)
 
 
-def _compare_task(job: Job, folder: str, stretch: Stretch) -> StretchCompared:
+def compare_stretch(job: Job, folder: str, stretch: Stretch) -> StretchCompared:
+    """Hold the queues of a stretch, as splits have left them, against the database in `folder`."""
     different, outcomes = [], []
     with open_reader(Path(folder)) as reader:
         entries = EntryTable(reader.families)

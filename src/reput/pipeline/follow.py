@@ -28,7 +28,6 @@ from reput.pipeline.grow import Grower, Growth
 from reput.pipeline.listener import ProgressListener
 from reput.store.beside import Writer, writer_of
 from reput.store.following import Attachment, attach, following
-from reput.store.kinds import refuse_unbuilt_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 
 DURABLE_INTERVAL_S = 1.5
@@ -90,7 +89,6 @@ class Follow:
     ) -> None:
         self.layout: StoreLayout = find_store(root, config)
         refuse_what_we_cannot_build(self.layout, config)
-        refuse_unbuilt_kinds(self.layout, config)
         self.config = config
         self.engine = engine
         self.max_batch_bytes = max_batch_bytes

@@ -29,6 +29,7 @@ from reput.pipeline import finish, parts, redo
 from reput.pipeline.batch_build import BatchOutcome, build_batch_queues
 from reput.pipeline.decode import decode_split
 from reput.pipeline.engine import Engine
+from reput.pipeline.grow_rocksdb import QueueGrowth, RocksdbGrower
 from reput.pipeline.index_append import append_items, end_behind
 from reput.pipeline.index_build import IndexEnd, IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
@@ -39,6 +40,8 @@ from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.redo_job import Extracts, QueueGroup, extract_queues
 from reput.pipeline.stitch import stitch
 from reput.pipeline.tasks import columns_for, decode_and_sink, sink_split, split_result
+from reput.queue.file_kind import FILE
+from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.indexer import CatchUpTask
 from reput.store.owner import Ownership
 
@@ -80,6 +83,7 @@ class Grower:
     log_file_size: int
     listener: ProgressListener
     soft_end: bool = False
+    rocksdb: RocksdbGrower | None = None
 
     @classmethod
     def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener) -> Grower:
@@ -101,13 +105,18 @@ class Grower:
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
             frontier=min(task.frontiers),
+            kinds=tuple(kind.name for kind in task.kinds) or (FILE,),
         )
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
         if job.build_index:
             _remove_files_behind(task, index_end)
         offset = max(min(task.frontiers), log.min_offset)
         ends = dict(task.queue_ends)
-        return cls(task.owned, engine, job, offset, ends, index_end, log.file_size, listener)
+        grower = cls(task.owned, engine, job, offset, ends, index_end, log.file_size, listener)
+        for kind in task.kinds:
+            if isinstance(kind, RocksdbKind):
+                grower.rocksdb = RocksdbGrower(kind.open_to_write(job.owner), engine, listener)
+        return grower
 
     def grow(self, end: int) -> Growth:
         """Take in the log up to `end`, which lies behind `offset`; a record that begins before it is taken whole.
@@ -126,8 +135,10 @@ class Grower:
         return growth
 
     def close(self) -> None:
-        """Remove what tasks left for each other."""
+        """Remove what tasks left for each other, and let go of the database."""
         fs.remove_tree(self.job.staging)
+        if self.rocksdb is not None:
+            self.rocksdb.close()
 
     # --- one task ------------------------------------------------------------------------------
 
@@ -218,16 +229,12 @@ class Grower:
             if result.records:
                 table.add(parts.load_ranges(parts.ranges_path(self.job.parts_folder, result.number)))
         table.mark_crooked(key for key, row in table.rows.items() if ends.get(key, 0) not in (0, int(table.first[row])))
-        crooked = table.crooked()
-        outcomes = self._redo(crooked, splits) if crooked else []
-        straight_and_new = [
-            (key, int(table.first[row]))
-            for key, row in table.rows.items()
-            if table.straight[row] and ends.get(key, 0) == 0
-        ]
-        work = finish.front_blanks(self.job, straight_and_new, [])
-        if work:
-            self.engine.run(partial(finish.blank_fronts, self.job), finish.in_tasks(work), self.listener.advance)
+        outcomes: list[QueueOutcome] = []
+        if FILE in self.job.kinds:
+            outcomes = self._finish_files(splits, table)
+        if self.rocksdb is not None:
+            end = max((result.chain_end for result in results), default=self.offset)
+            outcomes = self.rocksdb.grow(self.job, QueueGrowth(results, table, dict(ends), end))
         ends.update((key, int(table.next[row])) for key, row in table.rows.items() if table.straight[row])
         ends.update((outcome.key, outcome.next) for outcome in outcomes)
         odd = [(one.key, one.repeats, one.blanks, one.restarts) for one in outcomes]
@@ -247,6 +254,19 @@ class Grower:
         types = self.job.types._replace(batch=self.job.types.batch | inferred)
         self.job = replace(self.job, epoch=self.owned.next_stage(), types=types)
         return build_batch_queues(self.engine, self.job, results, self.listener)
+
+    def _finish_files(self, splits: Sequence[Split], table: QueueTable) -> list[QueueOutcome]:
+        crooked = table.crooked()
+        outcomes = self._redo(crooked, splits) if crooked else []
+        straight_and_new = [
+            (key, int(table.first[row]))
+            for key, row in table.rows.items()
+            if table.straight[row] and self.queue_ends.get(key, 0) == 0
+        ]
+        work = finish.front_blanks(self.job, straight_and_new, [])
+        if work:
+            self.engine.run(partial(finish.blank_fronts, self.job), finish.in_tasks(work), self.listener.advance)
+        return outcomes
 
     def _redo(self, crooked: list[QueueKey], splits: Sequence[Split]) -> list[QueueOutcome]:
         self.job = replace(self.job, epoch=self.owned.next_stage())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from reput.formats.consume_queue import QueueKey
 from reput.pipeline import finish
@@ -12,6 +13,7 @@ from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rebuild_state import EndToKeep, Run
 from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.stitch import Stitched
+from reput.queue.file_kind import FileKind
 from reput.store.retained import Retained
 
 
@@ -45,3 +47,14 @@ class FileSide:
         if ends:
             with run.stage("keep-ends"):
                 run.engine.run(partial(finish.blank_end_of_queue, run.job), ends, run.listener.advance)
+
+    def verify(self, run: Run, table: QueueTable) -> list[str]:
+        """Each queue's files must end, without a hole in between, where its records do."""
+        ends = {key: int(table.next[row]) for key, row in table.rows.items() if table.count[row]}
+        wrong = []
+        for queue in FileKind(Path(run.job.queue_folder), run.job.queue_file_size).queues():
+            told = queue.span().max_offset
+            expected = ends.pop(queue.key, told)
+            if told != expected:
+                wrong.append(f"{queue.key}: ends at {told}, its records at {expected}")
+        return wrong + [f"{key}: no queue" for key in ends]

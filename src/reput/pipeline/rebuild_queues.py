@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from reput.errors import DamagedStoreError
 from reput.formats.consume_queue import QueueKey
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.queue_builder import QueueOutcome
@@ -31,6 +32,10 @@ class QueueSide(Protocol):
         self, run: Run, table: QueueTable, retained: Sequence[Retained], kept: Sequence[EndToKeep], end: int
     ) -> None:
         """Give the rest its number, and say that the kind is complete up to log offset `end`."""
+        ...
+
+    def verify(self, run: Run, table: QueueTable) -> list[str]:
+        """Read back what is staged; returns a line for each queue that is not as it must be."""
         ...
 
 
@@ -60,7 +65,19 @@ def finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retai
     kept = _ends_to_keep(run, stitched, table, present)
     for side in sides:
         side.finish(run, table, retained, kept, stitched.end)
+    if run.options.verify:
+        with run.stage("verify"):
+            _verify(run, sides, table)
     return retained
+
+
+def _verify(run: Run, sides: Sequence[QueueSide], table: QueueTable) -> None:
+    wrong = [text for side in sides for text in side.verify(run, table)]
+    if wrong:
+        raise DamagedStoreError(
+            f"{run.job.queue_folder}: the new queues, read back, are not what was written: {'; '.join(wrong[:5])} "
+            f"({len(wrong)} queues in all). The old ones are live; is the disk sound?"
+        )
 
 
 def _oddity(outcome: QueueOutcome) -> QueueOddity:

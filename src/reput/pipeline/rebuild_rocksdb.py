@@ -13,6 +13,7 @@ from reput.files.database import Batch, DatabaseOwner
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import LAST_BLANK, PRE_BLANK, QueueKey
 from reput.formats.rocksdb import OffsetValue
+from reput.pipeline.check_rocksdb import compare_stretch
 from reput.pipeline.job import Job
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.queue_builder import QueueOutcome
@@ -30,14 +31,15 @@ class RocksdbSide:
     """See `rebuild_queues.QueueSide`."""
 
     def __init__(self) -> None:
+        self._stretches: list[Stretch] = []
         self._built: list[Built] = []
 
     def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
         """Make tables of all queues."""
         run.shut_out_late_tasks()
         with run.stage("tables"):
-            stretches = plan_stretches(run.job, stitched.results, table)
-            self._built = run.engine.run(partial(_table_task, run.job), stretches, run.listener.advance)
+            self._stretches = plan_stretches(run.job, stitched.results, table)
+            self._built = run.engine.run(partial(_table_task, run.job), self._stretches, run.listener.advance)
         return [outcome for built in self._built for outcome in built.outcomes]
 
     def finish(
@@ -61,6 +63,16 @@ class RocksdbSide:
                 _put_ends(batch, one.key, OffsetValue(0, one.next), OffsetValue(0, one.next - 1))
             batch.put(fmt.OFFSET_FAMILY, fmt.RESTART_KEY, fmt.RESTART_VALUE.struct.pack(end))
             database.write(batch)
+
+    def verify(self, run: Run, table: QueueTable) -> list[str]:  # noqa: ARG002 - as QueueSide has it
+        """Hold the staged database against what the splits left, read back from its tables."""
+        task = partial(compare_stretch, run.job, run.job.queue_folder)
+        compared = run.engine.run(task, self._stretches, run.listener.advance)
+        return [
+            f"{one.key}: {one.missing} entries missing, {one.wrong} wrong, {one.ends or 'ends right'}"
+            for found in compared
+            for one in found.different
+        ]
 
 
 def _table_task(job: Job, stretch: Stretch) -> Built:

@@ -29,7 +29,11 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """What a rebuild does; see `reput rebuild --help` for each."""
+    """What a rebuild does; see `reput rebuild --help` for each.
+
+    `kinds` of queues to build (none: those that the store has); `verify`: hold the staged queues against the log once
+    more before they are swapped in.
+    """
 
     only: str | None = None
     topics: tuple[str, ...] = ()
@@ -40,6 +44,7 @@ class RebuildOptions:
     verify_crc: bool = True
     split_mb: float = DEFAULT_SPLIT_MB
     kinds: tuple[str, ...] = ()
+    verify: bool = False
 
     def __post_init__(self) -> None:
         if self.only not in (None, QUEUE, INDEX):

@@ -27,10 +27,11 @@ class CrookedQueue:
         self._first = self._next = 0
         fs.remove_file(self._path)
 
-    def build(self, pieces: Sequence[Piece]) -> QueueOutcome:
-        """Go through the pieces, which are in log order."""
-        outcome = build_queue(self._key, partial(_runs, pieces), self)
-        self._first, self._next = outcome.first, outcome.next
+    def build(self, pieces: Sequence[Piece], end: int = 0) -> QueueOutcome:
+        """Go through the pieces, which are in log order; a queue that ends at queue offset `end` goes on there."""
+        self._first = end
+        outcome = build_queue(self._key, partial(_runs, pieces), self, end)
+        self._first, self._next = outcome.first if outcome.restarts or not end else end, outcome.next
         return outcome
 
     def result(self) -> Iterator[Piece]:

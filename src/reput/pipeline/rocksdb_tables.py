@@ -7,7 +7,7 @@ A table holds the queues of one stretch of keys, so tables do not overlap and ar
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -29,11 +29,15 @@ _TABLE_ENTRIES = 4 << 20
 
 
 class Stretch(NamedTuple):
-    """The queues that one task brings into tables: its number, what splits have of them, and which are crooked."""
+    """The queues that one task brings into tables: its number, what splits have of them, and which are crooked.
+
+    `ends`: the queue offset at which a crooked queue goes on, where it has entries already.
+    """
 
     number: int
     ranges: tuple[PartRange, ...]
     crooked: frozenset[QueueKey]
+    ends: Mapping[QueueKey, int] = {}
 
 
 class Built(NamedTuple):
@@ -75,7 +79,7 @@ def build_tables(job: Job, stretch: Stretch) -> Built:
             found: Iterable[Piece] = pieces
             if key in stretch.crooked:
                 crooked = CrookedQueue(job, key, name)
-                outcome = crooked.build(pieces)
+                outcome = crooked.build(pieces, stretch.ends.get(key, 0))
                 outcomes.append(outcome)
                 found = crooked.result()
             end = tables.add(key, found)

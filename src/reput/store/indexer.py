@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from reput.formats.consume_queue import QueueKey
+from reput.queue.kinds import QueueKind
 from reput.store.frontier import Frontiers
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership
@@ -17,7 +18,8 @@ from reput.store.settings import StoreSettings
 class CatchUpTask:
     """Bring the indexes from `frontiers` up to log offset `end`, a boundary.
 
-    `queue_ends`: the next queue offset of each queue, as far as its entries lie below the frontier.
+    `queue_ends`: the next queue offset of each queue, as far as its entries lie below the frontier. `kinds` of queues
+    are kept up to date; none means queue files.
     """
 
     layout: StoreLayout
@@ -27,6 +29,7 @@ class CatchUpTask:
     end: int
     queue_ends: Mapping[QueueKey, int]
     tag_items: bool
+    kinds: Sequence[QueueKind] = ()
 
 
 @dataclass(slots=True)

@@ -66,17 +66,5 @@ def store_kinds(
     return [kinds[name] for name in _in_order(wanted, names) or [FILE]]
 
 
-def refuse_unbuilt_kinds(layout: StoreLayout, config: StoreConfig) -> None:
-    """Refuse kinds that can be read, and not built yet.
-
-    Raises:
-        UnsupportedStoreError: RocksDB queues.
-    """
-    if any(kind.name == ROCKSDB for kind in store_kinds(layout, config)):
-        raise UnsupportedStoreError(
-            f"{layout.consume_queue}: RocksDB ConsumeQueues, which reput can neither check nor build yet"
-        )
-
-
 def _in_order(wanted: Sequence[str], present: Sequence[str]) -> list[str]:
     return [*wanted, *(name for name in present if name not in wanted)]

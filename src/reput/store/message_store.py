@@ -37,7 +37,6 @@ from reput.store.cut import cut_log
 from reput.store.expired import delete_expired_indexes
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
-from reput.store.kinds import refuse_unbuilt_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
 from reput.store.message import StoredMessage
@@ -129,8 +128,6 @@ class MessageStore:
             _make_folders(Path(path), config)
         layout = find_store(path, config)
         refuse_what_we_cannot_build(layout, config)
-        if not read_only:
-            refuse_unbuilt_kinds(layout, config)
         with contextlib.ExitStack() as resources:
             owned = None if read_only else resources.enter_context(own_store(layout))
             opened = open_view(layout, config, limits, beside=read_only)
@@ -270,8 +267,9 @@ class MessageStore:
             view.follower.follow_confirmed(end)
             with view.follower.lock:
                 ends = view.queues_table.durable_ends()
+            tag_items = view.follower.settings.tag_items
             task = CatchUpTask(
-                self.layout, view.settings, self._owned, view.frontiers, end, ends, view.follower.settings.tag_items
+                self.layout, view.settings, self._owned, view.frontiers, end, ends, tag_items, view.kinds
             )
             done = indexer.catch_up(task)
             view.advance(done.frontiers)

@@ -29,6 +29,7 @@ import java.util.stream.Stream;
  * of all but offsets and hash:
  *                  --commitlog-file BYTES --cq-file BYTES --index-slots N --index-items N
  *                  --batch-topic TOPIC --set NAME=VALUE     (any of RocketMQ's store settings)
+ *                  --queue TOPIC@ID                         (a queue to know; in a RocksDB it knows none by itself)
  * </pre>
  */
 public final class Peer {

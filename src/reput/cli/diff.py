@@ -1,0 +1,61 @@
+"""`reput diff`: the queues of two kinds, or of two stores, held against one another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from reput.cli import options, output
+
+if TYPE_CHECKING:
+    from reput.store.queue_diff import QueueDifference
+
+
+@click.command()
+@options.store_argument
+@click.argument("other", required=False, type=click.Path())
+@options.config_options
+@options.json_option
+def diff(store: str, other: str | None, config_path: str | None, assignments: tuple[str, ...], as_json: bool) -> int:
+    """Hold the queue files of STORE against its RocksDB, or its queues against those of OTHER.
+
+    A line for each difference: topic/queue, what differs, and what each side has. Exit code 1 when there is any.
+    Nothing is changed. `reput check` says which side is right.
+
+    \b
+    reput diff /data/store
+    reput diff /data/store /backup/store --json
+    """  # noqa: D301 - click wants the control character
+    from reput.store.diff import diff_sides, differences
+
+    left, right = diff_sides(store, other, options.config_of(config_path, assignments, store))
+    count = 0
+    for one in differences(left, right):
+        count += 1
+        if as_json:
+            output.emit_json({"difference": _values(one)})
+        else:
+            output.show("\t".join(_cells(one)))
+    if as_json:
+        output.emit_json({"ok": not count, "left": str(left), "right": str(right), "differences": count})
+    else:
+        output.say(f"{left} and {right}: {output.counted(count, 'difference') if count else 'no difference'}")
+    return 1 if count else 0
+
+
+def _values(one: QueueDifference) -> dict[str, object]:
+    return {
+        **one._asdict(),
+        "left": one.left._asdict() if one.left else None,
+        "right": one.right._asdict() if one.right else None,
+    }
+
+
+def _cells(one: QueueDifference) -> tuple[str, ...]:
+    queue = f"{one.topic}/{one.queue_id}"
+    if one.what != "entries":
+        return queue, f"{one.what} offset", str(one.begin), str(one.end)
+    entries = str(one.begin) if one.end == one.begin + 1 else f"{one.begin} to {one.end - 1}"
+    sides = (" ".join(map(str, entry)) if entry else "-" for entry in (one.left, one.right))
+    return queue, f"entries {entries}", *sides

@@ -1,0 +1,55 @@
+"""convert: the queues of a store in another kind, from its log, verified and swapped in whole.
+
+It is a rebuild of the queues into the kinds that are asked for: until the swap, and after any error, the old ones are
+live; what is killed is begun again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reput.config import StoreConfig
+from reput.errors import ConfigError
+from reput.pipeline.engine import Engine
+from reput.pipeline.listener import ProgressListener
+from reput.pipeline.rebuild import rebuild_store
+from reput.pipeline.rebuild_state import QUEUE, RebuildOptions
+from reput.queue.file_kind import FILE
+from reput.queue.rocksdb_kind import ROCKSDB
+from reput.store.report import RebuildReport
+
+TARGETS = {"file": (FILE,), "rocksdb": (ROCKSDB,), "both": (FILE, ROCKSDB)}
+SETTINGS = {
+    "file": "storeType=default",
+    "rocksdb": "storeType=defaultRocksDB",
+    "both": "rocksdbCQDoubleWriteEnable=true",
+}
+"""What broker.conf must say for a broker to go on with such queues."""
+
+
+def convert_store(
+    root: Path | str,
+    engine: Engine,
+    to: str,
+    config: StoreConfig | None = None,
+    *,
+    salvage: bool = False,
+    verify_crc: bool = True,
+    split_mb: float = 128,
+    listener: ProgressListener | None = None,
+) -> RebuildReport:
+    """Make the queues of the store in `root` ones of another kind.
+
+    Raises:
+        ConfigError: `to` is no target.
+        DamagedLogError: the log is damaged in the middle, and `salvage` was not asked for.
+        ReputError: see `reput.errors`; the old queues are live unless the text says otherwise.
+    """
+    if to not in TARGETS:
+        raise ConfigError(f"to={to!r}: choose {', '.join(TARGETS)}")
+    options = RebuildOptions(
+        only=QUEUE, salvage=salvage, verify_crc=verify_crc, split_mb=split_mb, kinds=TARGETS[to], verify=True
+    )
+    report = rebuild_store(root, engine, config, options, listener)
+    report.notes.append(f"a broker goes on with these queues when its broker.conf says {SETTINGS[to]}")
+    return report

@@ -1,0 +1,64 @@
+"""Which queues of which stores are held against one another, and what a person is told they are."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from reput.config import StoreConfig
+from reput.errors import ConfigError
+from reput.log.files import list_log_files
+from reput.queue.kinds import QueueKind
+from reput.store.kinds import present_kinds
+from reput.store.layout import find_store
+from reput.store.queue_diff import QueueDifference, queue_differences, whole
+from reput.store.settings import resolve_settings
+
+
+class DiffSide(NamedTuple):
+    """One side of a comparison: its store, its kind of queues, and where its log begins."""
+
+    store: str
+    kind: QueueKind
+    log_min_offset: int
+
+    def __str__(self) -> str:
+        return f"{self.store} ({self.kind.name})"
+
+
+def diff_sides(
+    path: Path | str, other: Path | str | None = None, config: StoreConfig | None = None
+) -> tuple[DiffSide, DiffSide]:
+    """The two kinds of a store, or of two stores the one kind that is read first.
+
+    Raises:
+        ConfigError: the store has no two kinds, or a store has no queues.
+    """
+    sides = _sides(path, config)
+    if other is not None:
+        return sides[0], _sides(other, config)[0]
+    if len(sides) < 2:
+        raise ConfigError(
+            f"{path}: has {sides[0].kind.name} queues alone, so there is nothing to hold them against. Give another "
+            "store, or hold them against the log with `reput check`"
+        )
+    return sides[0], sides[1]
+
+
+def _sides(path: Path | str, config: StoreConfig | None) -> list[DiffSide]:
+    layout = find_store(path, config or StoreConfig())
+    log = list_log_files(layout.commit_log, (config or StoreConfig()).mapped_file_size_commit_log, tolerant=True)
+    size = resolve_settings(layout, config or StoreConfig()).queue_file_size
+    kinds = present_kinds(layout, size)
+    if not kinds:
+        raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
+    return [DiffSide(str(layout.root), kind, log.min_offset) for kind in kinds]
+
+
+def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
+    """What differs between two sides."""
+    log_min_offset = max(left.log_min_offset, right.log_min_offset)
+    with contextlib.closing(left.kind.open()) as one, contextlib.closing(right.kind.open()) as other:
+        yield from queue_differences(whole(one, log_min_offset), whole(other, log_min_offset))

@@ -1,0 +1,142 @@
+"""convert makes the queues ones of another kind and back, whole or not at all; diff tells every difference."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.errors import ConfigError, DamagedStoreError
+from reput.files import fs
+from reput.formats import paths
+from reput.formats import rocksdb as fmt
+from reput.formats.consume_queue import Entry, QueueKey
+from reput.formats.rocksdb import OffsetValue
+from reput.pipeline import rebuild_rocksdb
+from reput.store import swap
+from support import databases, golden, stores
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def convert(store: Path, to: str) -> None:
+    """Convert in this process, with the golden settings."""
+    report = reput.convert(store, to=to, spark=False, config=stores.GOLDEN)  # type: ignore[arg-type]
+    assert "verify" in report.seconds
+    assert_sound(store, stores.GOLDEN)
+
+
+@pytest.mark.golden
+def test_there_and_back(tmp_path: Path) -> None:
+    """Files to both, to RocksDB, to files: the same bytes as RocketMQ's at the end, and equal all the way."""
+    store = golden.unpack("basic", tmp_path)
+    before = list(golden.queue_files(store))
+    other = golden.unpack("basic", tmp_path / "other")
+    convert(store, "both")
+    assert list(golden.queue_files(store)) == before
+    assert list(reput.diff(store)) == []
+    databases.assert_same_queues(store)
+    convert(store, "rocksdb")
+    assert list(golden.queue_files(store)) == []
+    assert list(reput.diff(store, other)) == []
+    convert(store, "file")
+    assert list(golden.queue_files(store)) == before
+    assert not (store / paths.CONSUME_QUEUE / "CURRENT").exists()
+    assert list(reput.diff(store, other)) == []
+
+
+@pytest.mark.golden
+def test_golden_kinds_are_equal() -> None:
+    """What RocketMQ's double write has written is equal in both kinds; another store's queues are not."""
+    assert list(reput.diff(golden.shared("double"))) == []
+    assert list(reput.diff(golden.shared("double"), golden.shared("rocksdb"))) != []
+
+
+@pytest.mark.golden
+def test_every_difference_is_told(tmp_path: Path) -> None:
+    """Entries, ends and whole queues, each with what both sides have."""
+    store = golden.unpack("double", tmp_path)
+    queue, alone = QueueKey(b"orders", 0), QueueKey(b"alone", 3)
+    with databases.rocksdb(store).open_to_write(fs.owner_of(store)) as database:
+        batch = database.batch()
+        for offset in (7, 8, 700):
+            batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(queue, offset), fmt.encode_value(Entry(1, 2, 3), 4))
+        batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(alone, fmt.MAX), fmt.encode_offset_value(OffsetValue(5, 1)))
+        batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(alone, 0), fmt.encode_value(Entry(5, 2, 3), 4))
+        batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(alone, 1), fmt.encode_value(Entry(5, 2, 3), 4))
+        database.write(batch)
+    found = [(one.topic, one.queue_id, one.what, one.begin, one.end) for one in reput.diff(store)]
+    assert found == [
+        ("orders", 0, "entries", 7, 9),
+        ("orders", 0, "entries", 700, 701),
+        ("alone", 3, "max", 0, 2),
+    ]
+    first = next(iter(reput.diff(store)))
+    assert first.right == Entry(1, 2, 3)
+    assert first.left is not None
+    assert first.left.size > 2
+
+
+def test_nothing_to_compare(tmp_path: Path) -> None:
+    """One kind alone, or no queues, is an error that says what to do."""
+    with pytest.raises(ConfigError, match="reput check"):
+        reput.diff(golden.shared("basic"))
+    store = golden.unpack("crash", tmp_path)
+    fs.remove_tree(store / paths.CONSUME_QUEUE)
+    with pytest.raises(ConfigError, match="no queues"):
+        reput.diff(store)
+    with pytest.raises(ConfigError, match="choose"):
+        reput.convert(store, to="odd", spark=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.golden
+def test_an_error_leaves_the_old_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the verification finds, or the system refuses, leaves the old queues live and nothing behind."""
+    store = golden.unpack("basic", tmp_path)
+    before = stores.digest(store, inodes=True)
+
+    def wrong(*_: object) -> list[str]:
+        return ["orders/0: 1 entries missing"]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rebuild_rocksdb.RocksdbSide, "verify", wrong)
+        with pytest.raises(DamagedStoreError, match="read back"):
+            reput.convert(store, to="rocksdb", spark=False, config=stores.GOLDEN)
+    assert stores.digest(store, inodes=True) == before
+    assert stores.leftovers(store) == []
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("step", range(6))
+def test_killed_in_the_swap(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversion that dies at any rename is the old kind or, after the next opener, the new one, never a mix."""
+    store = golden.unpack("basic", tmp_path)
+    before = list(golden.queue_files(store))
+
+    class Killed(BaseException):
+        """Stands for the end of the process."""
+
+    renames = 0
+    real = fs.rename
+
+    def rename(source: Path, target: Path) -> None:
+        nonlocal renames
+        if renames == step:
+            raise Killed
+        renames += 1
+        real(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fs, "rename", rename)
+        patched.setattr(swap, "_undo", lambda *_: None)
+        with contextlib.suppress(Killed):
+            reput.convert(store, to="rocksdb", spark=False, config=stores.GOLDEN)
+    with reput.MessageStore.open(store, stores.GOLDEN) as opened:
+        assert len(opened.queues()) == 29
+        kind = opened.view.queues_table.durable.name
+    assert kind == "rocksdb" or list(golden.queue_files(store)) == before
+    assert_sound(store, stores.GOLDEN)
