@@ -61,6 +61,10 @@ bench-rebuild: setup  ## rebuild beside RocketMQ itself, in one run (needs Maven
 bench-store: setup  ## put, get and look up beside RocketMQ itself, in one run (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/store.py
 
+.PHONY: bench-source
+bench-source: setup  ## read a store with Spark: scans, one minute, a key, Parquet (MILLIONS=1 for a quick look)
+	$(WITH_JAVA) $(PYTHON) bench/source.py
+
 .PHONY: clean
 clean:  ## remove what the targets made, .venv included
 	rm -rf .venv .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store bench/work
