@@ -105,7 +105,7 @@ def test_bitmaps() -> None:
     "sql", ["amount >= 0", "region = 'us'", "amount = 299", "amount IN ('5', '6', '290')", "amount < 0"]
 )
 def test_a_pull_ends_where_a_slow_one_does(store: reput.MessageStore, most: int, sql: str) -> None:
-    """However many entries are looked at together, a pull gives what one entry after the other would, and ends there."""
+    """However many entries are looked at together, a pull gives what one after the other would, and ends there."""
     wanted = reput.SqlFilter(sql)
     for offset in (0, 1, 150, COUNT - 1):
         result = store.get_message("orders", 0, offset, most, wanted)
