@@ -31,7 +31,7 @@ from support import stores
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
@@ -246,7 +246,25 @@ def test_closed(tmp_path: Path) -> None:
     store.close()
     store.close()
     assert [message.body for message in result] == [b"0", b"1", b"2"]
-    for call in (lambda: store.put_message(reput.Message("t", b"")), lambda: store.get_message("t", 0, 0)):
+    calls: dict[str, Callable[[], object]] = {
+        "put_message": lambda: store.put_message(reput.Message("t", b"")),
+        "put_messages": lambda: store.put_messages([]),
+        "get_message": lambda: store.get_message("t", 0, 0),
+        "offset_by_time": lambda: store.offset_by_time("t", 0, 0),
+        "query_message": lambda: store.query_message("t", "k"),
+        "message_at": lambda: store.message_at(0),
+        "estimate": lambda: store.estimate("t", 0, 0, 1),
+        "queues": store.queues,
+        "lag": store.lag,
+        "flush": store.flush,
+        "reput": lambda: store.reput(spark=False),
+        "delete_expired": lambda: store.delete_expired(manual=True),
+        "commit_offset": lambda: store.commit_offset("g", "t", 0, 1),
+        "query_offset": lambda: store.query_offset("g", "t", 0),
+        "reset_offset": lambda: store.reset_offset("g", "t", 0, 1),
+        "clean_offsets": lambda: store.clean_offsets(group="g"),
+    }
+    for call in calls.values():
         with pytest.raises(ClosedError):
             call()
 
@@ -385,6 +403,73 @@ def test_sync_flush(tmp_path: Path) -> None:
             assert store._appender is not None
             assert store._appender.flushed >= result.end_offset
             assert store.max_offset("t", 0) == number + 1
+
+
+@pytest.mark.parametrize(
+    ("config", "properties"),
+    [
+        (StoreConfig(transient_store_pool_enable=True, commit_interval_commit_log=60_000), None),
+        (StoreConfig(flush_disk_type="SYNC_FLUSH"), {"WAIT": "false"}),
+    ],
+    ids=["write buffer", "put that does not wait"],
+)
+@pytest.mark.parametrize("catch_up", [True, False])
+def test_what_is_not_confirmed_yet_counts_at_close(
+    config: StoreConfig, properties: dict[str, str] | None, catch_up: bool, tmp_path: Path
+) -> None:
+    """What readers have not seen is indexed at close, or `abort` stays and tells RocketMQ that indexes are behind."""
+    config = replace(config, mapped_file_size_commit_log=1 << 16)
+    store = reput.MessageStore.open(tmp_path / "s", config)
+    try:
+        put(store, 5, properties=properties)
+        put(store, 5, "u", properties=properties)
+    finally:
+        store.close(reput=catch_up)
+    assert store.layout.abort.exists() is not catch_up
+    if catch_up:
+        assert_sound(tmp_path / "s", config)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        assert store.view.follower.records == (0 if catch_up else 10)
+        assert len(bodies(store)) == len(bodies(store, "u")) == 5
+
+
+def test_progress_calls(tmp_path: Path) -> None:
+    """Offsets are reset, cloned and forgotten by group and topic; a store that is only read is not changed by any."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        for group, topic in (("g", "t"), ("g", "u"), ("h", "t"), ("i", "t")):
+            assert store.commit_offset(group, topic, 0, 7)
+        store.reset_offset("g", "t", 0, 3)
+        assert store.query_offset("g", "t", 0) == 3
+        assert not store.commit_offset("g", "t", 0, 8)
+        assert store.take_reset("g", "t", 0) == 3
+        assert store.take_reset("g", "t", 0) is None
+        assert store.commit_offset("g", "t", 0, 4)
+        assert store.clone_offsets("g", "new", "t") == 1
+        assert store.clean_offsets(group="g", topic="u") == 1
+        assert store.clean_offsets(group="h") == 1
+        with pytest.raises(ConfigError, match="a group, a topic, or both"):
+            store.clean_offsets()
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as store:
+        pairs = [(group, topic) for group in ("g", "h", "i", "new") for topic in ("t", "u")]
+        told = {pair: store.query_offset(*pair, 0) for pair in pairs}
+        assert {pair: offset for pair, offset in told.items() if offset != -1} == {
+            ("g", "t"): 4,
+            ("i", "t"): 7,
+            ("new", "t"): 4,
+        }
+        for call in (
+            lambda: store.commit_offset("g", "t", 0, 1),
+            lambda: store.reset_offset("g", "t", 0, 1),
+            lambda: store.take_reset("g", "t", 0),
+            lambda: store.clone_offsets("g", "h", "t"),
+            lambda: store.clean_offsets(topic="t"),
+        ):
+            with pytest.raises(AccessError):
+                call()
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert store.clean_offsets(topic="t") == 3
+        assert store.query_offset("g", "t", 0) == -1
 
 
 def test_progress_is_kept(tmp_path: Path) -> None:
