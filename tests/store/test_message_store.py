@@ -23,7 +23,7 @@ from reput.errors import (
     StoreLockedError,
     TailFullError,
 )
-from reput.formats import paths
+from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
 from reput.formats.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
 from reput.store import message_store as room
@@ -480,6 +480,65 @@ def test_progress_is_kept(tmp_path: Path) -> None:
         assert store.query_offset("g", "t", 1) == -1
     with reput.MessageStore.open(tmp_path / "s", CONFIG, read_only=True) as store:
         assert store.query_offset("g", "t", 0) == 7
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The time at which messages are stored (ms), as a list of one number to be set."""
+    now = [1_700_000_000_000]
+    monkeypatch.setattr("reput.log.append._time_ns", lambda: now[0] * 1_000_000)
+    return now
+
+
+@pytest.mark.parametrize("close_reputs", [True, False])
+@pytest.mark.parametrize("forgets", [True, False])
+def test_a_clock_that_was_set_back(clock: list[int], close_reputs: bool, forgets: bool, tmp_path: Path) -> None:
+    """No message is stored earlier than the one before, also when the clock was set back between close and open."""
+    path = tmp_path / "s"
+    store = reput.MessageStore.open(path, CONFIG)
+    put(store, 3)
+    store.close(reput=close_reputs)
+    if forgets:
+        (store.layout.own(own.FRONTIER_NAME)).unlink(missing_ok=True)
+    clock[0] -= 60_000
+    with reput.MessageStore.open(path, CONFIG) as store:
+        later = store.put_message(reput.Message("t", b"")).store_timestamp
+        # Of the checkpoint is known that the last record may be one millisecond later.
+        assert later >= clock[0] + 60_000 - 1
+        assert store.offset_by_time("t", 0, clock[0] + 30_000) == 0
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_range_of_time_is_exact(clock: list[int], indexed: bool, store: reput.MessageStore) -> None:
+    """What is found by key is what was stored in [begin, end], to the millisecond, in the tail and in IndexFiles."""
+    begin, steps = clock[0], [0, 1, 400, 999, 1000, 1001, 1999, 2500, 2500, 7000]
+    for step in steps:
+        clock[0] = begin + step
+        put(store, 1, keys="k")
+    if indexed:
+        store.reput(spark=False)
+    for low in steps:
+        for high in steps:
+            found = store.query_message("t", "k", 64, begin + low, begin + high)
+            assert [one.store_timestamp - begin for one in found] == [step for step in steps if low <= step <= high]
+
+
+def test_questions_that_cannot_be(store: reput.MessageStore) -> None:
+    """Half characters and unknown boundaries are errors that name them; no number of messages gives none."""
+    put(store, 3, keys="k")
+    for _ in range(3):
+        for most in (0, -1, -(1 << 70)):
+            found = store.query_message("t", "k", most)
+            assert (len(found), found.more) == (0, True)
+        for ask in (
+            lambda: store.query_message("t", "half \ud800"),
+            lambda: store.query_message("half \ud800", "k"),
+            lambda: store.get_message("half \ud800", 0, 0),
+            lambda: store.offset_by_time("t", 0, 0, "middle"),
+        ):
+            with pytest.raises(ConfigError, match=r"half|'middle'"):
+                ask()
+        store.reput(spark=False)
 
 
 def test_offset_by_time(store: reput.MessageStore) -> None:
