@@ -23,9 +23,10 @@ from reput.errors import (
     StoreLockedError,
     TailFullError,
 )
+from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
-from reput.formats.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
+from reput.formats.record import FLAG_BORN_HOST_V6, MIN_RECORD_SIZE, TRANSACTION_PREPARED, Host
 from reput.store import message_store as room
 from support import stores
 from support.checked import assert_sound
@@ -391,6 +392,80 @@ def test_damage_to_what_was_durable_is_never_cut(tmp_path: Path) -> None:
     with pytest.raises(DamagedLogError, match=f"log offset {placed[10]}.*nothing is cut"):
         reput.MessageStore.open(path, CONFIG)
     assert stores.digest(path, inodes=True) == before
+
+
+def test_results_outlive_their_files(tmp_path: Path) -> None:
+    """What was found can be read after its log file has expired, whichever call found it; later calls do not."""
+    config = replace(CONFIG, file_reserved_time=0, mapped_file_size_commit_log=1 << 12)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        for number in range(100):
+            store.put_message(reput.Message("t", b"%d" % number, keys=["k", f"k{number}"]))
+        store.reput(spark=False)
+        # The first answer of a kind comes in the general way, later ones by kernels.
+        asked = [
+            (store.get_message("t", 0, 0), store.query_message("t", "k1"), store.query_message("t", "k", 100))
+            for _ in range(3)
+        ]
+        alone = store.message_at(0)
+        while store.delete_expired(manual=True):
+            pass
+        assert store.message_at(0) is None
+        assert len(store.query_message("t", "k1")) == 0
+        for pulled, one, many in asked:
+            assert [message.body for message in pulled] == [b"%d" % number for number in range(len(pulled))]
+            assert [message.body for message in one] == [b"1"]
+            assert [message.body for message in many] == [b"%d" % number for number in range(100)]
+        assert alone is not None
+        assert alone.body == b"0"
+
+
+def test_a_disk_over_its_highest_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the warning level puts are refused with DISK_FULL and the level, reads go on; with room puts go on."""
+    percent = [95]
+    monkeypatch.setattr(fs, "disk_use", lambda _path: fs.DiskUse(percent[0], 100 - percent[0]))
+    config = replace(CONFIG, clean_resource_interval=1 << 30)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        put(store, 3)
+        store.delete_expired()
+        refused = store.put_message(reput.Message("t", b""))
+        assert refused.status is reput.PutStatus.DISK_FULL
+        assert f"{store.layout.commit_log}: " in refused.reason
+        assert "90 % (diskSpaceWarningLevelRatio)" in refused.reason
+        assert store.put_messages([reput.Message("t", b"")]).status is reput.PutStatus.DISK_FULL
+        assert len(bodies(store)) == 3
+        percent[0] = 50
+        store.delete_expired()
+        put(store, 3)
+        assert len(bodies(store)) == 6
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize(("first_bad", "refused"), [(25, True), (28, True), (29, False)])
+def test_the_last_records_were_durable_too(
+    clock: list[int], first_bad: int, refused: bool, indexed: bool, tmp_path: Path
+) -> None:
+    """Damaged records at the log's end are cut only where none of them is older than the checkpoint."""
+    path = tmp_path / "s"
+    store = reput.MessageStore.open(path, CONFIG)
+    placed = []
+    for _ in range(30):
+        clock[0] += 1000
+        placed += put(store, 1)
+    store.close(reput=indexed)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    for place in placed[first_bad:]:
+        data[place + MIN_RECORD_SIZE - 3] ^= 1  # the body
+    log.write_bytes(data)
+    before = stores.digest(path, inodes=True)
+    if refused:
+        with pytest.raises(DamagedLogError, match=f"log offset {placed[first_bad]}.*nothing is cut"):
+            reput.MessageStore.open(path, CONFIG)
+        assert stores.digest(path, inodes=True) == before
+    else:
+        with reput.MessageStore.open(path, CONFIG) as store:
+            assert any(f"cut the log at {placed[first_bad]}" in note for note in store.notes)
+            assert len(bodies(store)) == first_bad
 
 
 def test_sync_flush(tmp_path: Path) -> None:

@@ -180,7 +180,11 @@ class LogAppender:
             if not flags.is_writeable:
                 full = RunningFlag.DISK_FULL in flags
                 status = PutStatus.DISK_FULL if full else PutStatus.SERVICE_NOT_AVAILABLE
-                self._blocked = MessageRefusedError(status, f"the store is not writeable: {flags.name}")
+                reason = f"{self.folder}: the store is not writeable: {flags.name}"
+                if full:
+                    level = self.settings.disk_space_warning_level_ratio
+                    reason += f"; the disk is over {level} % (diskSpaceWarningLevelRatio), puts go on when it is not"
+                self._blocked = MessageRefusedError(status, reason)
                 # Without room every put comes by the place where this is looked at.
                 self._room_end = -1
 

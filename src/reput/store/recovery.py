@@ -31,6 +31,10 @@ from reput.store.layout import StoreLayout
 
 _CHUNK_BYTES = 1 << 20
 _NEAR_BYTES = 64 << 10
+_NOTHING_IS_CUT = (
+    "The log was damaged after it was written, so nothing is cut. Open it read-only, look with `reput check`, restore "
+    "the file from a copy, or give up what is damaged with `reput rebuild --salvage`"
+)
 
 
 class Start(NamedTuple):
@@ -165,12 +169,12 @@ def _chain_end(data: memoryview, start: int, position: int, limit: int) -> int:
     return position
 
 
-def _is_record(log: LogMaps, offset: int) -> bool:
+def _is_record(log: LogMaps, offset: int, checks: int = CHECK_BODY) -> bool:
     start = log.file_at(offset) if offset >= 0 else None
     if start is None:
         return False
     data = log.array(start).data
-    return examine(data, offset - start, len(data), offset, CHECK_BODY)[0] is Verdict.GOOD
+    return examine(data, offset - start, len(data), offset, checks)[0] is Verdict.GOOD
 
 
 class LogTail(NamedTuple):
@@ -185,19 +189,27 @@ def judge_tail(layout: StoreLayout, log: LogMaps, end: int, verdict: Verdict) ->
     """What to make of the place where reading stopped.
 
     Raises:
-        DamagedLogError: good records follow that are not newer than the checkpoint: they were durable once.
+        DamagedLogError: the record there, whose lengths are whole, is older than the checkpoint, or good records follow
+            that are not newer: they were durable once.
     """
     written = _written_behind(log, end)
-    following = _next_record(log, end + 1, end + written) if written else None
+    if not written:
+        return LogTail(end, verdict, written)
+    known_good = read_checkpoint(layout).physic_msg_timestamp
+    time = log.store_time(end) if _is_record(log, end, CHECK_NONE) else -1
+    # Of the checkpoint's own millisecond the last record may have been on its way.
+    if 0 <= time < known_good:
+        raise DamagedLogError(
+            f"{_place(log, end)}: {verdict.meaning}, and the checkpoint calls this record durable (stored {time}, "
+            f"checkpoint {known_good}). {_NOTHING_IS_CUT}"
+        )
+    following = _next_record(log, end + 1, end + written)
     if following is not None:
-        known_good = read_checkpoint(layout).physic_msg_timestamp
         time = log.store_time(following)
         if 0 <= time <= known_good:
             raise DamagedLogError(
                 f"{_place(log, end)}: {verdict.meaning}, and at log offset {following} goes on a record that the "
-                f"checkpoint calls durable (stored {time}, checkpoint {known_good}). The log was damaged after it was "
-                "written, so nothing is cut. Open it read-only, look with `reput check`, restore the file from a copy, "
-                "or give up what is damaged with `reput rebuild --salvage`"
+                f"checkpoint calls durable (stored {time}, checkpoint {known_good}). {_NOTHING_IS_CUT}"
             )
     return LogTail(end, verdict, written)
 
