@@ -64,6 +64,7 @@ def test_names_are_the_peers() -> None:
             "cleanFileForciblyEnable": "false", "deleteFileBatchMax": "16", "cleanResourceInterval": "17",
             "tailMaxEntries": "18", "mapperFileSizeBatchConsumeQueue": "19", "mappedFileSizeConsumeQueueExt": "20",
             "enableCalcFilterBitMap": "true", "maxErrorRateOfBloomFilter": "21", "expectConsumerNumUseFilter": "22",
+            "brokerIP1": "10.1.2.3", "listenPort": "23",
         }
     )  # fmt: skip
     assert [field.name for field in fields(told) if getattr(told, field.name) is None] == []

@@ -47,6 +47,8 @@ class StoreConfig:
     enable_multi_dispatch: bool | None = None
     enable_dledger_commit_log: bool | None = None
 
+    broker_ip1: str | None = None
+    listen_port: int | None = None
     max_message_size: int | None = None
     enabled_append_prop_crc: bool | None = None
     flush_disk_type: str | None = None
@@ -128,6 +130,7 @@ def _camel(name: str) -> str:
 
 _FIELDS = {_camel(field.name): field.name for field in fields(StoreConfig)}
 # RocketMQ writes these with capitals that the rule above does not make.
+_FIELDS["brokerIP1"] = _FIELDS.pop("brokerIp1")
 _FIELDS["forceVerifyPropCRC"] = _FIELDS.pop("forceVerifyPropCrc")
 _FIELDS["checkCRCOnRecover"] = _FIELDS.pop("checkCrcOnRecover")
 _FIELDS["enabledAppendPropCRC"] = _FIELDS.pop("enabledAppendPropCrc")

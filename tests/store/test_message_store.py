@@ -394,6 +394,20 @@ def test_damage_to_what_was_durable_is_never_cut(tmp_path: Path) -> None:
     assert stores.digest(path, inodes=True) == before
 
 
+@pytest.mark.parametrize(("address", "told"), [("10.1.2.3", "10.1.2.3:7"), ("2001:db8::5", "[2001:db8::5]:7")])
+def test_records_name_their_broker(address: str, told: str, tmp_path: Path) -> None:
+    """The brokerIP1 and listenPort of a configuration are the store host of every record; a name is refused."""
+    config = replace(CONFIG, broker_ip1=address, listen_port=7)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        put(store, 1)
+        store.put_messages([reput.Message("t", b"", born_host=Host(bytes(16), 1))])
+        assert {str(message.record.store_host) for message in store.get_message("t", 0, 0)} == {told}
+    assert_sound(tmp_path / "s", config)
+    for bad in (StoreConfig(broker_ip1="broker-a"), StoreConfig(listen_port=1 << 16)):
+        with pytest.raises(ConfigError, match=r"brokerIP1=broker-a|listenPort=65536"):
+            reput.MessageStore.open(tmp_path / "bad", bad)
+
+
 def test_results_outlive_their_files(tmp_path: Path) -> None:
     """What was found can be read after its log file has expired, whichever call found it; later calls do not."""
     config = replace(CONFIG, file_reserved_time=0, mapped_file_size_commit_log=1 << 12)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import fields
 from typing import Any
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
+from reput.formats.record import LOCALHOST, Host
 from reput.log.settings import FlushDiskType, LogSettings
+
+_MAX_PORT = (1 << 16) - 1
 
 
 def log_settings(config: StoreConfig, file_size: int) -> LogSettings:
@@ -26,4 +30,17 @@ def log_settings(config: StoreConfig, file_size: int) -> LogSettings:
             known = ", ".join(kind.value for kind in FlushDiskType)
             raise ConfigError(f"flushDiskType={values['flush_disk_type']}: choose one of {known}") from None
     values["mapped_file_size_commit_log"] = file_size
-    return LogSettings(**values)
+    return LogSettings(**values, store_host=_store_host(config))
+
+
+def _store_host(config: StoreConfig) -> Host:
+    """What records name as the broker that stored them: brokerIP1 (of either kind) and listenPort."""
+    address, port = LOCALHOST.address, config.listen_port or LOCALHOST.port
+    if config.broker_ip1 is not None:
+        try:
+            address = ipaddress.ip_address(config.broker_ip1).packed
+        except ValueError:
+            raise ConfigError(f"brokerIP1={config.broker_ip1}: give an IPv4 or IPv6 address, not a name") from None
+    if port > _MAX_PORT:
+        raise ConfigError(f"listenPort={port}: give 1 to {_MAX_PORT}")
+    return Host(address, port)
