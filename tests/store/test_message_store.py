@@ -19,7 +19,9 @@ from reput.errors import (
     ClosedError,
     ConfigError,
     DamagedLogError,
+    FlushError,
     NotAStoreError,
+    ReputError,
     StoreLockedError,
     TailFullError,
 )
@@ -406,6 +408,25 @@ def test_records_name_their_broker(address: str, told: str, tmp_path: Path) -> N
     for bad in (StoreConfig(broker_ip1="broker-a"), StoreConfig(listen_port=1 << 16)):
         with pytest.raises(ConfigError, match=r"brokerIP1=broker-a|listenPort=65536"):
             reput.MessageStore.open(tmp_path / "bad", bad)
+
+
+def test_progress_outlives_a_log_that_cannot_be_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A close whose log the disk refuses says so, and leaves `abort`; committed offsets are kept all the same."""
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG)
+    put(store, 1)
+    store.commit_offset("g", "t", 0, 1)
+
+    def refuse(_file: object) -> None:
+        raise ReputError("the disk refuses")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("reput.log.append_file.AppendFile.sync", refuse)
+        with pytest.raises(FlushError, match="the disk refuses"):
+            store.close()
+    assert store.layout.abort.exists()
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+        assert store.query_offset("g", "t", 0) == 1
+        assert len(bodies(store)) == 1
 
 
 def test_results_outlive_their_files(tmp_path: Path) -> None:

@@ -565,13 +565,11 @@ class MessageStore(ProgressCalls):
                 self._housekeeper.join()
             if self._appender is not None and self._flush is not None:
                 self._flush.close()
-                self._appender.commit()
-                self._on_flushed(self._appender.flush())
-                # Only now: what was buffered, or not flushed yet, is confirmed with that.
-                behind = self.behind_bytes
-                self._appender.close()
-                self._write_checkpoint()
-                self.progress.persist()
+                try:
+                    behind = self._close_log(self._appender)
+                finally:
+                    # Whatever became of the log, groups know how far they have read.
+                    self.progress.persist()
                 if not behind:
                     fs.remove_file(self.layout.abort)
         finally:
@@ -579,6 +577,18 @@ class MessageStore(ProgressCalls):
                 self._owned.watermarks["writer"] = 0
             self.view.close()
             self._resources.close()
+
+    def _close_log(self, appender: LogAppender) -> int:
+        """Make the log durable and let go of it; returns how many bytes of it no durable index covers."""
+        try:
+            appender.commit()
+            self._on_flushed(appender.flush())
+            # Only now: what was buffered, or not flushed yet, is confirmed with that.
+            behind = self.behind_bytes
+        finally:
+            appender.close()
+        self._write_checkpoint()
+        return behind
 
     def __enter__(self) -> Self:
         return self
