@@ -211,6 +211,7 @@ def test_one_owner(tmp_path: Path) -> None:
             with pytest.raises(StoreLockedError):
                 store.reput(spark=False)
             assert store.max_offset("orders", 0) == 2
+            assert kind.delete_expired(1 << 40) == []
 
 
 @pytest.mark.parametrize("name", CONFIGS)
