@@ -14,6 +14,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import QueueKey
+from reput.formats.record import TRANSACTION_PREPARED
 from reput.pipeline import grow, grow_rocksdb
 from reput.queue.rocksdb_kind import EntryTable, open_reader
 from support import databases, dying, kinds, stores
@@ -195,6 +196,24 @@ def test_a_queue_is_deleted(tmp_path: Path) -> None:
     databases.rocksdb(path).delete_queue(QueueKey(b"orders", 256), fs.owner_of(path))
     found = databases.entries(databases.rocksdb(path))
     assert [key.queue_id for key in found] == [0, 1, 2, 257]
+
+
+def test_a_range_without_entries(tmp_path: Path) -> None:
+    """Messages that get no entry, such as prepared ones, move the restart point on all the same."""
+    path = tmp_path / "store"
+    with kinds.open_store(path, ROCKSDB) as store:
+        for _ in range(2):
+            store.put_message(reput.Message("orders", b"x", sys_flag=TRANSACTION_PREPARED), 0)
+            store.reput(spark=False)
+        end = store.view.confirmed()
+        assert store.queues() == []
+        store.put_message(reput.Message("orders", b"y"), 0)
+        store.reput(spark=False)
+        assert store.max_offset("orders", 0) == 1
+    with open_reader(path / paths.CONSUME_QUEUE) as reader:
+        assert (EntryTable(reader.families).restart_offset() or 0) > end
+    reput.rebuild(path, spark=False, config=ROCKSDB)
+    assert_sound(path, ROCKSDB)
 
 
 def test_one_owner(tmp_path: Path) -> None:
