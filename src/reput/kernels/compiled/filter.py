@@ -20,6 +20,7 @@ _TIME_SIZE, _TRIES_AND_PREPARED = 8, 12
 _GOOD, _BAD, _ASK = int(Read.GOOD), int(Read.BAD), int(Read.ASK)
 _EXACT_POWERS = np.array([10.0**n for n in range(23)])
 _EXACT_MANTISSA = 1 << 53
+_MOST_DIGITS = 18
 
 
 @kernel
@@ -168,7 +169,8 @@ def has_wide(buffer, at, size, found):
 def read_whole(buffer, at, size, low, high, value, status):
     """Read texts as whole numbers in [low, high], as Java does: `value` int64, `status` uint8 a `Read`.
 
-    A text with a byte that is not ASCII is left to the caller: Java knows the digits of many scripts.
+    A text with a byte that is not ASCII is left to the caller, since Java knows the digits of many scripts, and so is
+    one of more than 18 digits.
     """
     start = address_of(buffer)
     for n in range(len(at)):
@@ -181,8 +183,7 @@ def read_whole(buffer, at, size, low, high, value, status):
             here += 1
         if here == end:
             continue
-        total, outcome = np.uint64(0), _GOOD
-        most = np.uint64(-(low + 1)) + np.uint64(1) if negative else np.uint64(high)
+        total, digits, outcome = np.int64(0), 0, _GOOD
         while here < end:
             byte = byte_at(here)
             if byte > 0x7F:
@@ -191,15 +192,19 @@ def read_whole(buffer, at, size, low, high, value, status):
             digit = byte - 0x30
             if digit < 0 or digit > 9:
                 outcome = _BAD
-            elif outcome == _GOOD:
-                if total > (most - np.uint64(digit)) // np.uint64(10):
-                    outcome = _BAD
-                else:
-                    total = total * np.uint64(10) + np.uint64(digit)
+            elif digits < _MOST_DIGITS:
+                total = total * 10 + digit
+            digits += 1 if digits > 0 or digit != 0 else 0
             here += 1
-        status[n] = outcome
+        if outcome == _GOOD and digits > _MOST_DIGITS:
+            outcome = _ASK
         if outcome == _GOOD:
-            value[n] = -np.int64(total) if negative else np.int64(total)
+            total = -total if negative else total
+            if low <= total <= high:
+                value[n] = total
+            else:
+                outcome = _BAD
+        status[n] = outcome
 
 
 @kernel
