@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reput.dispatch.sql.columns import PropertyColumns
 
 
-_AT_ONCE = 1 << 15
+_AT_ONCE = 1 << 14
 """Messages whose columns are looked at together: what one step leaves in the processor's cache the next one finds."""
 
 
