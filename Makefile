@@ -65,6 +65,10 @@ bench-store: setup  ## put, get and look up beside RocketMQ itself, in one run (
 bench-follow: setup  ## follow a writer, catch up and scan beside RocketMQ itself (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/follow.py
 
+.PHONY: bench-queues
+bench-queues: setup  ## RocksDB queues and a million queues beside RocketMQ itself, in one run (needs Maven; QUICK=1 to see that it works)
+	$(WITH_JAVA) $(PYTHON) bench/queues.py
+
 .PHONY: clean
 clean:  ## remove what the targets made, .venv included
 	rm -rf .venv .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store bench/work

@@ -80,3 +80,14 @@ def test_a_registered_session_reads_it(spark: SparkContext) -> None:
         counts[message.topic] = counts.get(message.topic, 0) + 1
     frame = session.read.format("rocketmq").load(str(store))
     assert {row["topic"]: row["count"] for row in frame.groupBy("topic").count().collect()} == counts
+
+
+@pytest.mark.parametrize("scan", ["log", "queue"])
+@pytest.mark.parametrize("sql", ["TAGS IN ('TagA', 'TagB')", "KEYS IS NOT NULL AND TAGS IS NULL", "nothing > 5"])
+def test_sql_filters(sql: str, scan: str) -> None:
+    """`filter.sql` leaves what the same filter leaves in a pull, in both plans."""
+    store = golden.shared("crash")
+    wanted = reput.SqlFilter(sql).compiled
+    messages = [one.physical_offset for one in messages_of(store) if wanted.matches(one.properties)]
+    rows = rows_of(frames.table(store, **{"filter.sql": sql, "scan": scan}))
+    assert [row["physicalOffset"] for row in rows] == messages

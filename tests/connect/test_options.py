@@ -10,7 +10,7 @@ from reput.connect import option_names
 from reput.connect.edges import Kind
 from reput.connect.options import read_options
 from reput.connect.schemas import HEADERS, KAFKA, NATIVE
-from reput.errors import ConfigError, NotAStoreError, UnsupportedStoreError
+from reput.errors import ConfigError, NotAStoreError
 from support import frames, golden
 
 PATH = {"path": "/data/store"}
@@ -54,10 +54,10 @@ def test_what_is_wrong_is_named(options: dict[str, str], text: str) -> None:
         read_options(options)
 
 
-def test_sql_is_refused_by_name() -> None:
-    """SQL92 filters are refused with what to do instead."""
-    with pytest.raises(UnsupportedStoreError, match=r"filter\.sql=a > 5"):
-        read_options({**PATH, "filter.sql": "a > 5"})
+def test_sql_that_is_none_is_refused() -> None:
+    """A filter that cannot be compiled is refused before any file is looked at, with the place in it."""
+    with pytest.raises(ConfigError, match="at character 5"):
+        read_options({**PATH, "filter.sql": "a > "})
 
 
 def test_case_does_not_count() -> None:

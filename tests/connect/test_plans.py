@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import reput
 from reput.errors import DamagedLogError, DamagedStoreError, DataLossError
 from reput.formats import paths
 from support import frames, golden, stores
@@ -209,3 +210,28 @@ def test_a_time_without_messages(tmp_path: Path) -> None:
     assert len(frames.table(BASIC, **options)) == 0
     with pytest.raises(DataLossError, match="4000000000000"):
         frames.table(BASIC, startingOffsetsByTimestampStrategy="error", **options)
+
+
+def test_items_of_records_that_were_cut(tmp_path: Path) -> None:
+    """An index item that leads to no record is passed over, one that leads to a damaged record is an error."""
+    store = grown(tmp_path, 50, 0)
+    places = frames.table(store)["physicalOffset"].to_pylist()
+    for index in (store / paths.INDEX).iterdir():
+        index.write_bytes(index.read_bytes().replace(places[7].to_bytes(8), (places[7] + 3).to_bytes(8)))
+    assert frames.plan(store, keys="k7").scan == "key"
+    assert len(frames.table(store, keys="k7")) == 0
+    assert len(frames.table(store, keys="k7,k8")) == 1
+    file = store / paths.COMMIT_LOG / paths.offset_name(0)
+    log = bytearray(file.read_bytes())
+    log[places[8] + 88] ^= 1
+    file.write_bytes(log)
+    with pytest.raises(DamagedLogError, match=f"log offset {places[8]}"):
+        frames.table(store, keys="k8")
+    assert len(frames.table(store, keys="k8", failOnDataLoss="false")) == 0
+
+
+def test_a_store_without_messages(tmp_path: Path) -> None:
+    """A frame of an empty store has all columns and no row, whatever is asked."""
+    reput.MessageStore.open(tmp_path).close()
+    for question in ({}, {"topic": "orders"}, {"keys": "k"}, {"scan": "queue"}, {"startingTimestamp": 5}):
+        assert len(frames.table(tmp_path, **question)) == 0

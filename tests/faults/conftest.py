@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from reput.formats.record import FLAG_INNER_BATCH
 from support import stores
 from support.faults import FaultyRebuilds
 from support.records import LogBuilder
@@ -25,6 +26,12 @@ class Victim(NamedTuple):
     new: dict[str, bytes]
 
 
+def batch(log: LogBuilder, base: int, messages: int) -> None:
+    """A batch in one record."""
+    more = {"INNER_NUM": str(messages), "INNER_BASE": str(base)}
+    log.message("inner", sys_flag=FLAG_INNER_BATCH, more=more, queue_offset=base)
+
+
 @pytest.fixture(scope="session")
 def faulty() -> Iterator[FaultyRebuilds]:
     """The process that runs the jobs."""
@@ -36,12 +43,13 @@ def faulty() -> Iterator[FaultyRebuilds]:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
     """A store whose log has grown since its indexes were built: other topics, queue files and IndexFiles.
 
-    One queue does not run straight, one starts above 0: so every stage of a rebuild has work.
+    One queue does not run straight, one starts above 0, one is of batches: so every stage of a rebuild has work.
     """
     folder = tmp_path_factory.mktemp("victim")
     log = LogBuilder(4096)
     for number in range(3):
         log.message("a", keys=f"k{number}", tags="t")
+    batch(log, 0, 3)
     store = stores.with_log(folder, log)
     stores.rebuild(store)
     old = stores.indexes(store)
@@ -49,6 +57,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
         log.message("ab"[number % 2], queue_id=number % 2, keys=f"k{number}", tags="t")
     log.message("a", queue_offset=2)
     log.message("c", queue_offset=3)
+    for number in range(3):
+        batch(log, 3 + number, 1)
     stores.with_log(folder, log)
     copy = shutil.copytree(store, folder / "new")
     stores.rebuild(copy)

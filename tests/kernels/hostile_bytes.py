@@ -8,6 +8,7 @@ python hostile_bytes.py NOTE canary-start    must die: reads in front of it
 from __future__ import annotations
 
 import os
+import struct
 import sys
 from pathlib import Path
 from random import Random
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.files.maps import MapTable, address_of
 from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
-from reput.kernels import decode_arguments, filter_kernels, kernels, queue_arguments
+from reput.kernels import decode_arguments, filter_kernels, kernels, lookup_kernels, queue_arguments
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.kernels.compiled.crc import crc32
 from reput.kernels.compiled.hashing import java_hash
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROOM = GuardedRoom(1 << 14)
+ENTRIES, INDEX = [GuardedRoom(100) for _ in range(2)], GuardedRoom(200)
 LENGTHS = (0, 1, 0x5A, 0x5B, 0x7F, 0xFF, 0x7FFF, 0x8000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 LISTS = (b"%LMQ%a,%LMQ%b", b"1,2", b"%LMQ%a,x,y/z,%LMQ%", b"0,1,2,3", b",", b"3,,4", b"%LM")
 LENGTH_FIELDS_AT = (0, 12, 20, 28, 36, 80, 84, 96, 108)
@@ -115,6 +119,7 @@ def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) ->
     crc32(buffer, place, size)
     java_hash(buffer, place, size, np.int32(0))
     columns = chance.choice(COLUMNS)
+    look_up(chance, buffer, positions)
     for begin in {0, max(found, 0), *positions}:
         columns.clear()
         position, stop = begin, Stop.RECORDS_FULL
@@ -130,6 +135,52 @@ def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) ->
                 break
             position = int(columns.state[State.POSITION])
             columns.clear()
+
+
+def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> None:
+    """The lookup kernels over queues and an IndexFile that point anywhere; the log's file ends with the buffer."""
+    run, size = lookup_kernels("compiled"), max(1, len(buffer))
+    log, files = MapTable(0, 2, 2), MapTable(0, 2, 2)
+    log.put(0, buffer)
+    log.put(1, None)
+    entries = b"".join(
+        struct.pack(">qiq", near(chance, positions, size), chance.choice((*range(90, 99), 1, 0x7FFFFFFF, -1)), 0)
+        for _ in range(2 * 5)
+    )
+    queue_files = [ENTRIES[n].at_end(entries[n * 100 : n * 100 + 100]) for n in range(2)]
+    for number, file in enumerate(queue_files):
+        files.put(number, file)
+    watch = [0, 0, 0, 0, 0, 0, log.address, size, size]
+    window = [5, 10, address_of(queue_files[1]), chance.randrange(2), 0, size, 1 << 40, 1 << 40, 1 << 40]
+    queue = np.array([*watch, 0, 10, 5, files.address, *window], dtype=np.int64)
+    for offset in range(4, 11):
+        run.pull_entries(address_of(queue), offset, 3, 1000, guarded_array(5, np.int64))
+    for _ in range(8):
+        run.seek_time(
+            address_of(queue), chance.choice((0, 1 << 40, near(chance, positions, size))), chance.randrange(2)
+        )
+    slots, items = 2, 6
+    data = bytearray(chance.randbytes(40 + slots * 4 + items * 20))
+    data[:16] = bytes(16)
+    data[36:40] = chance.choice((items - 1, items, items + 1, 1 << 30)).to_bytes(4)
+    topic_and_key = chance.choice(GOOD_TOPICS) + b"#" + chance.choice((b"k", b"key", b"", b"\xc3"))
+    for slot in range(slots):
+        data[40 + slot * 4 : 44 + slot * 4] = chance.choice((items - 1, items, 1, 3)).to_bytes(4)
+    for item in range(items):
+        place = near(chance, positions, size)
+        data[48 + item * 20 : 68 + item * 20] = struct.pack(
+            ">iqii", index_key_hash(topic_and_key), place, 0, chance.randrange(-1, items + 2)
+        )
+    index_file = INDEX.at_end(bytes(data))
+    index = np.array([*watch, slots, items, size, 1, address_of(index_file)], dtype=np.int64)
+    room = guarded_array(4, np.int64)
+    for found in (0, address_of(room)):
+        run.find_key(address_of(index), topic_and_key, topic_and_key.index(b"#"), 2, found)
+
+
+def near(chance: Random, positions: list[int], size: int) -> int:
+    """A place in the log, or one beside it."""
+    return chance.choice((*positions, size, size - 91, size - 90, size - 40, chance.randrange(size), -1, 0, 1 << 62))
 
 
 def run_filters(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> None:

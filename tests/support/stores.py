@@ -27,8 +27,13 @@ if TYPE_CHECKING:
     from reput.store.report import RebuildReport
     from support.records import LogBuilder, Placed
 
-SMALL = StoreConfig(mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8)
-"""Ten entries a queue file, seven items an IndexFile: a few messages are enough to cross every border."""
+SMALL = StoreConfig(
+    mapped_file_size_consume_queue=200,
+    mapper_file_size_batch_consume_queue=92,
+    max_hash_slot_num=16,
+    max_index_num=8,
+)
+"""Ten entries a queue file, two batches, seven items an IndexFile: a few messages are enough to cross every border."""
 
 GOLDEN = StoreConfig(
     mapped_file_size_commit_log=golden.LOG_FILE_SIZE,
@@ -87,8 +92,9 @@ def indexes(store: Path) -> dict[str, bytes]:
 
 
 def queue_files(store: Path) -> list[tuple[str, int, int, bytes]]:
-    """The queue files of a store, none where the folder is missing."""
-    return list(golden.queue_files(store)) if (store / paths.CONSUME_QUEUE).exists() else []
+    """The queue files of a store, of either type, none where the folder is missing."""
+    found = list(golden.queue_files(store)) if (store / paths.CONSUME_QUEUE).exists() else []
+    return found + (list(golden.batch_queue_files(store)) if (store / paths.BATCH_CONSUME_QUEUE).exists() else [])
 
 
 def index_files(store: Path) -> list[tuple[str, bytes]]:

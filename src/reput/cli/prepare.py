@@ -14,12 +14,15 @@ def prepare() -> int:
     Once a machine and user, half a minute; later starts of `rebuild` and `check` then take some two seconds less.
     Without it all works the same.
     """
+    from reput.kernels import encode_kernels, lookup_kernels
     from reput.kernels.warm import warm_field_kernels, warm_filter_kernels, warm_kernels
     from reput.pipeline.jvm_archive import java_command, make_archive
 
     warm_kernels()
     warm_field_kernels()
     warm_filter_kernels()
+    lookup_kernels()
+    encode_kernels()
     output.say("kernels: compiled and cached")
     if java_command() is None:
         output.say("Spark: no Java found, so no archive; install Java 17 or later for Spark")

@@ -20,7 +20,8 @@ from reput.formats.record import Host
 from reput.kernels import field_kernels
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
 
-_HEX = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
+_HEX_PAIRS = np.frombuffer(b"".join(b"%02X" % value for value in range(256)), dtype=np.uint16)
+"""The two digits of each byte, as they stand in memory."""
 _LOG_APPEND_TIME = 1
 _US_PER_MS = 1000
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -236,18 +237,27 @@ def _hosts(rows: Rows, row: Field) -> pa.Array:
 def _message_ids(rows: Rows) -> pa.Array:
     """Store host and log offset, in upper-case hex."""
     at, size = rows.table[Field.STORE_HOST_AT], rows.table[Field.STORE_HOST_SIZE]
-    digits = 2 * (size + 8)
-    ends = np.cumsum(digits)
-    data = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
-    for length in np.unique(size).tolist():
-        chosen = np.flatnonzero(size == length)
-        host = rows.buffer[at[chosen][:, None] + np.arange(length)]
-        place = rows.position[chosen].astype(">i8").view(np.uint8).reshape(-1, 8)
-        raw = np.concatenate([host, place], axis=1)
-        text = np.stack([_HEX[raw >> 4], _HEX[raw & 15]], axis=2).reshape(len(chosen), -1)
-        data[(ends - digits)[chosen][:, None] + np.arange(2 * (length + 8))] = text
+    ends = np.cumsum(2 * (size + 8))
     offsets = np.concatenate([[0], ends]).astype(np.int32)
+    lengths = np.unique(size).tolist()
+    if len(lengths) == 1:
+        data = _hex_ids(rows, at, lengths[0], slice(None)).reshape(-1)
+    else:
+        data = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
+        for length in lengths:
+            chosen = np.flatnonzero(size == length)
+            places = offsets[chosen][:, None] + np.arange(2 * (length + 8))
+            data[places] = _hex_ids(rows, at, length, chosen)
     return pa.Array.from_buffers(pa.string(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(data)], 0)
+
+
+def _hex_ids(rows: Rows, at: Int64s, length: int, chosen: Any) -> NDArray[np.uint8]:
+    """The ids of rows whose store hosts have one length, a row each."""
+    host = rows.buffer[at[chosen][:, None] + np.arange(length)]
+    place = rows.position[chosen].astype(">i8").view(np.uint8).reshape(-1, 8)
+    raw = np.concatenate([host, place], axis=1)
+    digits: NDArray[np.uint8] = _HEX_PAIRS[raw].view(np.uint8).reshape(len(raw), -1)
+    return digits
 
 
 def _field(row: Field) -> Callable[[Rows], pa.Array]:

@@ -12,7 +12,8 @@ from reput.config import StoreConfig
 from reput.connect import option_names
 from reput.connect.edges import Edge, Kind, ending_edge, queue_lists, starting_edge
 from reput.connect.schemas import BODIES, Column, Need, Shape, columns_of
-from reput.errors import ConfigError, UnsupportedStoreError
+from reput.dispatch.sql import compile as compile_sql
+from reput.errors import ConfigError
 from reput.formats.record import CHECK_BODY, CHECK_NONE
 from reput.store.tag_filter import TagFilter
 
@@ -69,6 +70,7 @@ class ReadOptions:
     columns: tuple[Column, ...]
     topics: TopicChoice
     tags: tuple[str, ...]
+    sql: str
     keys: tuple[str, ...]
     starting: Edge
     ending: Edge
@@ -96,8 +98,6 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     columns = _columns(options, shape)
     broker_name = options.get("brokerName")
     has_body = any(column.need is Need.BODY for column in columns)
-    if "filter.sql" in options:
-        refuse_sql(options["filter.sql"])
     return ReadOptions(
         path=store_path(options),
         config=StoreConfig.from_file(options["config"]) if "config" in options else StoreConfig(),
@@ -105,6 +105,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         columns=columns,
         topics=_topics(options, broker_name),
         tags=_tags(options),
+        sql=_sql(options),
         keys=tuple(key for key in options.get("keys", "").split(",") if key),
         starting=starting_edge(options, broker_name),
         ending=ending_edge(options, broker_name),
@@ -119,18 +120,6 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         broker_name=broker_name,
         scan=_choice(options, "scan", Scan, Scan.AUTO),
         crc_check=CHECK_BODY if _flag(options, "verifyCrc", default=has_body) else CHECK_NONE,
-    )
-
-
-def refuse_sql(expression: str) -> None:
-    """The seam of filter.sql: whoever evaluates SQL92 over columns of properties takes this place.
-
-    Raises:
-        UnsupportedStoreError: always, until then.
-    """
-    raise UnsupportedStoreError(
-        f"option filter.sql={expression}: SQL92 filters are not evaluated here yet; say the same in Spark: "
-        ".where(\"properties['name'] = 'value'\")"
     )
 
 
@@ -202,6 +191,14 @@ def _topics(options: Mapping[str, str], broker_name: str | None) -> TopicChoice:
     if not names:
         raise ConfigError(f"option {name}: names no topic")
     return TopicChoice(names=names)
+
+
+def _sql(given: Mapping[str, str]) -> str:
+    """The SQL92 filter, known to be one; empty for none."""
+    expression = given.get("filter.sql", "")
+    if expression:
+        compile_sql(expression)
+    return expression
 
 
 def _tags(options: Mapping[str, str]) -> tuple[str, ...]:

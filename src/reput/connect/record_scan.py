@@ -5,7 +5,7 @@ What an index says is held against the record: its size, its place, its queue an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +18,16 @@ from reput.connect.queue_cuts import QueueCut
 from reput.connect.scan import BATCH_ROWS, ScanJob, batches
 from reput.connect.schemas import Need
 from reput.connect.selection import NO_END
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedLogError, DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
-from reput.formats.record import MIN_RECORD_SIZE, TRANSACTION_COMMIT, TRANSACTION_MASK
+from reput.formats.record import MIN_RECORD_SIZE, TRANSACTION_COMMIT, TRANSACTION_MASK, Verdict, examine
 from reput.kernels.field_columns import Field
 from reput.log.maps import LogMaps
 
 _SIZE_BYTES = 4
+_NOTHING_BEGINS = (Verdict.BLANK, Verdict.ZERO, Verdict.BAD_MAGIC, Verdict.BAD_OFFSET)
 _LAST_EXT_ADDRESS = -(1 << 31) - 1
 """`ConsumeQueueExt.MAX_ADDR`: no hash of tags is as low."""
 
@@ -47,7 +48,7 @@ class RecordJob:
         selection = self.scan.selection
         told = {"topic", "queueId", "queueOffset", "physicalOffset", "storeSize", "brokerName"}
         told |= {"partition", "offset", "timestampType"}
-        by_record = selection.times or not selection.stored_ms.is_everything or selection.tags or selection.keys
+        by_record = selection.times or not selection.stored_ms.is_everything or selection.by_properties
         return bool(by_record) or any(
             column.need is not Need.PLACE or column.name not in told for column in self.scan.columns
         )
@@ -160,7 +161,7 @@ def read_places(job: RecordJob, places: Sequence[int]) -> Iterator[pa.RecordBatc
     """The wanted messages among the records at some log offsets (in order): what an IndexFile found for keys.
 
     Raises:
-        DamagedStoreError: no record stands at one of them.
+        DamagedLogError: a record at one of them is damaged.
     """
     maps = LogMaps(Path(job.commit_log), job.log_file_size)
     position = np.array(places, dtype=np.int64)
@@ -173,7 +174,7 @@ def read_places(job: RecordJob, places: Sequence[int]) -> Iterator[pa.RecordBatc
                 made = rows_of.make(piece, None, zeros, zeros, zeros.astype(np.int64))
                 if made is None:
                     continue
-                for sound in _sound(job, made):
+                for sound in _standing(job, made):
                     yield from batches(job.scan, _judged(job, sound))
     finally:
         maps.close()
@@ -263,10 +264,40 @@ def _sound(job: RecordJob, rows: Rows) -> Iterator[Rows]:
         assert rows.table is not None
         yield rows
         return
+    yield from _sound_pieces(rows, lambda _: None)
+
+
+def _sound_pieces(rows: Rows, judge: Callable[[Rows], None]) -> Iterator[Rows]:
+    """The rows without those whose record cannot be read; `judge` is given what begins with such a one."""
     begin = 0
     while begin < len(rows):
         piece = rows.taken(slice(begin, len(rows)))
         good = piece.readable
         if good:
             yield piece.taken(slice(0, good))
+        if good < len(piece):
+            judge(piece.taken(slice(good, len(piece))))
         begin += good + 1
+
+
+def _standing(job: RecordJob, rows: Rows) -> Iterator[Rows]:
+    """The rows at whose places records begin.
+
+    An IndexFile may have items of records that a recovery cut from the log: as RocketMQ does, those are passed over. A
+    record that does stand there and is damaged is an error.
+
+    Raises:
+        DamagedLogError: it is.
+    """
+
+    def judge(piece: Rows) -> None:
+        at = int(piece.position[0]) - piece.base
+        data = piece.buffer.data
+        verdict, _ = examine(data, at, len(data), int(piece.position[0]), piece.crc_check)
+        if job.scan.fail_on_data_loss and verdict not in _NOTHING_BEGINS:
+            raise DamagedLogError(
+                f"{piece.path} at {at} (log offset {int(piece.position[0])}): {verdict.meaning}, to which an IndexFile "
+                "leads. Look with `reput check`; failOnDataLoss=false passes over it"
+            )
+
+    yield from _sound_pieces(rows, judge)

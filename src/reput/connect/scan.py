@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from reput.connect.arrays import Rows, arrow_schema, record_batch, texts_of, wan
 from reput.connect.cuts import LogCut
 from reput.connect.schemas import Column, Need
 from reput.connect.selection import NO_END, Selection
+from reput.dispatch.sql import CompiledFilter
+from reput.dispatch.sql import compile as compile_sql
+from reput.dispatch.sql.columns import RawProperties
 from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.record import CHECK_NONE, Verdict
@@ -43,8 +47,7 @@ class ScanJob:
     @property
     def wants(self) -> int:
         """What the field kernel has to look for."""
-        by_text = self.selection.tags or self.selection.keys
-        return wants_of(self.columns) | (FIND_PROPERTIES if by_text else 0)
+        return wants_of(self.columns) | (FIND_PROPERTIES if self.selection.by_properties else 0)
 
 
 def read_log(job: ScanJob, cut: LogCut) -> Iterator[pa.RecordBatch]:
@@ -192,19 +195,28 @@ def batches(job: ScanJob, rows: Rows) -> Iterator[pa.RecordBatch]:
 
 
 def _matching(selection: Selection, rows: Rows) -> Rows:
-    """The rows that have one of the tags and keys, letter by letter: hashes may be shared."""
+    """The rows that have one of the tags and keys, letter by letter (hashes may be shared), and match the filter."""
     mask: Mask | None = None
     if selection.tags:
         mask = _true(pc.is_in(texts_of(rows, Field.TAGS_AT), value_set=pa.array(selection.tags, pa.string())))
     if selection.keys:
         wanted = set(selection.keys)
         keys, unique = texts_of(rows, Field.KEYS_AT).to_pylist(), texts_of(rows, Field.UNIQUE_KEY_AT).to_pylist()
-        found = [
+        has_key = [
             one in wanted or not wanted.isdisjoint((many or "").split(" "))
             for many, one in zip(keys, unique, strict=True)
         ]
-        mask = np.array(found, dtype=np.bool_) if mask is None else mask & np.array(found, dtype=np.bool_)
+        mask = np.array(has_key, dtype=np.bool_) if mask is None else mask & np.array(has_key, dtype=np.bool_)
+    if selection.sql:
+        found = _filter_of(selection.sql).select(RawProperties.of_records(rows.buffer, rows.position - rows.base))
+        mask = found if mask is None else mask & found
     return rows if mask is None or mask.all() else rows.taken(np.flatnonzero(mask))
+
+
+@cache
+def _filter_of(expression: str) -> CompiledFilter:
+    """The filter, compiled once in a worker."""
+    return compile_sql(expression)
 
 
 def _true(array: pa.Array) -> Mask:

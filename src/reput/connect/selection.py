@@ -46,8 +46,8 @@ class Selection:
 
     `topics` is what the options choose, `topic_names` and `queue_ids` what filters leave of it (None: all). Per queue
     `offsets` bounds queue offsets and `times` store times (ms); `queue_offset`, `stored_ms` and `position` (log
-    offsets) bound those of all queues. `tags` are exact; `keys` are those of which a message must have one, `key_hints`
-    those of which it must have one so that a filter, which Spark evaluates, can hold.
+    offsets) bound those of all queues. `tags` are exact; `sql` is a SQL92 filter; `keys` are those of which a message
+    must have one, `key_hints` those of which it must have one so that a filter, which Spark evaluates, can hold.
     """
 
     topics: TopicChoice
@@ -59,6 +59,7 @@ class Selection:
     stored_ms: Span = Span()
     position: Span = Span()
     tags: tuple[str, ...] = ()
+    sql: str = ""
     keys: tuple[str, ...] = ()
     key_hints: tuple[str, ...] = ()
 
@@ -79,6 +80,11 @@ class Selection:
         """The store times that are wanted of a queue."""
         span = self.times.get(queue, Span())
         return self.stored_ms.cut(span.begin, span.end)
+
+    @property
+    def by_properties(self) -> bool:
+        """Whether the properties of a message decide."""
+        return bool(self.tags or self.keys or self.sql)
 
     @property
     def tag_codes(self) -> NDArray[np.int64]:
@@ -102,6 +108,7 @@ def selection_of(options: ReadOptions) -> Selection:
         options.topics,
         position=Span(options.log_begin, options.log_end),
         tags=options.tags,
+        sql=options.sql,
         keys=options.keys,
     )
     selection = _bounded(selection, options.starting, starting=True)

@@ -100,11 +100,14 @@ def group_by_queue(columns: Columns, types: QueueTypes = UNKNOWN_TYPES) -> Queue
 
 def _batch_rows(columns: Columns, types: QueueTypes) -> tuple[NDArray[np.bool_], frozenset[bytes]]:
     """Which rows are queues of batches, and the topics that are so by what their records say alone."""
-    topics = [columns.topic(row) for row in range(columns.queues)]
-    told = columns.batch_record[columns.batch_base >= 0]
-    inferred = frozenset(topics[row] for row in np.unique(columns.queue[told]).tolist()) - types.simple - types.batch
+    told = columns.queue[columns.batch_record[columns.batch_base >= 0]]
+    inferred = frozenset(columns.topic(row) for row in np.unique(told).tolist()) - types.simple - types.batch
     known = types.batch | inferred
-    return np.array([topic in known for topic in topics], dtype=np.bool_), inferred
+    is_batch = np.zeros(columns.queues, dtype=np.bool_)
+    # The table of queues may hold many more than have records here.
+    rows = np.flatnonzero(np.bincount(columns.queue[: columns.records], minlength=columns.queues))
+    is_batch[rows] = [columns.topic(row) in known for row in rows.tolist()]
+    return is_batch, inferred
 
 
 def _batches(columns: Columns, is_batch: NDArray[np.bool_]) -> BatchQueues:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import secrets
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
+from reput.files.maps import address_of
 from reput.formats import own
 
 _PLACE = {field.name: number for number, field in enumerate(own.WATERMARKS.fields)}
@@ -69,6 +72,15 @@ class Watermarks:
         place = _PLACE[name] * self._values.itemsize
         return memoryview(self._memory)[place : place + self._values.itemsize].cast("q")
 
+    def address(self, name: str) -> int:
+        """Where one watermark stands in memory, as long as `memory` is kept."""
+        return address_of(self._values) + _PLACE[name] * self._values.itemsize
+
+    @property
+    def memory(self) -> NDArray[np.int64]:
+        """What keeps the watermarks in memory, even after they have been closed."""
+        return self._values
+
     @property
     def store_id(self) -> str:
         """The store's id as 32 hex digits."""
@@ -83,4 +95,6 @@ class Watermarks:
         """Drop the map."""
         del self._values
         if self._memory is not None:
-            self._memory.close()
+            # Where somebody keeps `memory` the map goes with it.
+            with contextlib.suppress(BufferError):
+                self._memory.close()

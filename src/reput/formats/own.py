@@ -14,9 +14,9 @@
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
 
 An intent names its epoch and the parts that change, each relative to the store: `consumequeue`,
-`consumequeue/TOPIC`, the same of `consumequeue_ext`, `index`, `checkpoint` or `reput/frontier`. Part P goes live by
-two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is complete and synced before the intent is
-written, so whoever finds an intent finishes it.
+`consumequeue/TOPIC`, the same of `batchconsumequeue` and `consumequeue_ext`, `index`, `checkpoint` or
+`reput/frontier`. Part P goes live by two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is
+complete and synced before the intent is written, so whoever finds an intent finishes it.
 
 The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue_offset` and `index_offset`
 (bytes: log offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and
@@ -88,18 +88,17 @@ class Intent(NamedTuple):
     parts: tuple[str, ...]
 
 
+_QUEUE_FOLDERS = (paths.CONSUME_QUEUE, paths.BATCH_CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT)
+
+
 def is_swap_part(part: str) -> bool:
     """Whether an intent may name `part`: nothing outside the store, only indexes and the checkpoint."""
-    if part in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.INDEX, paths.CHECKPOINT, FRONTIER_PART):
+    if part in (*_QUEUE_FOLDERS, paths.INDEX, paths.CHECKPOINT, FRONTIER_PART):
         return True
     folder, separator, topic = part.partition("/")
     # JSON can hold half a character, which no file name can.
     name = topic.encode("utf-8", "surrogatepass")
-    return (
-        folder in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT)
-        and bool(separator)
-        and paths.is_topic_folder_name(name)
-    )
+    return folder in _QUEUE_FOLDERS and bool(separator) and paths.is_topic_folder_name(name)
 
 
 def encode_intent(intent: Intent) -> bytes:

@@ -75,6 +75,10 @@ class IndexSearch:
             if header.begin_timestamp < begin_ms:
                 return
 
+    def newest_first(self, most: int) -> tuple[NDArray[np.uint8], ...] | None:
+        """The maps of all files, the newest first; None where there are more than `most`."""
+        return tuple(map(self._map, reversed(self._paths))) if len(self._paths) <= most else None
+
     def _map(self, path: Path) -> NDArray[np.uint8]:
         found = self._maps.get(path.name)
         return found if found is not None else self._maps.open(path.name, str(path), self._size)
@@ -82,7 +86,7 @@ class IndexSearch:
     def _chain(
         self, data: memoryview, header: Header, key_hash: int, begin_ms: int, end_ms: int, below: int
     ) -> Iterator[tuple[int, int]]:
-        count = min(header.index_count, self.items)
+        count = min(header.index_count, self.items - 1)
         (number,) = _INT.unpack_from(data, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)
         base = items_at(self.slots)
         while 0 < number <= count:

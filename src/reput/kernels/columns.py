@@ -142,8 +142,9 @@ class Columns:
         records = size // MIN_RECORD_SIZE + 2
         return cls(records, 4 * records + 1024)
 
-    def clear(self) -> None:
-        """Empty the columns, so that they can take another range."""
+    def clear(self, *, keep_queues: bool = False) -> None:
+        """Empty the columns, so that they can take another range; the table of queues may stay."""
+        queues, names = self.queues, int(self.state[State.NAMES])
         self.state[:] = 0
         self.state[State.FIRST_INNER_BATCH] = -1
         self.state[State.FIRST_MULTI_DISPATCH] = -1
@@ -152,8 +153,10 @@ class Columns:
         self.state[State.LAST_STORE_TIMESTAMP] = -1
         self.state[State.MAX_STORE_TIMESTAMP] = -1
         self.first_item[0] = 0
-        self.queue_table[:] = 0
-
+        if keep_queues:
+            self.state[State.QUEUES], self.state[State.NAMES] = queues, names
+        else:
+            self.queue_table[:] = 0
         if len(self.batch_record) or len(self.further_record):
             self.forget_second_step()
 

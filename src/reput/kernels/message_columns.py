@@ -99,6 +99,8 @@ def frozen(columns: Columns) -> Columns:
 def _frozen(value: Any) -> Any:
     if isinstance(value, tuple):
         return type(value)(*map(_frozen, value))
-    view = np.ascontiguousarray(value).view()
-    view.flags.writeable = False
-    return view
+    flags = value.flags
+    if flags.writeable or not flags.c_contiguous:
+        value = np.ascontiguousarray(value).view()
+        value.flags.writeable = False
+    return value

@@ -7,6 +7,7 @@ what `reput.kernels.message_columns` describes.
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -180,3 +181,8 @@ def encode_records(
 
 def _host(data: bytes) -> Host:
     return Host(data[:-4], struct.unpack(">i", data[-4:])[0])
+
+
+def body_crc(body: bytes) -> int:
+    """The CRC-32 of a body, as a record holds it."""
+    return zlib.crc32(body) & 0x7FFFFFFF

@@ -18,6 +18,7 @@ Source: `CommitLog.asyncPutMessage`, `CommitLog.DefaultAppendMessageCallback`, `
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from mmap import mmap
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
 from reput.files import fs
 from reput.formats.record import BLANK_SIZE
+from reput.kernels import encode_kernels
 from reput.log.batch import MessageBatch, Prepared, checked_body, stored_nothing
 from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
 from reput.log.inner import checked_inner
@@ -45,7 +47,7 @@ from reput.log.message import (
 from reput.log.rolling import RollingFiles
 from reput.log.running import RunningFlag
 from reput.log.settings import LogSettings
-from reput.log.topics import TopicTable
+from reput.log.topics import Topic, TopicTable
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -114,7 +116,10 @@ class LogAppender:
         self._properties = PropertyEncoder(settings.enabled_append_prop_crc, settings.enable_lmq)
         self._encode_properties = self._properties.encode
         self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
-        self._frame, self._encode = self._records.frame, self._records.encode
+        self._frame, self._encode, self._shape = self._records.frame, self._records.encode, self._records.shape
+        self._shapes = self._records.shapes
+        self._born_host, self._host_bits = self._records.host_parts[0], self._records.host_bits
+        self._crc = encode_kernels().body_crc
         self._max_body = settings.max_message_size
         self._stopped: ReputError | None = None
         self._blocked: MessageRefusedError | None = None
@@ -193,9 +198,19 @@ class LogAppender:
             if type(body) is not bytes or len(body) > self._max_body:
                 body = checked_body(body, self._max_body)
             properties = self._encode_properties(message)
-            frame = self._frame(message)
             topic = self._known.get(message.topic) or self._topics.topic(message.topic)
-            size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
+            if (
+                message.sys_flag
+                or message.born_host is not None
+                or message.reconsume_times
+                or message.prepared_transaction_offset
+                or not (
+                    shape := self._shapes.get(len(body) << 32 | topic.key | len(properties))
+                    or self._shape(topic, body, properties)
+                )
+            ):
+                return self._append_any(message, body, properties, topic, queue_id)
+            size, crc, born = shape.size, self._crc(body), message.born_timestamp
             self._acquire()
             try:
                 end = self._end + size
@@ -210,26 +225,58 @@ class LogAppender:
                 if now < self._last_ms:
                     now = self._last_ms
                     self.clock_steps_back += 1
-                numbered = not message.sys_flag or is_numbered(message.sys_flag)
-                if not numbered:
-                    number = 0
-                start = self._start
-                memory: Any = self._memory
-                memory[offset - start : end - start] = self._encode(
-                    message, frame, body, properties, topic, queue_id, number, offset, size, now
-                )
-                if numbered:
-                    topic.next_offset[queue_id] = number + 1
+                # Straight into the map: half the price of putting the parts together first.
+                shape.pack_into(
+                    self._memory, offset - self._start, shape.begin, crc, queue_id, message.flag, number, offset,
+                    self._host_bits, now if born is None else born, self._born_host, now, shape.tail, body, topic.part,
+                    len(properties), properties,
+                )  # fmt: skip
+                topic.next_offset[queue_id] = number + 1
                 self._last_ms = now
                 self._end = self._wrote[0] = end
                 if self._confirm_writes:
                     self._confirmed[0] = end
+            except struct.error as error:
+                raise self._half_packed(offset, end, error) from None
             finally:
                 self._release()
-        except OwnPathError:
-            return self._append_inner(message, queue_id)
         except MessageRefusedError as refusal:
-            return PutResult(refusal.status, reason=refusal.reason)
+            return self._refused(message, queue_id, refusal)
+        return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
+
+    def _half_packed(self, offset: int, end: int, error: struct.error) -> MessageRefusedError:
+        """The packing had begun: nothing may be left of it behind the log's end."""
+        memory: Any = self._memory
+        memory[offset - self._start : end - self._start] = bytes(end - offset)
+        return illegal(f"flag, sysFlag or born timestamp out of range: {error}")
+
+    def _refused(self, message: Message, queue_id: int, refusal: MessageRefusedError) -> PutResult:
+        if isinstance(refusal, OwnPathError):
+            return self._append_inner(message, queue_id)
+        return PutResult(refusal.status, reason=refusal.reason)
+
+    def _append_any(self, message: Message, body: bytes, properties: bytes, topic: Topic, queue_id: int) -> PutResult:
+        """Store a message of any kind; raises MessageRefusedError."""
+        frame = self._frame(message)
+        size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
+        with self._lock:
+            if self._end + size > self._room_end:
+                self._make_room(size)
+            offset, end = self._end, self._end + size
+            number = self._topics.next_offset(topic, queue_id, offset)
+            now = self._now()
+            numbered = is_numbered(message.sys_flag)
+            number = number if numbered else 0
+            memory: Any = self._memory
+            memory[offset - self._start : end - self._start] = self._encode(
+                message, frame, body, properties, topic, queue_id, number, offset, size, now
+            )
+            if numbered:
+                topic.next_offset[queue_id] = number + 1
+            self._last_ms = now
+            self._end = self._wrote[0] = end
+            if self._confirm_writes:
+                self._confirmed[0] = end
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
 
     def _append_inner(self, message: Message, queue_id: int) -> PutResult:

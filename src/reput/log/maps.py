@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.files.maps import MapCache
+from reput.files.maps import MapCache, MapTable
 from reput.formats import paths
 from reput.formats.record import (
     FLAG_BORN_HOST_V6,
@@ -23,6 +23,7 @@ from reput.formats.record import (
 )
 
 _MOST_MAPS = 64
+_MOST_FILES = 1 << 16
 _SIZE_AND_MAGIC = struct.Struct(">ii")
 _PHYSICAL_OFFSET = struct.Struct(">q")
 _STORE_TIME = struct.Struct(">q")
@@ -43,6 +44,7 @@ class LogMaps:
         self.file_size = file_size
         self._maps = MapCache(_MOST_MAPS)
         self._starts: list[int] = []
+        self._table: MapTable | None = None
         self.refresh()
 
     def refresh(self) -> None:
@@ -52,7 +54,26 @@ class LogMaps:
             start = None if entry.is_dir else paths.parse_offset_name(entry.name)
             if start is not None and entry.size == self.file_size:
                 starts.append(start)
-        self._starts = starts
+        if starts != self._starts:
+            self._starts, self._table = starts, None
+
+    @property
+    def table(self) -> MapTable | None:
+        """The files as kernels find them, by start // file_size; None where there are none, or too far apart."""
+        starts, size = self._starts, self.file_size
+        if self._table is None and starts:
+            numbers = [start // size for start in starts if start % size == 0]
+            if not numbers or numbers[-1] - numbers[0] >= _MOST_FILES:
+                return None
+            table = MapTable(numbers[0], numbers[-1] - numbers[0] + 1, _MOST_MAPS)
+            for number in set(range(numbers[0], numbers[-1])).difference(numbers):
+                table.put(number, None)
+            self._table = table
+        return self._table
+
+    def drop_table(self) -> None:
+        """Begin a new table; whoever uses the old one keeps its maps."""
+        self._table = None
 
     @property
     def min_offset(self) -> int:

@@ -20,10 +20,11 @@ MAX_QUEUE_ID = 0x7FFFFFFF
 class Topic:
     """A topic that has been checked: its bytes, the record version it takes, and its queues' next offsets.
 
-    `part` is what a record holds of it: the length, in one or two bytes, and the name.
+    `part` is what a record holds of it: the length, in one or two bytes, and the name. `key` has the length of that in
+    the key of a record's shape; see `RecordEncoder.shape`.
     """
 
-    __slots__ = ("is_batch", "magic", "name", "next_offset", "part")
+    __slots__ = ("is_batch", "key", "magic", "name", "next_offset", "part")
 
     def __init__(self, name: bytes, magic: int, is_batch: bool = False) -> None:
         self.name = name
@@ -31,6 +32,7 @@ class Topic:
         self.magic = magic
         self.part = struct.pack(">h" if magic == MAGIC_V2 else ">b", len(name)) + name
         self.next_offset: dict[int, int] = {}
+        self.key = len(self.part) << 16
 
 
 class TopicTable:

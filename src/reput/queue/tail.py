@@ -63,15 +63,16 @@ class Tail:
 
     def extend(self, tail: QueueTail, first: int, entries: memoryview) -> None:
         """Add consecutive entries, the first of which has queue offset `first`, in log order."""
-        count = len(entries) // ENTRY_SIZE
-        if first > tail.next:
+        count, following = len(entries) // ENTRY_SIZE, tail.next
+        if first > following:
             self._fill(tail, first, entries)
-        elif first < tail.next:
-            skipped = min(tail.next - first, count)
+        elif first < following:
+            skipped = min(following - first, count)
             self.repeats += skipped
+            count -= skipped
             entries = entries[skipped * ENTRY_SIZE :]
         tail.entries += entries
-        self.entries += len(entries) // ENTRY_SIZE
+        self.entries += count
 
     def extend_unsteady(self, tail: QueueTail, offsets: Iterable[int], entries: memoryview) -> None:
         """Add entries whose queue offsets do not run straight, one by one in log order."""

@@ -7,7 +7,7 @@ only those who wait for that queue. It is the primitive of long polling (`PullRe
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 
@@ -25,6 +25,8 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._waiters: dict[tuple[str, int], list[Waiter]] = {}
+        self.table: Mapping[tuple[str, int], object] = self._waiters
+        """Empty where nobody waits: a look that costs no call."""
         self._lock = threading.Lock()
 
     def __bool__(self) -> bool:

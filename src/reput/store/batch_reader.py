@@ -20,7 +20,7 @@ from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
 from reput.store.follower import Follower
-from reput.store.results import GetResult, GetStatus, outside, pull_bytes
+from reput.store.results import GetResult, GetStatus, Span, found_in, outside, pull_bytes
 from reput.store.sql_filter import SqlFilter
 from reput.store.tag_filter import TagFilter
 
@@ -50,25 +50,24 @@ class BatchReader:
         """The batches from the one that holds `offset` on; bounds as `StoreView.get_message` and `PullLimits` say."""
         reach = max(_FILTER_BYTES, max_messages * BATCH_ENTRY_SIZE)
         with self.follower.lock:
-            first, end = self.batches.min_offset(key), self.batches.max_offset(key)
-            if not first <= offset < end:
-                return outside(self.batches.knows(key), offset, first, end)
+            span = Span(self.batches.min_offset(key), self.batches.max_offset(key))
+            if not span.min_offset <= offset < span.max_offset:
+                return outside(self.batches.knows(key), offset, span)
             number = self.batches.number_of(key, "base_offset", offset)
             # Each batch holds a message at least, so more entries than messages within reach there are not.
             entries = self.batches.entries_from(key, number, -(-reach // BATCH_ENTRY_SIZE) + 1)
         if not len(entries):
-            return GetResult(GetStatus.OFFSET_FOUND_NULL, 0, first, end)
+            return GetResult(GetStatus.OFFSET_FOUND_NULL, 0, span)
         pull = _Pull(self.log, self.follower.offset, max_messages, pull_bytes(max_bytes), most_messages, most_bytes)
         following = pull.choose(entries, offset, reach, wanted)
         if not pull.sizes:
-            return GetResult(pull.status, following, first, end)
+            return GetResult(pull.status, following, span)
         return GetResult(
             GetStatus.FOUND,
             following,
-            first,
-            end,
-            np.array(pull.physical_offsets, dtype=np.int64),
-            np.array(pull.sizes, dtype=np.int32),
+            span,
+            found_in(pull.physical_offsets, pull.sizes),
+            len(pull.sizes),
             self._maps(pull.physical_offsets),
         )
 

@@ -19,6 +19,7 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.frontier import Frontiers, read_frontier
 from reput.store.layout import StoreLayout
+from reput.store.lookup import Watched
 from reput.store.swap import pending_swap
 from reput.store.view import StoreView
 
@@ -83,11 +84,19 @@ class ReputWriter:
         """The log offset up to which readers may look."""
         return self.watermarks["confirmed_offset"]
 
+    @property
+    def watched(self) -> Watched:
+        """What a view may look at instead of asking."""
+        marks = self.watermarks
+        confirmed, frontier = marks.address("confirmed_offset"), marks.address("frontier_offset")
+        return Watched(confirmed, frontier, marks.address("generation"), self._generation, marks.memory)
+
     def refresh(self, view: StoreView) -> None:
         """Take over what was indexed, or replaced, since the last look."""
         generation, frontier = self.watermarks["generation"], self.watermarks["frontier_offset"]
         if generation != self._generation:
             self._generation = generation
+            view.lookups.watched = self.watched
             told = read_frontier(self.layout)
             view.load(Frontiers(told.queue_offset, told.index_offset) if told else Frontiers(0, 0))
         elif frontier > min(view.frontiers):

@@ -7,7 +7,7 @@ Items of the IndexFile are kept too, as columns: what no IndexFile covers yet is
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch, group_by_queue
 from reput.errors import DamagedLogError
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.queue_types import QueueTypes
 from reput.formats.record import Verdict
 from reput.kernels.columns import Columns, State, Stop
@@ -23,7 +24,10 @@ from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.queues import Queues
 
-_PIECE_BYTES = 4 << 20
+_PIECE_BYTES = 16 << 20
+"""Each queue that has messages in a piece costs some 1 us: with thousands of them small pieces would be dear."""
+_MOST_QUEUES = 1 << 18
+"""Queues whose rows are kept from one piece to the next."""
 
 
 class Segment(NamedTuple):
@@ -85,7 +89,7 @@ class Follower:
     """Fills the tails of `queues` and `batches` from log offset `begin` on. Safe for threads.
 
     `offset` is how far it has come: everything below is in an index or in the tail. `lock` guards queues and tail for
-    the short time that they change.
+    the short time that they change, and under it `changed` is called once they have.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class Follower:
         settings: DecodeSettings,
         begin: int,
         index_place: IndexPlace,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.log = log
         self.queues = queues
@@ -110,8 +115,10 @@ class Follower:
         self.last_record = -1
         self.last_store_timestamp = -1
         self.records = 0
+        self._changed = changed
         self._following = threading.Lock()
-        self._columns = Columns.for_range(_PIECE_BYTES // 16)
+        self._columns = _columns()
+        self._keys: list[QueueKey] = []
 
     def follow(self, end: int) -> Verdict | None:
         """Take in the log up to `end`, a boundary; what stands where it had to stop before, None when it did not."""
@@ -143,7 +150,10 @@ class Follower:
             return Verdict.ZERO
         limit = min(end - start, self.log.file_size)
         begin = self.offset - start
-        self._columns.clear()
+        if self._columns.queues > _MOST_QUEUES:
+            self._columns, self._keys = _columns(), []
+        # A queue is looked up by its row once, not in every piece.
+        self._columns.clear(keep_queues=True)
         decoder = RangeDecoder(self.log.array(start), start, self.settings, self._columns, limit)
         stop = decoder.decode(begin, min(limit, begin + _PIECE_BYTES))
         decoder.read_further()
@@ -162,14 +172,17 @@ class Follower:
             if batch.batches.inferred:
                 self.types = self.types._replace(batch=self.types.batch | batch.batches.inferred)
             items = self._items_of(columns)
+            keys, queues, data = self._keys, self.queues, batch.entries.data
+            keys += [batch.key(row) for row in range(len(keys), columns.queues)]
+            starts, firsts, steady = batch.start.tolist(), batch.first.tolist(), batch.steady.tolist()
             with self.lock:
-                for row, key in batch.queues():
-                    tail = self.queues.tail_of(key)
-                    entries, first = batch.queue_entries(row), int(batch.first[row])
-                    if batch.steady[row] and tail.before is None and (first > 0 or tail.next <= 1):
-                        self.queues.tail.extend(tail, first, entries)
+                for row in batch.rows.tolist():
+                    tail, first = queues.tail_of(keys[row]), firsts[row]
+                    entries = data[starts[row] * ENTRY_SIZE : starts[row + 1] * ENTRY_SIZE]
+                    if steady[row] and tail.before is None and (first > 0 or tail.next <= 1):
+                        queues.tail.extend(tail, first, entries)
                     else:
-                        self.queues.tail.extend_unsteady(tail, _offsets_of(batch, row), entries)
+                        queues.tail.extend_unsteady(tail, _offsets_of(batch, row), entries)
                 for key, batches in batch.batches.entries.items():
                     self.batches.take(key, batches)
                 if items is not None:
@@ -178,8 +191,11 @@ class Follower:
                 self.last_store_timestamp = int(columns.store_timestamp[records - 1])
                 self.records += records
                 self.offset = offset
+                self._changed()
         else:
-            self.offset = offset
+            with self.lock:
+                self.offset = offset
+                self._changed()
 
     def _items_of(self, columns: Columns) -> TailItems | None:
         records, items = columns.records, columns.items
@@ -199,6 +215,11 @@ class Follower:
         """Drop the index items of records below a log offset: IndexFiles hold them now."""
         with self.lock:
             self.items = [items for items in self.items if int(items.position[-1]) >= index_offset]
+            self._changed()
+
+
+def _columns() -> Columns:
+    return Columns.for_range(_PIECE_BYTES // 64)
 
 
 def _offsets_of(batch: QueueBatch, row: int) -> list[int]:

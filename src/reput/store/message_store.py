@@ -30,7 +30,6 @@ from reput.log.clean import clean
 from reput.log.flush import FlushService
 from reput.log.message import Message, PutManyResult, PutResult
 from reput.log.running import RunningFlag
-from reput.queue.by_time import Boundary
 from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_log
@@ -40,14 +39,12 @@ from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
-from reput.store.message import StoredMessage
+from reput.store.lookup import Watched
 from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, take_over
 from reput.store.progress import ConsumerProgress
-from reput.store.results import MAX_PULL_BYTES, GetResult, QueryResult
-from reput.store.sql_filter import SqlFilter
-from reput.store.tag_filter import EVERYTHING, TagFilter
-from reput.store.view import PullLimits, QueueInfo, StoreView
+from reput.store.reading import Reading
+from reput.store.view import PullLimits, StoreView
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -68,7 +65,7 @@ class Lag(NamedTuple):
     ms: int
 
 
-class MessageStore:
+class MessageStore(Reading):
     """An open store. Safe for threads: one writer at a time inside, many readers.
 
     Made by `open`. `notes` tell what opening found and did; `opened_in_s` how long the tail's decoding took.
@@ -84,7 +81,7 @@ class MessageStore:
     ) -> None:
         self.layout = layout
         self.config = config
-        self.view: StoreView = opened.view
+        self.view = opened.view
         self.notes: list[str] = opened.notes
         self.opened_in_s = opened.seconds
         self.progress = ConsumerProgress.load(layout.root / paths.CONFIG)
@@ -101,6 +98,9 @@ class MessageStore:
         self._tail_max = config.tail_max_entries or TAIL_MAX_ENTRIES
         self._reputting = threading.Lock()
         self._arrivals = Arrivals()
+        # A put comes by these: one look each instead of three.
+        self._tail, self._waiting = opened.view.queues_table.tail, self._arrivals.table
+        self._append: Callable[[Message, int], PutResult] = self._cannot_append
         self._stop = threading.Event()
         self._housekeeper: threading.Thread | None = None
 
@@ -160,8 +160,11 @@ class MessageStore:
             batch_topics=view.settings.types.batch,
         )
         appender = self._appender
+        self._append = appender.append
         self._sync_flush = appender.settings.sync_flush
         view.confirmed = lambda: appender.confirmed
+        marks = self._owned.watermarks
+        view.watch(Watched(marks.address("confirmed_offset"), memory=marks.memory))
         self._owned.watermarks["frontier_offset"] = max(0, min(view.frontiers))
         self._owned.watermarks["writer"] = os.getpid()
         self._flush = FlushService(appender, self._on_flushed)
@@ -171,13 +174,11 @@ class MessageStore:
     def _cut(self, opened: Opened, owner: fs.Owner) -> None:
         tail = opened.tail
         removed = cut_log(self.view.log, tail.end, tail.written, owner)
-        queues = []
         if tail.written:
             queues = [name for kind in self.view.kinds for name in kind.cut(tail.end, owner)]
             queues += self.view.batches.files.cut(tail.end, owner)
             if self.view.ext is not None:
                 cut_all_units(self.layout.consume_queue, self.view.ext, owner)
-        if tail.written:
             self.notes.append(
                 f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "
                 f"({tail.verdict.meaning}); queues cut with it: {', '.join(queues) or 'none'}"
@@ -198,13 +199,12 @@ class MessageStore:
             TailFullError: too much is not indexed yet.
             FlushError: the disk refused what was put; open the store again.
         """
-        appender = self._appender or self._no_appender()
-        if self.view.queues_table.tail.entries >= self._tail_max:
+        if self._tail.entries >= self._tail_max:
             self._wait_for_tail()
-        result = appender.append(message, queue_id)
+        result = self._append(message, queue_id)
         if self._sync_flush and self._flush:
             result = self._flush.settle(result, message.waits_for_flush)
-        if self._arrivals.waits(message.topic, queue_id):
+        if self._waiting and self._arrivals.waits(message.topic, queue_id):
             self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
         return result
 
@@ -230,6 +230,9 @@ class MessageStore:
         if self._arrivals:
             self._tell_arrivals()
         return result
+
+    def _cannot_append(self, message: Message, queue_id: int) -> PutResult:
+        return (self._appender or self._no_appender()).append(message, queue_id)
 
     def _no_appender(self) -> LogAppender:
         if self._closed:
@@ -320,31 +323,6 @@ class MessageStore:
 
     # --- reading -------------------------------------------------------------------------------
 
-    def get_message(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_messages: int = 32,
-        filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002 - the word that people know
-        max_bytes: int = MAX_PULL_BYTES,
-    ) -> GetResult:
-        """Messages of a queue from an offset on.
-
-        Args:
-            topic, queue_id: the queue.
-            offset: the first queue offset wanted.
-            max_messages: at most so many; at least one is given where there is one.
-            filter: tags as in a subscription, `paid || sent`, compared by hash, as RocketMQ does; or a SqlFilter.
-            max_bytes: at most so many bytes of records, though always one record.
-
-        Raises:
-            ConfigError: no topic or queue can have this name or id.
-            ClosedError: the store is closed.
-        """
-        wanted = EVERYTHING if not filter else TagFilter(filter) if isinstance(filter, str) else filter
-        return self._open_view().get_message(topic, queue_id, offset, max_messages, wanted, max_bytes)
-
     def wait(self, topic: str, queue_id: int, offset: int, timeout_s: float) -> bool:
         """Wait until a queue has a message at `offset`, at most `timeout_s`; whether it has.
 
@@ -381,78 +359,6 @@ class MessageStore:
     def _tell_arrivals(self) -> None:
         for topic, queue_id in self._arrivals.queues():
             self._arrivals.reached(topic, queue_id, self.view.max_offset(topic, queue_id))
-
-    def offset_by_time(
-        self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary | str = Boundary.LOWER
-    ) -> int:
-        """The queue offset for a time.
-
-        With `lower` that of the first message stored at or after it, with `upper` of the last one at or before it.
-        """
-        return self._open_view().offset_by_time(topic, queue_id, timestamp_ms, Boundary(boundary))
-
-    def query_message(
-        self,
-        topic: str,
-        key: str,
-        max_messages: int = 64,
-        begin_ms: int = 0,
-        end_ms: int | None = None,
-        *,
-        before: int | None = None,
-        by_tag: bool = False,
-        exact: bool = True,
-    ) -> QueryResult:
-        """The newest messages of a topic with a key or unique key, stored in [begin_ms, end_ms], in log order.
-
-        Args:
-            topic, key: what to look for.
-            max_messages: at most so many; `QueryResult.more` says whether there are older ones.
-            begin_ms, end_ms: store times; the IndexFile knows them to the second.
-            before: only messages in front of this log offset: to go on where an answer ended.
-            by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
-            exact: hold topic and key against the record; without, two keys of one hash are not told apart, and a
-                message may come twice, as RocketMQ answers.
-        """
-        return self._open_view().query_message(
-            topic, key, max_messages, begin_ms, end_ms, before=before, by_tag=by_tag, exact=exact
-        )
-
-    def message_at(self, physical_offset: int) -> StoredMessage | None:
-        """The message whose record starts at a log offset, None where none does."""
-        return self._open_view().message_at(physical_offset)
-
-    def queues(self, topic: str | None = None) -> list[QueueInfo]:
-        """All queues, or those of a topic, with their spans."""
-        return self._open_view().queues(topic)
-
-    def min_offset(self, topic: str, queue_id: int) -> int:
-        """The first queue offset whose message is there, 0 for no queue."""
-        return self._open_view().min_offset(topic, queue_id)
-
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        """The next queue offset, 0 for no queue."""
-        return self._open_view().max_offset(topic, queue_id)
-
-    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """Store time (ms) of a queue's message, -1 where there is none."""
-        return self._open_view().store_time(topic, queue_id, offset)
-
-    def earliest_time(self, topic: str, queue_id: int) -> int:
-        """Store time (ms) of a queue's first message, -1 where there is none."""
-        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
-
-    def estimate(
-        self,
-        topic: str,
-        queue_id: int,
-        begin: int,
-        end: int,
-        filter: str | TagFilter | None = None,  # noqa: A002
-    ) -> int:
-        """How many messages with queue offsets [begin, end) match: an exact count by their tags' hashes."""
-        tags = filter if isinstance(filter, TagFilter) else TagFilter(filter) if filter else EVERYTHING
-        return self._open_view().estimate(topic, queue_id, begin, end, tags)
 
     def _open_view(self) -> StoreView:
         if self._closed:

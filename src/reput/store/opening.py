@@ -18,7 +18,8 @@ from reput.store.consumer_filters import RegisteredBits
 from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
-from reput.store.queue_types import refuse_misplaced_queues
+from reput.store.lookup import Watched
+from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
 from reput.store.settings import resolve_settings
 from reput.store.view import PullLimits, StoreView
@@ -55,9 +56,10 @@ def open_view(
     log = LogMaps(layout.commit_log, files.file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
     refuse_misplaced_queues(layout, settings.types)
+    refuse_batches_beside(settings.types, [kind.name for kind in kinds])
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
-    confirmed, refresh = _follow(writer, layout, kinds, log)
+    confirmed, refresh, watched = _follow(writer, layout, kinds, log)
     view = StoreView(layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items)
     if writer is not Writer.BROKER and not layout.abort.exists():
         view.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
@@ -70,6 +72,7 @@ def open_view(
         tail = judge_tail(layout, log, view.follower.offset, verdict or Verdict.ZERO)
         view.confirmed = lambda: tail.end
     view.refresh = refresh
+    view.lookups.watched = watched
     if tail.written:
         notes.append(
             f"the log ends at {tail.end} with {tail.written} bytes that are no whole record ({tail.verdict.meaning})"
@@ -79,11 +82,11 @@ def open_view(
 
 def _follow(
     writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], log: LogMaps
-) -> tuple[Callable[[], int], Callable[[StoreView], None] | None]:
-    """How far a reader may look, and what keeps its view up to date."""
+) -> tuple[Callable[[], int], Callable[[StoreView], None] | None, Watched | None]:
+    """How far a reader may look, what keeps its view up to date, and what tells whether it is."""
     if writer is Writer.REPUT:
         reput = ReputWriter(layout)
-        return reput.confirmed, reput.refresh
+        return reput.confirmed, reput.refresh, reput.watched
     if writer is Writer.BROKER:
-        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), log).confirmed, None
-    return (lambda: _END), None
+        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), log).confirmed, None, None
+    return (lambda: _END), None, Watched()

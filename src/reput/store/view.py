@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import ConfigError
+from reput.files.maps import address_of
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import TAG_KEY_PREFIX, capacity
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE, Verdict, examine
 from reput.index.search import IndexSearch
-from reput.kernels import kernels
+from reput.kernels import kernels, lookup_kernels
 from reput.kernels.columns import Pull
+from reput.kernels.lookup_columns import ASK, NEEDS_FILE
 from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary, offset_by_time
@@ -32,8 +34,19 @@ from reput.store.batch_reader import BatchReader
 from reput.store.follower import Follower, IndexPlace
 from reput.store.frontier import Frontiers
 from reput.store.layout import StoreLayout
+from reput.store.lookup import IndexLookup, Known, Lookups, QueueLookup, Watched
 from reput.store.message import StoredMessage
-from reput.store.results import MAX_PULL_BYTES, GetResult, GetStatus, QueryResult, outside, pull_bytes
+from reput.store.results import (
+    MAX_PULL_BYTES,
+    GetResult,
+    GetStatus,
+    QueryResult,
+    Span,
+    outside,
+    pull_bytes,
+    room_for,
+    sizes_in,
+)
 from reput.store.settings import StoreSettings
 from reput.store.sql_filter import (
     MATCHING_CODES,
@@ -49,7 +62,12 @@ _END_OF_TIME = (1 << 63) - 1
 _MAX_QUEUE_ID = (1 << 31) - 1
 _ENTRIES_AT_ONCE = 1 << 16
 _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
-_FOUND = int(Pull.FOUND)
+_MOST_AT_ONCE = 1 << 12
+"""Messages for which a pull makes room before it knows how many there are."""
+_MOST_RETRIES = 256
+_FOUND, _FOUND_STATUS, _LOWER = int(Pull.FOUND), GetStatus.FOUND, Boundary.LOWER
+_INT64 = np.dtype(np.int64)
+_MOST_TOPICS = 1 << 16
 
 
 class QueueInfo(NamedTuple):
@@ -70,21 +88,6 @@ class PullLimits(NamedTuple):
 
     messages: int | None = None
     total_bytes: int | None = None
-
-
-class _Window(NamedTuple):
-    """The entries [begin, end) of one queue file, all in front of the frontier: they do not change any more.
-
-    `is_whole`: the file ends there, too.
-    """
-
-    key: QueueKey
-    begin: int
-    end: int
-    entries: NDArray[np.uint8]
-    min_offset: int
-    max_offset: int
-    is_whole: bool
 
 
 class StoreView:
@@ -117,18 +120,22 @@ class StoreView:
         self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
         self.bloom_bits: Callable[[str, SqlFilter], BloomBits | None] = lambda _topic, _wanted: None
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
+        self.lookups = Lookups(self.queues_table, log, self.index, self.limits, MAX_PULL_BYTES)
         self.batches = BatchQueues(layout.batch_consume_queue, settings.batch_queue_file_size, self.queues_table.tail)
         begin = max(min(frontiers), log.min_offset)
         self.index.load()
         place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
         decode = settings.decoding(tag_items)
-        self.follower = Follower(log, self.queues_table, self.batches, settings.types, decode, begin, place)
+        self.follower = Follower(
+            log, self.queues_table, self.batches, settings.types, decode, begin, place, self.lookups.clear
+        )
         self._batch_reader = BatchReader(log, self.batches, self.follower)
         self.frontiers = frontiers
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
-        self._windows: dict[tuple[str, int], _Window] = {}
+        self._topics: set[str] = set()
         self._select = kernels().select_entries
+        self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
         self.load(frontiers)
 
     def load(self, frontiers: Frontiers) -> None:
@@ -142,7 +149,7 @@ class StoreView:
                 self.ext.close()
             self.index.load()
             self.frontiers = frontiers
-            self._windows = {}
+            self.lookups.clear()
 
     def advance(self, frontiers: Frontiers) -> None:
         """The indexes are complete up to here now: what the tail held of it goes."""
@@ -155,8 +162,18 @@ class StoreView:
                 self.ext.close()
             self.index.load()
             self.frontiers = frontiers
-            self._windows = {}
+            self.lookups.clear()
         self.follower.trim_items(frontiers.index_offset)
+
+    def watch(self, watched: Watched) -> None:
+        """Take these watermarks for what tells that something has changed."""
+        with self.follower.lock:
+            self.lookups.clear()
+            self.lookups.watched = watched
+
+    @property
+    def _known(self) -> Known:
+        return Known(self.follower.offset, *self.frontiers)
 
     def catch_up(self) -> None:
         """Let the tail follow the log to the confirmed offset.
@@ -198,6 +215,28 @@ class StoreView:
         max_bytes: int = MAX_PULL_BYTES,
     ) -> GetResult:
         """Messages of a queue from an offset on; every status as RocketMQ has it."""
+        queue = self.lookups.queues.get((topic, queue_id))
+        if queue is not None and wanted is EVERYTHING and 0 < max_messages <= _MOST_AT_ONCE:
+            found = np.empty(max_messages + (max_messages + 1 >> 1), _INT64)
+            try:
+                count = self._pull_entries(queue.address, offset, max_messages, max_bytes, found)
+            except OverflowError:
+                # Such an offset no queue has; the general way says so.
+                count = ASK
+            if count > 0:
+                return GetResult(_FOUND_STATUS, offset + count, queue, found, count, queue.maps)
+        return self._get(topic, queue_id, offset, max_messages, wanted, max_bytes)
+
+    def _get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int,
+        wanted: TagFilter | SqlFilter,
+        max_bytes: int,
+    ) -> GetResult:
+        """The same for all cases; prepares the next pull."""
         if self.refresh is not None or self.follower.offset < self.confirmed():
             self.catch_up()
         if topic in self.batches.topics:
@@ -207,34 +246,29 @@ class StoreView:
             )
         # Without a filter no more is looked at than is given, but for a few gaps.
         count = self.queues_table.durable.pull_entries(max_messages, wanted is not EVERYTHING)
-        window = self._windows.get((topic, queue_id))
-        tail = self.queues_table.tail.queues.get(window.key) if window is not None else None
-        if (
-            window is not None
-            and window.begin <= offset < window.end
-            # Where the file goes on in the tail, a pull must not end at the frontier.
-            and (offset + count <= window.end or window.is_whole)
-            and not (tail is not None and tail.restarted)
-        ):
-            at = (offset - window.begin) * ENTRY_SIZE
-            entries = window.entries[at : at + count * ENTRY_SIZE]
-            key, first, end = window.key, window.min_offset, window.max_offset if tail is None else tail.next
-        else:
-            key = self.key_of(topic, queue_id)
-            with self.follower.lock:
-                table = self.queues_table
-                first, end = table.min_offset(key), table.max_offset(key)
-                if not first <= offset < end:
-                    return outside(table.knows(key), offset, first, end)
+        key = self.key_of(topic, queue_id)
+        with self.follower.lock:
+            queue, table = self.lookups.queues.get((topic, queue_id)), self.queues_table
+            span: Span | QueueLookup
+            if queue is not None and queue.begin <= offset and (
+                offset + count <= queue.behind or (queue.is_last and offset < queue.behind)
+            ):  # fmt: skip
+                # Where the file goes on in the tail, a pull must not end at the frontier.
+                at = (offset - queue.begin) * ENTRY_SIZE
+                entries, span = queue.entries[at : at + count * ENTRY_SIZE], queue
+            else:
+                span = Span(table.min_offset(key), table.max_offset(key))
+                if not span.min_offset <= offset < span.max_offset:
+                    return outside(table.knows(key), offset, span)
                 entries = table.entries(key, offset, offset + count)
-                self._open_window(topic, key, offset)
-            if not len(entries):
-                behind = table.durable.block_end(offset)
-                return GetResult(GetStatus.OFFSET_FOUND_NULL, behind, first, end)
+            if span is not queue or wanted is EVERYTHING:
+                self.lookups.add_queue(topic, key, offset, max(1, max_messages), self._known)
+        if not len(entries):
+            return GetResult(GetStatus.OFFSET_FOUND_NULL, table.durable.block_end(offset), span)
         codes = NO_CODES
         if wanted is not EVERYTHING:
             entries, codes = self._filtered(entries, topic, key, wanted, max_messages)
-        return self._pull(entries, offset, first, end, max_messages, codes, max_bytes)
+        return self._pull(entries, offset, span, max_messages, codes, max_bytes)
 
     def _filtered(
         self, entries: NDArray[np.uint8], topic: str, key: QueueKey, wanted: TagFilter | SqlFilter, most: int
@@ -249,41 +283,21 @@ class StoreView:
         marked = marked_entries(entries, wanted.compiled, self.log, self.follower.offset, most, ruled_out)
         return marked, MATCHING_CODES
 
-    def _open_window(self, topic: str, key: QueueKey, offset: int) -> None:
-        """Let the next pulls from this queue file find its entries without a search."""
-        found = self.queues_table.block(key, offset)
-        if found is not None:
-            begin, entries = found
-            end, table = begin + len(entries) // ENTRY_SIZE, self.queues_table
-            first = max(begin, table.min_offset(key))
-            if len(self._windows) >= self.queues_table.durable.most_blocks:
-                self._windows.clear()
-            self._windows[topic, key.queue_id] = _Window(
-                key,
-                first,
-                end,
-                entries[(first - begin) * ENTRY_SIZE :],
-                table.min_offset(key),
-                table.max_offset(key),
-                end == table.durable.block_end(begin),
-            )
-
     def _pull(
         self,
         entries: NDArray[np.uint8],
         offset: int,
-        first: int,
-        end: int,
+        span: Span | QueueLookup,
         max_messages: int,
         codes: NDArray[np.int64],
         max_bytes: int,
     ) -> GetResult:
-        """Choose among the entries from `offset` on, of a queue that spans [first, end)."""
+        """Choose among the entries from `offset` on."""
         limits, log = self.limits, self.log
         stop_bytes = pull_bytes(max_bytes)
         most = max_messages if limits.messages is None else min(max_messages, limits.messages)
         room = max(1, min(most, len(entries) // ENTRY_SIZE))
-        physical_offsets, sizes = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
+        found = room_for(room)
         taken, passed, pull, begin, last = self._select(
             entries,
             log.min_offset,
@@ -293,17 +307,13 @@ class StoreView:
             room,
             stop_bytes if limits.total_bytes is None else min(stop_bytes, limits.total_bytes),
             stop_bytes,
-            physical_offsets,
-            sizes,
+            found[:room],
+            sizes_in(found),
         )
         if pull != _FOUND:
             status = GetStatus.NO_MATCHED_MESSAGE if pull == Pull.NOTHING else GetStatus.MESSAGE_WAS_REMOVING
-            return GetResult(status, offset + passed, first, end)
-        if taken < room:
-            physical_offsets, sizes = physical_offsets[:taken], sizes[:taken]
-        return GetResult(
-            GetStatus.FOUND, offset + passed, first, end, physical_offsets, sizes, self._maps_of(begin, last)
-        )
+            return GetResult(status, offset + passed, span)
+        return GetResult(GetStatus.FOUND, offset + passed, span, found, taken, self._maps_of(begin, last))
 
     def _maps_of(self, first: int, last: int) -> Sequence[tuple[int, NDArray[np.uint8]]]:
         size = self.log.file_size
@@ -314,15 +324,41 @@ class StoreView:
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER) -> int:
         """The queue offset for a time; see `reput.queue.by_time`. 0 for a queue that is not there."""
+        queue = self.lookups.queues.get((topic, queue_id))
+        if queue is not None and self.lookups.can_seek and -_END_OF_TIME < timestamp_ms < _END_OF_TIME:
+            above = boundary is not _LOWER
+            found = self._seek_time(queue.address, timestamp_ms, above)
+            if found < ASK:
+                found = self._seek_with_maps(self.key_of(topic, queue_id), queue, timestamp_ms, above)
+            # The end of the files is no answer where the queue goes on in the tail.
+            if found >= 0 and (found < queue.file_end or queue.file_end == queue.max_offset):
+                return found if not above else max(queue.min_offset, found - 1)
+        return self._offset_by_time(topic, queue_id, timestamp_ms, boundary)
+
+    def _seek_with_maps(self, key: QueueKey, queue: QueueLookup, timestamp_ms: int, above: bool) -> int:
+        """The seek again, with each file mapped that it asks for."""
+        found = NEEDS_FILE
+        for _ in range(_MOST_RETRIES):
+            found = self._seek_time(queue.address, timestamp_ms, above)
+            if found >= ASK:
+                return found
+            with self.follower.lock:
+                self.lookups.map_for(found, key, queue)
+        return ASK
+
+    def _offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary) -> int:
+        """The same for all cases; prepares the next question."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         if topic in self.batches.topics:
             return self._batch_reader.offset_by_time(key, timestamp_ms, boundary)
         with self.follower.lock:
             first, end = self.queues_table.min_offset(key), self.queues_table.max_offset(key)
-        return offset_by_time(self._times_of(key, topic), first, end, timestamp_ms, boundary)
+            if first < end and self.lookups.can_seek and (topic, queue_id) not in self.lookups.queues:
+                self.lookups.add_queue(topic, key, first, 1, self._known)
+        return offset_by_time(self._times_of(key), first, end, timestamp_ms, boundary)
 
-    def _times_of(self, key: QueueKey, topic: str) -> Callable[[int], int]:
+    def _times_of(self, key: QueueKey) -> Callable[[int], int]:
         """What tells the store time of a queue's offsets; one file's entries are kept for the next question."""
         told = self.queues_table.durable.store_times(key)
         if told is not None:
@@ -335,11 +371,10 @@ class StoreView:
             nonlocal begin, end, data
             if not begin <= offset < end:
                 with self.follower.lock:
-                    self._open_window(topic, key, offset)
-                window = self._windows.get((topic, key.queue_id))
-                if window is None or not window.begin <= offset < window.end:
+                    found = self.queues_table.block(key, offset)
+                if found is None:
                     return self._store_time(key, offset)
-                begin, end, data = window.begin, window.end, window.entries.data
+                begin, end, data = found[0], found[0] + len(found[1]) // ENTRY_SIZE, found[1].data
             physical_offset, size, _ = place(data, (offset - begin) * ENTRY_SIZE)
             return -1 if physical_offset == 0 and size in _BLANK_SIZES else log_time(physical_offset)
 
@@ -402,6 +437,37 @@ class StoreView:
             position += read
         return count
 
+    def newest_with_key(self, topic: str, key: str, max_messages: int) -> QueryResult | None:
+        """The answer to `query_message` without conditions, where one kernel call gives it; else None."""
+        index = self.lookups.index
+        if index is None or not 0 < max_messages <= _MOST_AT_ONCE:
+            return None
+        try:
+            named = f"{topic}#{key}".encode()
+        except UnicodeEncodeError:
+            return None
+        place = self._find_key(index.address, named, len(topic), max_messages, 0)
+        # Only what has been found, or was asked for before, is known to be a topic.
+        if place[0] == 1 or (place[0] == 0 and topic in self._topics):
+            return QueryResult(place, index)
+        return None if place[0] == ASK else self._find_all(index, named, len(topic), max_messages)
+
+    def _find_all(self, index: IndexLookup, named: bytes, topic_size: int, most: int) -> QueryResult | None:
+        """The same with all places, and with each file of the log mapped that it asks for; None: ask in general."""
+        found = np.empty(2 * most, _INT64)
+        for _ in range(_MOST_RETRIES):
+            count = self._find_key(index.address, named, topic_size, most, address_of(found))[0]
+            if count == ASK:
+                return None
+            if count >= 0:
+                taken = min(count, most)
+                places = zip(found[:taken].tolist(), found[most:].tolist(), strict=False)
+                return QueryResult(
+                    (taken, 0, 0), index, [index.message(*place) for place in sorted(places)], count > taken
+                )
+            self.lookups.map_log(count, index.log)
+        return None
+
     def query_message(
         self,
         topic: str,
@@ -414,12 +480,21 @@ class StoreView:
         by_tag: bool = False,
         exact: bool = True,
     ) -> QueryResult:
-        """The newest messages with a key, stored in [begin_ms, end_ms], in log order; see `MessageStore`."""
+        """The newest messages with a key, stored in [begin_ms, end_ms], in log order; see `MessageStore`.
+
+        Prepares what `newest_with_key` needs.
+        """
         name = self.key_of(topic, 0).topic
         wanted = key.encode("utf-8", "surrogateescape")
         key_hash = index_key_hash(name + b"#" + (TAG_KEY_PREFIX if by_tag else b"") + wanted)
         end_ms = _END_OF_TIME if end_ms is None else end_ms
         self.catch_up()
+        with self.follower.lock:
+            if self.lookups.index is None and not self.follower.items:
+                self.lookups.add_index(self._known)
+            if len(self._topics) >= _MOST_TOPICS:
+                self._topics.clear()
+            self._topics.add(topic)
         found: list[StoredMessage] = []
         seen: set[int] = set()
         for offset in self._with_key(key_hash, begin_ms, end_ms):
@@ -429,10 +504,10 @@ class StoreView:
             if message is None or (exact and not _has_key(message, name, key, by_tag)):
                 continue
             if len(found) == max_messages:
-                return QueryResult(_in_log_order(found), more=True)
+                return QueryResult((len(found), 0, 0), None, _in_log_order(found), more=True)
             seen.add(offset)
             found.append(message)
-        return QueryResult(_in_log_order(found), more=False)
+        return QueryResult((len(found), 0, 0), None, _in_log_order(found))
 
     def _with_key(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
         with self.follower.lock:
@@ -483,6 +558,9 @@ class StoreView:
 
     def close(self) -> None:
         """Let go of the files; results that are kept stay valid."""
+        with self.follower.lock:
+            self.lookups.clear()
+            self.lookups.watched = None
         self.log.close()
         self.queues_table.close()
         self.batches.close()

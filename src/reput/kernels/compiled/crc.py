@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from reput.kernels.compiled.jit import kernel
+from reput.kernels.compiled.jit import BYTES, entry_kernel, kernel
 from reput.kernels.compiled.memory import address_of, byte_at, load_le32, load_le64
 
 _BYTE = np.uint64(0xFF)
@@ -155,3 +155,10 @@ def crc32(buffer, begin, end):
     """CRC-32 of `buffer[begin:end]`, the sign bit cleared; the twin of `reput.formats.record.crc32`."""
     address = address_of(buffer)
     return crc32_at(address + begin, address + end)
+
+
+@entry_kernel(BYTES)
+def body_crc(body):
+    """The CRC-32 of a body (Python's bytes), as a record holds it."""
+    at = address_of(body)
+    return crc32_at(at, at + len(body))

@@ -90,7 +90,7 @@ def next_separator(at, end, limit):
 
 
 @kernel
-def _next_space(at, end, limit):
+def next_space(at, end, limit):
     """Address of the next space, or `end`."""
     while at < end and at + 32 <= limit:
         found = spaces_32(at)
@@ -307,7 +307,7 @@ def decode_range(
                 item_hash_out[new_items] = _item_hash(unique, unique_end, seed)
                 new_items += 1
             while keys < keys_end:
-                space = _next_space(keys, keys_end, last)
+                space = next_space(keys, keys_end, last)
                 if space > keys:
                     item_hash_out[new_items] = _item_hash(keys, space, seed)
                     new_items += 1

@@ -27,8 +27,8 @@ def _pointer(builder: Any, address: Any, llvm_type: Any) -> Any:
 
 
 def _address_of(typing_context: Any, array: Any) -> Any:
-    if not (isinstance(array, types.Array) and array.layout == "C"):
-        raise TypingError("a contiguous array is needed")
+    if not (isinstance(array, (types.Array, types.Bytes)) and array.layout == "C"):
+        raise TypingError("a contiguous array, or bytes, are needed")
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -52,10 +52,10 @@ def _loader(bits: int, result: Any, swap: bool) -> Any:
     return intrinsic(load)
 
 
-def _storer(bits: int, value_type: Any) -> Any:
+def _storer(bits: int, value_type: Any, swap: bool = True) -> Any:
     def store(typing_context: Any, address: Any, value: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = args[1] if bits == 8 else builder.bswap(args[1])
+            value = builder.bswap(args[1]) if swap else args[1]
             builder.store(value, _pointer(builder, args[0], ir.IntType(bits)), align=1)
             return context.get_dummy_value()
 
@@ -73,7 +73,9 @@ load_be32 = _loader(32, types.int64, swap=True)
 load_be64 = _loader(64, types.int64, swap=True)
 load_le32 = _loader(32, types.uint64, swap=False)
 load_le64 = _loader(64, types.uint64, swap=False)
-store_8 = _storer(8, types.uint8)
+store_8 = _storer(8, types.uint8, swap=False)
+store_32 = _storer(32, types.int32, swap=False)
+store_64 = _storer(64, types.int64, swap=False)
 store_be16 = _storer(16, types.int16)
 store_be32 = _storer(32, types.int32)
 store_be64 = _storer(64, types.int64)

@@ -28,8 +28,12 @@ final class Store {
     final Path root;
     final DefaultMessageStore rocketmq;
 
+    /** Queues to know from the start: in a RocksDB RocketMQ knows none before it is asked for. */
+    private final List<String> named;
+
     Store(Path root, Args args) throws Exception {
         this.root = root;
+        named = args.all("queue");
         MessageStoreConfig config = config(root, args);
         BrokerConfig broker = new BrokerConfig();
         ConcurrentMap<String, TopicConfig> topics = topics(args);
@@ -91,6 +95,11 @@ final class Store {
         }
         rocketmq.start();
         awaitDispatch();
+        for (String queue : named) {
+            int at = queue.lastIndexOf('@');
+            rocketmq.getQueueStore().findOrCreateConsumeQueue(queue.substring(0, at),
+                Integer.parseInt(queue.substring(at + 1)));
+        }
     }
 
     void awaitDispatch() throws InterruptedException {

@@ -1,0 +1,202 @@
+"""The lookup kernels in plain Python: the specification of `reput.kernels.compiled.lookup`.
+
+What a vector holds stands at `reput.kernels.lookup_columns`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
+from reput.formats.hashing import index_key_hash
+from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
+from reput.formats.properties import KEYS, UNIQ_KEY, decode_properties
+from reput.formats.record import (
+    CHECK_NONE,
+    FLAG_BORN_HOST_V6,
+    HOST_V4_SIZE,
+    HOST_V6_SIZE,
+    MIN_RECORD_SIZE,
+    STORE_TIMESTAMP_AT_V4,
+    SYS_FLAG_AT,
+    Verdict,
+    decode_record,
+    examine,
+)
+from reput.kernels.lookup_columns import ASK, NEEDS_FILE, Index, Queue, Table, Watch
+
+_MIN_PULL_BYTES = 100
+
+
+def _word(vector: int, place: int) -> int:
+    return int(ctypes.c_int64.from_address(vector + 8 * place).value)
+
+
+def _bytes(address: int, size: int) -> bytes:
+    return ctypes.string_at(address, size)
+
+
+def _number(address: int, size: int) -> int:
+    return int.from_bytes(_bytes(address, size), "big", signed=True)
+
+
+def _has_changed(vector: int) -> bool:
+    confirmed, frontier = _word(vector, Watch.CONFIRMED_AT), _word(vector, Watch.FRONTIER_AT)
+    generation = _word(vector, Watch.GENERATION_AT)
+    return bool(
+        (confirmed and _word(confirmed, 0) > _word(vector, Watch.CONFIRMED))
+        or (frontier and _word(frontier, 0) > _word(vector, Watch.FRONTIER))
+        or (generation and _word(generation, 0) != _word(vector, Watch.GENERATION))
+    )
+
+
+def _file(table: int, number: int) -> int:
+    place = number - _word(table, Table.FIRST)
+    return _word(table, Table.FILES + place) if 0 <= place < _word(table, Table.COUNT) else -1
+
+
+def pull_entries(queue: int, offset: int, max_messages: int, max_bytes: int, found: NDArray[np.int64]) -> int:
+    """The entries of a pull from the queue's window: log offsets to `found`, sizes (int32) behind.
+
+    Returns how many, at least 1, or ASK. The sizes stand behind room for `max_messages` offsets.
+    """
+    begin, behind = _word(queue, Queue.BEGIN), _word(queue, Queue.BEHIND)
+    if not begin <= offset < behind or not 0 < max_messages + (max_messages + 1) // 2 <= len(found):
+        return ASK
+    if _has_changed(queue):
+        return ASK
+    most = min(max_messages, _word(queue, Queue.MOST_MESSAGES))
+    stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), _word(queue, Queue.STOP_BYTES))
+    most_bytes = min(stop_bytes, _word(queue, Queue.MOST_BYTES))
+    sizes = found[max_messages:].view(np.int32)
+    taken = total = 0
+    for number in range(offset, behind):
+        if taken == most or total >= stop_bytes:
+            return taken
+        at = _word(queue, Queue.ENTRIES_AT) + (number - begin) * ENTRY_SIZE
+        physical, size, _ = ENTRY.struct.unpack(_bytes(at, ENTRY_SIZE))
+        if taken and total + size > most_bytes:
+            return taken
+        # Blank entries and expired records, too: those are for the pull that knows all cases.
+        if physical < _word(queue, Queue.RECORDS_BEGIN) or size < MIN_RECORD_SIZE:
+            return ASK
+        if physical + size > _word(queue, Queue.RECORDS_END):
+            return ASK
+        found[taken], sizes[taken] = physical, size
+        taken += 1
+        total += size
+    return taken if taken == most or _word(queue, Queue.IS_LAST) else ASK
+
+
+def _store_time(queue: int, offset: int) -> int:
+    number, place = divmod(offset, _word(queue, Queue.FILE_ENTRIES))
+    entries = _file(_word(queue, Queue.FILES_AT), number)
+    if entries <= 0:
+        return -1 if entries else NEEDS_FILE - 2 * number - 1
+    physical, size, _ = ENTRY.struct.unpack(_bytes(entries + place * ENTRY_SIZE, ENTRY_SIZE))
+    if physical < 0 or (physical == 0 and size in (PRE_BLANK_SIZE, LAST_BLANK_SIZE)):
+        return -1
+    file_size = _word(queue, Watch.LOG_FILE_SIZE)
+    number, position = divmod(physical, file_size)
+    log = _file(_word(queue, Watch.LOG_AT), number)
+    if log <= 0:
+        return -1 if log else NEEDS_FILE - 2 * number
+    if position + MIN_RECORD_SIZE > file_size:
+        return -1
+    is_v6 = _number(log + position + SYS_FLAG_AT, 4) & FLAG_BORN_HOST_V6
+    at = STORE_TIMESTAMP_AT_V4 + (HOST_V6_SIZE - HOST_V4_SIZE if is_v6 else 0)
+    return max(-1, _number(log + position + at, 8))
+
+
+def seek_time(queue: int, timestamp: int, above: int) -> int:
+    """The first offset in [FIRST, END) whose message was stored at or after a time, with `above` 1 after it; else END.
+
+    Entries without a record count as the next one that has one. NEEDS_FILE or below: map that file, and call again.
+    """
+    if _has_changed(queue):
+        return ASK
+    low, high = _word(queue, Queue.FIRST), _word(queue, Queue.END)
+    end = high
+    while low < high:
+        middle = probe = (low + high) // 2
+        time = -1
+        while probe < end and (time := _store_time(queue, probe)) == -1:
+            probe += 1
+        if time <= NEEDS_FILE:
+            return time
+        if probe == end or time >= timestamp + above:
+            high = middle
+        else:
+            low = probe + 1
+    return low
+
+
+def find_key(index: int, topic_and_key: bytes, topic_size: int, max_messages: int, found: int) -> tuple[int, int, int]:
+    """The newest messages with a key, at most `max_messages`; `topic_and_key` has "#" in between, and is ASCII.
+
+    Returns how many, one more where there are still more, and log offset and size of the newest. `found` is the address
+    of as many int64 for log offsets and, behind those, for sizes; 0: none are wanted, and to count to two is enough.
+    Instead of how many: ASK (what is not ASCII, too); or NEEDS_FILE or below: map that file of the log, and call again.
+    """
+    if _has_changed(index) or max_messages < 1 or not topic_and_key.isascii():
+        return ASK, 0, 0
+    file_size, places = _word(index, Watch.LOG_FILE_SIZE), dict[int, int]()
+    below = min(_word(index, Index.BELOW), _word(index, Watch.LOG_END))
+    newest = 0, 0
+    for n in range(_word(index, Index.COUNT)):
+        file = _word(index, Index.FILES + n)
+        header = Header(*HEADER.struct.unpack(_bytes(file, HEADER_SIZE)))
+        if header.begin_timestamp < 0 or header.end_timestamp < 0:
+            return ASK, *newest
+        for physical in _offsets_of(index, file, header, index_key_hash(topic_and_key)):
+            number, position = divmod(physical, file_size)
+            if not 0 <= physical < below or (log := _file(_word(index, Watch.LOG_AT), number)) < 0:
+                continue
+            if log == 0:
+                return NEEDS_FILE - 2 * number, *newest
+            data = memoryview((ctypes.c_uint8 * file_size).from_address(log)).cast("B")
+            size = _has_key(data, position, physical, topic_and_key, topic_size)
+            if not size or physical in places:
+                continue
+            if len(places) == max_messages or (places and not found):
+                return len(places) + 1, *newest
+            newest = newest if places else (physical, size)
+            places[physical] = size
+            if found:
+                words = (ctypes.c_int64 * (2 * max_messages)).from_address(found)
+                words[len(places) - 1], words[max_messages + len(places) - 1] = physical, size
+    return len(places), *newest
+
+
+def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterator[int]:
+    """Where the messages stand whose items have a hash, newest first."""
+    slots, count = _word(index, Index.SLOTS), min(header.index_count, _word(index, Index.ITEMS) - 1)
+    number = _number(file + HEADER_SIZE + key_hash % slots * SLOT_SIZE, SLOT.size)
+    base = file + HEADER_SIZE + slots * SLOT_SIZE
+    while 0 < number <= count:
+        found_hash, physical, diff_s, previous = ITEM.struct.unpack(_bytes(base + number * ITEM_SIZE, ITEM_SIZE))
+        if diff_s < 0:
+            return
+        if found_hash == key_hash:
+            yield physical
+        # A link that does not lead to an older item would lead in circles.
+        if previous >= number:
+            return
+        number = previous
+
+
+def _has_key(data: memoryview, position: int, physical: int, topic_and_key: bytes, topic_size: int) -> int:
+    """The size of the record at a position if it is one, of this topic, with this key or unique key; else 0."""
+    verdict, size = examine(data, position, len(data), physical, CHECK_NONE)
+    if verdict is not Verdict.GOOD:
+        return 0
+    record: Any = decode_record(data[position : position + size])
+    given, key = decode_properties(record.properties), topic_and_key[topic_size + 1 :]
+    if record.topic != topic_and_key[:topic_size]:
+        return 0
+    return size if key == given.get(UNIQ_KEY) or key in given.get(KEYS, b"").split(b" ") else 0

@@ -1,0 +1,226 @@
+"""The lookup kernels: both twins answer alike, and as the files say, whatever stands in them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reput.files.maps import MapTable, address_of
+from reput.formats import index_file
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK, PRE_BLANK
+from reput.formats.hashing import index_key_hash
+from reput.formats.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, encode_header
+from reput.formats.record import Record, encode_record
+from reput.kernels import LookupKernels, lookup_kernels
+from reput.kernels.compiled import lookup
+from reput.kernels.lookup_columns import ASK, NEEDS_FILE, Index, Queue, Watch
+from support.twins import TWINS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TOPIC = b"orders"
+SLOTS, ITEMS = 3, 40
+FILE_SIZE = 3200
+FILE_ENTRIES = 7
+
+
+class World:
+    """A log of two files, a queue of small files and one IndexFile, all in memory, as the vectors describe them."""
+
+    def __init__(self, times: list[int], keys: list[bytes], blanks: set[int], mapped: bool = True) -> None:
+        self.log = [np.zeros(FILE_SIZE, dtype=np.uint8) for _ in range(2)]
+        self.places: list[tuple[int, int]] = []
+        self._write(times, keys)
+        self.entries = b"".join(
+            (LAST_BLANK if n % 2 else PRE_BLANK) if n in blanks else ENTRY.struct.pack(*place, 0)
+            for n, place in enumerate(self.places)
+        )
+        self.index = self._index_file(times, keys)
+        files = -(-len(self.places) // FILE_ENTRIES)
+        self.queue_files = [self._queue_file(n) for n in range(files)]
+        self.log_table, self.queue_table = MapTable(0, 2, 64), MapTable(0, files, 64)
+        if mapped:
+            for number in range(2):
+                self.map(NEEDS_FILE - 2 * number)
+            for number in range(files):
+                self.map(NEEDS_FILE - 2 * number - 1)
+        self.mark = np.zeros(3, dtype=np.int64)
+
+    def map(self, needed: int) -> None:
+        """Map the file that a kernel asks for."""
+        number, of_queue = divmod(NEEDS_FILE - needed, 2)
+        table, files = (self.queue_table, self.queue_files) if of_queue else (self.log_table, self.log)
+        assert table.put(number, files[number])
+
+    def _write(self, times: list[int], keys: list[bytes]) -> None:
+        offset = 0
+        for time, key in zip(times, keys, strict=True):
+            record = Record(
+                TOPIC, b"b", b"KEYS\x01a " + key + b"\x02UNIQ_KEY\x01u" + key + b"\x02", store_timestamp=time
+            )
+            size = len(encode_record(record))
+            if offset // FILE_SIZE != (offset + size + 8) // FILE_SIZE:
+                offset = FILE_SIZE
+            record = Record(record.topic, record.body, record.properties, store_timestamp=time, physical_offset=offset)
+            at = offset % FILE_SIZE
+            self.log[offset // FILE_SIZE][at : at + size] = np.frombuffer(encode_record(record), dtype=np.uint8)
+            self.places.append((offset, size))
+            offset += size
+
+    def _queue_file(self, number: int) -> NDArray[np.uint8]:
+        data = self.entries[number * FILE_ENTRIES * ENTRY_SIZE : (number + 1) * FILE_ENTRIES * ENTRY_SIZE]
+        return np.frombuffer(data.ljust(FILE_ENTRIES * ENTRY_SIZE, b"\0"), dtype=np.uint8)
+
+    def _index_file(self, times: list[int], keys: list[bytes]) -> NDArray[np.uint8]:
+        data = bytearray(index_file.file_size(SLOTS, ITEMS))
+        data[:HEADER_SIZE] = encode_header(Header(0, max(times, default=0), 0, 0, 0, len(keys) + 1))
+        newest: dict[int, int] = {}
+        for number, (key, (offset, _)) in enumerate(zip(keys, self.places, strict=True), 1):
+            key_hash = index_key_hash(TOPIC + b"#" + key)
+            at = HEADER_SIZE + SLOTS * SLOT_SIZE + number * ITEM_SIZE
+            data[at : at + ITEM_SIZE] = ITEM.struct.pack(key_hash, offset, 0, newest.get(key_hash % SLOTS, 0))
+            newest[key_hash % SLOTS] = number
+            at = HEADER_SIZE + key_hash % SLOTS * SLOT_SIZE
+            data[at : at + SLOT_SIZE] = number.to_bytes(SLOT_SIZE, "big")
+        return np.frombuffer(bytes(data), dtype=np.uint8)
+
+    def _watch(self) -> list[int]:
+        cells = [address_of(self.mark) + 8 * n for n in range(3)]
+        return [cells[0], 0, cells[1], 0, cells[2], 0, self.log_table.address, FILE_SIZE, 2 * FILE_SIZE]
+
+    def queue(self, begin: int, behind: int, **words: int) -> NDArray[np.int64]:
+        """The queue's vector, with a window."""
+        self.window = np.frombuffer(self.entries[begin * ENTRY_SIZE :], dtype=np.uint8)
+        values = {
+            "FIRST": 0, "END": len(self.places), "FILE_ENTRIES": FILE_ENTRIES, "FILES_AT": self.queue_table.address,
+            "BEGIN": begin, "BEHIND": behind, "ENTRIES_AT": address_of(self.window), "IS_LAST": 1, "RECORDS_BEGIN": 0,
+            "RECORDS_END": 2 * FILE_SIZE, "MOST_MESSAGES": 1 << 40, "MOST_BYTES": 1 << 40, "STOP_BYTES": 1 << 40,
+        } | words  # fmt: skip
+        return np.array([*self._watch(), *(values[word.name] for word in Queue)], dtype=np.int64)
+
+    def index_vector(self, below: int = 2 * FILE_SIZE) -> NDArray[np.int64]:
+        """The index's vector."""
+        assert next(iter(Index)) == len(Watch)
+        return np.array([*self._watch(), SLOTS, ITEMS, below, 1, address_of(self.index)], dtype=np.int64)
+
+
+TIMES = st.lists(st.integers(0, 30), min_size=1, max_size=ITEMS - 1).map(sorted)
+KEYS = st.sampled_from([b"Aa", b"BB", b"k", b"other", b"a"])
+
+
+@st.composite
+def worlds(draw: Any, mapped: bool = True) -> World:
+    """Worlds in which times do not run backwards."""
+    times = draw(TIMES)
+    keys = draw(st.lists(KEYS, min_size=len(times), max_size=len(times)))
+    return World(times, keys, draw(st.sets(st.integers(0, len(times) - 1), max_size=5)), mapped)
+
+
+def pull(
+    run: LookupKernels, vector: NDArray[np.int64], offset: int, most: int, most_bytes: int
+) -> tuple[int, list[int]]:
+    """The answer to a pull, and what was written of it."""
+    found = np.zeros(most + (most + 1) // 2, dtype=np.int64)
+    count = run.pull_entries(address_of(vector), offset, most, most_bytes, found)
+    taken = max(0, count)
+    return count, found[:taken].tolist() + found[most:].view(np.int32)[:taken].tolist()
+
+
+@given(worlds(), st.data())
+@settings(max_examples=150, deadline=None)
+def test_twins_pull_alike(world: World, data: st.DataObject) -> None:
+    """Both twins give the same places, which are those of the entries, or both leave the pull to the general way."""
+    count = len(world.places)
+    begin = data.draw(st.integers(0, count - 1))
+    vector = world.queue(
+        begin, count, IS_LAST=data.draw(st.integers(0, 1)), MOST_MESSAGES=data.draw(st.integers(1, 9)),
+        RECORDS_END=data.draw(st.sampled_from([FILE_SIZE, 2 * FILE_SIZE])), MOST_BYTES=data.draw(st.integers(100, 900)),
+    )  # fmt: skip
+    asked = data.draw(st.tuples(st.integers(begin - 1, count + 1), st.integers(1, 12), st.integers(-5, 2000)))
+    answers = [pull(lookup_kernels(kind), vector, *asked) for kind in TWINS]
+
+    assert answers[0] == answers[1]
+    taken, found = answers[0]
+    if taken > 0:
+        places = world.places[asked[0] : asked[0] + taken]
+        assert found == [offset for offset, _ in places] + [size for _, size in places]
+
+
+@given(worlds(mapped=False), st.integers(-1, 32), st.integers(0, 1))
+@settings(max_examples=150, deadline=None)
+def test_twins_seek_alike_and_find_the_first(world: World, time: int, above: int) -> None:
+    """The first entry at or after a time, blank entries counting as the next message; both ask for the same files."""
+    vector = world.queue(0, len(world.places))
+    while (found := lookup_kernels("reference").seek_time(address_of(vector), time, above)) < ASK:
+        assert lookup_kernels("compiled").seek_time(address_of(vector), time, above) == found
+        world.map(found)
+    assert lookup_kernels("compiled").seek_time(address_of(vector), time, above) == found
+
+    def reached(offset: int) -> bool:
+        """Whether the message of an entry, or the next one's, is that late."""
+        for number in range(offset, len(world.places)):
+            place, size, _ = ENTRY.struct.unpack_from(world.entries, number * ENTRY_SIZE)
+            if (place, size) == world.places[number]:
+                at = place % FILE_SIZE + 56
+                stored = int.from_bytes(world.log[place // FILE_SIZE][at : at + 8].tobytes(), "big")
+                return stored >= time + above
+        return True
+
+    first = next((offset for offset in range(len(world.places)) if reached(offset)), len(world.places))
+    assert reached(found) or found == len(world.places)
+    assert found == 0 or not reached(found - 1)
+    assert found >= first
+
+
+@given(worlds(), KEYS, st.integers(1, 12), st.integers(0, 2 * FILE_SIZE))
+@settings(max_examples=150, deadline=None)
+def test_twins_find_keys_alike(world: World, key: bytes, most: int, below: int) -> None:
+    """The newest messages that have the key itself, no other of its hash, each once, and whether there are more."""
+    vector = world.index_vector(below)
+    answers = []
+    for kind in TWINS:
+        found = np.zeros(2 * most, dtype=np.int64)
+        told = lookup_kernels(kind).find_key(address_of(vector), TOPIC + b"#" + key, 6, most, address_of(found))
+        taken = min(told[0], most)
+        answers.append((told, found[:taken].tolist(), found[most:][:taken].tolist()))
+        alone = lookup_kernels(kind).find_key(address_of(vector), TOPIC + b"#" + key, 6, most, 0)
+        assert alone == (min(2, told[0]), *told[1:])
+    assert answers[0] == answers[1]
+    (count, *newest), offsets, sizes = answers[0]
+    assert [place in world.places for place in zip(offsets, sizes, strict=True)] == [True] * len(offsets)
+    assert all(offset < below for offset in offsets)
+    assert offsets == sorted(set(offsets), reverse=True)
+    assert newest == ([offsets[0], sizes[0]] if count else [0, 0])
+
+
+@pytest.mark.parametrize("kind", TWINS)
+@pytest.mark.parametrize("mark", [0, 1, 2])
+def test_what_has_changed_is_not_answered(kind: str, mark: int) -> None:
+    """More confirmed, more indexed, or another generation: the kernels leave the answer to the general way."""
+    world, run = World([1, 2], [b"k", b"k"], set()), lookup_kernels(kind)
+    queue, index = world.queue(0, 2), world.index_vector()
+    queue[[Watch.CONFIRMED, Watch.FRONTIER, Watch.GENERATION]] = 5
+    index[[Watch.CONFIRMED, Watch.FRONTIER, Watch.GENERATION]] = 5
+    world.mark[:] = 5
+    assert pull(run, queue, 0, 9, 1000)[0] == 2
+    assert run.seek_time(address_of(queue), 2, 0) == 1
+    assert run.find_key(address_of(index), b"orders#k", 6, 9, 0)[0] == 2
+    world.mark[mark] = 6
+    assert pull(run, queue, 0, 9, 1000)[0] == ASK
+    assert run.seek_time(address_of(queue), 2, 0) == ASK
+    assert run.find_key(address_of(index), b"orders#k", 6, 9, 0)[0] == ASK
+
+
+@pytest.mark.parametrize("name", LookupKernels._fields)
+def test_twins_take_the_same_arguments(name: str) -> None:
+    """Each kernel has the same parameters in the same order in both twins."""
+    reference = getattr(lookup_kernels("reference"), name)
+    assert list(inspect.signature(getattr(lookup, name).py_func).parameters) == list(
+        inspect.signature(reference).parameters
+    )

@@ -1,0 +1,94 @@
+"""RocketMQ opens the RocksDB that reput rebuilt, converted or wrote, answers the same from it, and writes on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from support import databases, golden, kinds, stores
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+    from types import ModuleType
+
+pytestmark = [pytest.mark.peer, pytest.mark.golden]
+
+OPTIONS = {
+    "rocksdb": ("--set", "storeType=defaultRocksDB"),
+    "double": ("--set", "rocksdbCQDoubleWriteEnable=true"),
+}
+ROCKSDB = replace(kinds.CONFIG, store_type="defaultRocksDB")
+
+
+def answers_of(path: Path) -> list[dict[str, object]]:
+    """The golden answers."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_rebuilt(
+    name: str, peer: ModuleType, unpack: Callable[[str], Path], golden_answers: Callable[[str], Path]
+) -> None:
+    """Every golden question is answered from a rebuilt database as from RocketMQ's own."""
+    store = unpack(name)
+    reput.rebuild(store, spark=False, config=stores.GOLDEN)
+    assert peer.run("ask", store, golden_answers(name), *peer.GOLDEN_SETTINGS, *OPTIONS[name]) == answers_of(
+        golden_answers(name)
+    )
+
+
+def named(queues: Iterable[tuple[str, int]]) -> list[str]:
+    """Options that let RocketMQ know these queues."""
+    return [word for topic, queue_id in queues for word in ("--queue", f"{topic}@{queue_id}")]
+
+
+def test_converted_and_appended_to(peer: ModuleType, tmp_path: Path) -> None:
+    """A store of files becomes one of RocksDB: RocketMQ appends to it, and reput reads old and new."""
+    store = golden.unpack("basic", tmp_path)
+    reput.convert(store, to="rocksdb", spark=False, config=stores.GOLDEN)
+    with reput.MessageStore.open(store, ROCKSDB, read_only=True) as opened:
+        before = {(topic, queue): end for topic, queue, _, end in opened.queues()}
+    peer.run("append", store, 200, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(before))
+    with reput.MessageStore.open(store, ROCKSDB) as opened:
+        after = {(topic, queue): end for topic, queue, _, end in opened.queues()}
+        assert sum(after.values()) == sum(before.values()) + 200
+        assert all(after[key] >= end for key, end in before.items())
+        opened.put_message(reput.Message("orders", b"ours"), 0)
+        opened.reput(spark=False)
+    assert_sound(store, ROCKSDB)
+
+
+@pytest.mark.parametrize("how", ["closed", "behind"])
+def test_written_by_reput(how: str, peer: ModuleType, tmp_path: Path) -> None:
+    """RocketMQ has every message of a RocksDB store that reput wrote, also where the database is behind the log."""
+    path = tmp_path / "store"
+    store = kinds.open_store(path, ROCKSDB)
+    kinds.put_kinds(store, 300, 1)
+    store.reput(spark=False)
+    kinds.put_kinds(store, 300, 2)
+    spans = {(topic, queue): (begin, end) for topic, queue, begin, end in store.queues()}
+    store.close(reput=how == "closed")
+    twin = shutil.copytree(path, tmp_path / "twin")
+    _, *queues = peer.run("dump", path, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(spans))
+    told = {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues}
+    assert told == spans
+    with kinds.open_store(twin, ROCKSDB) as store:
+        store.reput(spark=False)
+    ours = databases.entries(databases.rocksdb(twin))
+    for queue in queues:
+        topic, queue_id = queue["queue"]
+        mine = ours[next(key for key in ours if key.topic.decode() == topic and key.queue_id == queue_id)]
+        assert [[offset, *entry] for offset, entry in mine.items()] == [entry[:4] for entry in queue["entries"]]
+    peer.run("append", path, 50, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(spans))
+    with kinds.open_store(path, ROCKSDB) as store:
+        assert sum(end for _, _, _, end in store.queues()) == sum(end for _, end in spans.values()) + 50
+    assert_sound(path, ROCKSDB)

@@ -1,0 +1,43 @@
+"""A writer that dies at one of its database's batches: `python -m support.dying STORE AT before|after`.
+
+A process of its own, and no fork of the tests': RocksDB's threads do not live on in a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reput.files.database import DatabaseOwner
+from support import kinds
+
+BOTH = replace(kinds.CONFIG, rocksdb_cq_double_write_enable=True)
+DIED = 7
+
+
+def main() -> None:
+    """Put and catch up three times; die at the batch with that number."""
+    path, at, after = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "after"
+    true, calls = DatabaseOwner.write, 0
+
+    def write(self: DatabaseOwner, batch: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == at and not after:
+            os._exit(DIED)
+        true(self, batch)
+        if calls == at:
+            os._exit(DIED)
+
+    DatabaseOwner.write = write  # type: ignore[method-assign]
+    store = kinds.open_store(path, BOTH)
+    for seed in range(3):
+        kinds.put_kinds(store, 60, seed)
+        store.reput(spark=False)
+
+
+if __name__ == "__main__":
+    main()
