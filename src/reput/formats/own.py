@@ -63,6 +63,7 @@ FENCE_NAME = "fence"
 FOLLOWER_NAME = "follower"
 FOLLOW_CHECKPOINT_NAME = "follow-checkpoint"
 INTENT_NAME = "intent"
+SINKS_NAME = "sinks"
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1
 _MAX_JSON = 64 << 20
