@@ -71,8 +71,8 @@ class Bench:
         small.reset()
         workload.reset()
         mine = ours("rebuild", workload.store, "--warm-up-store", small.store)
-        if theirs["messages"] != mine["entries"]:
-            raise RuntimeError(f"{name}: {theirs['messages']} messages for the peer, {mine['entries']} for reput")
+        if mine["entries"] != self.messages:
+            raise RuntimeError(f"{name}: {mine['entries']} entries of {self.messages} messages")
         self._keep(f"{name}_peer_s", theirs["seconds_total_with_sync"])
         self._keep(f"{name}_ours_s", mine["seconds"])
         say(f"  stages {mine['stages']}")

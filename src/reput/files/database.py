@@ -278,6 +278,8 @@ class DatabaseOwner:
         finally:
             for family in self.families.values():
                 family.handle.close()
+            # Whoever still holds a batch must not keep the database open by it.
+            self._handles.clear()
             self._handle.close()
             fs.remove_file(self.folder / _SETTINGS_FILE)
             for entry in fs.list_dir(self.folder):

@@ -18,7 +18,7 @@ from reput.pipeline.stitch import Stitched
 from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store.report import QueueOddity
-from reput.store.retained import Retained, retained_queues, shortened_queues, unbelievable_queues
+from reput.store.retained import Retained, retained_queues, shortened_queues, unbelievable_queues, unreadable_kinds
 
 
 class QueueSide(Protocol):
@@ -98,6 +98,10 @@ def _report_retained(run: Run, stitched: Stitched, present: set[QueueKey], retai
                 f"{lost.key}: no record, and the old queue's end at {lost.next} is more than a log of this size can "
                 f"hold; its numbering begins again at 0 (keep {lost.source} if consumers still have offsets there)"
             )
+    run.report.warnings += [
+        f"the old queues cannot be read, so queues without records may begin again at 0: {why}"
+        for why in unreadable_kinds(run.layout)
+    ]
     warn_of_many_repeats(run.report)
     for kept in retained:
         run.report.retained_queues.append(f"{kept.key} goes on at {kept.next} (from {kept.source})")

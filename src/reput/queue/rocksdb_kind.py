@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedStoreError, StoreLockedError
 from reput.files import database, fs
 from reput.files.database import DatabaseOwner, DatabaseReader, Family
 from reput.formats import paths
@@ -439,7 +439,12 @@ class RocksdbKind:
         """
         if not self.is_present():
             return []
-        with self.open_to_write(fs.owner_of(self.folder)) as written:
+        try:
+            owner = self.open_to_write(fs.owner_of(self.folder))
+        except StoreLockedError:
+            # A follower in another process has it; readers pass expired entries over until the next time.
+            return []
+        with owner as written:
             table = EntryTable(written.families)
             batch, queues = written.batch(), 0
             for key, last, first in table.ends():

@@ -6,6 +6,7 @@ stands in, with a warning, for topics that the broker still has.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +52,20 @@ def retained_queues(layout: StoreLayout, present: set[QueueKey], log_end: int) -
 
 def _old_queues(layout: StoreLayout) -> Iterator[QueueOnDisk]:
     for kind in present_kinds(layout):
-        yield from kind.queues()
+        # What cannot be read tells nothing; `unreadable_kinds` says so.
+        with contextlib.suppress(DamagedStoreError):
+            yield from kind.queues()
+
+
+def unreadable_kinds(layout: StoreLayout) -> list[str]:
+    """Why old queues cannot be read, a line for each kind; their numbering is then not known."""
+    told = []
+    for kind in present_kinds(layout):
+        try:
+            kind.complete_to()
+        except DamagedStoreError as error:
+            told.append(str(error))
+    return told
 
 
 def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: int) -> list[Retained]:

@@ -1,0 +1,196 @@
+"""The RocksDB kind by itself: many queues, time search, gaps, a log that moved on, and databases that are none."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import rocksdict
+
+import reput
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats import paths
+from reput.formats import rocksdb as fmt
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey, decode_entry
+from reput.formats.rocksdb import OffsetValue
+from reput.queue.kinds import NO_BOUND
+from reput.queue.rocksdb_kind import RocksdbKind
+from support import golden, stores
+from support.records import LogBuilder
+
+MANY = 20_000
+ROCKSDB = replace(stores.SMALL, store_type="defaultRocksDB")
+QUEUE = QueueKey(b"orders", 3)
+
+
+def kind_with(folder: Path, entries: dict[int, Entry], first: OffsetValue | None, last: OffsetValue) -> RocksdbKind:
+    """A database with one queue; store times are ten times the queue offset."""
+    kind = RocksdbKind(folder / "consumequeue", folder / "logs")
+    fs.make_dirs(folder)
+    with kind.open_to_write(fs.owner_of(folder)) as database:
+        batch = database.batch()
+        for offset, entry in entries.items():
+            batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(QUEUE, offset), fmt.encode_value(entry, 10 * offset))
+        batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QUEUE, fmt.MAX), fmt.encode_offset_value(last))
+        if first is not None:
+            batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QUEUE, fmt.MIN), fmt.encode_offset_value(first))
+        database.write(batch)
+    return kind
+
+
+def straight(begin: int, end: int) -> dict[int, Entry]:
+    """Entries whose records stand 100 bytes apart."""
+    return {offset: Entry(100 * offset, 100, offset) for offset in range(begin, end)}
+
+
+@pytest.mark.parametrize("with_min", [False, True])
+@pytest.mark.parametrize(
+    ("log_min", "frontier", "span"),
+    [(0, NO_BOUND, (10, 50)), (2000, NO_BOUND, (20, 50)), (2001, 4000, (21, 40)), (9000, NO_BOUND, (50, 50))],
+)
+def test_spans(log_min: int, frontier: int, span: tuple[int, int], with_min: bool, tmp_path: Path) -> None:
+    """`min` is a hint that the log's minimum overtakes, and entries past the frontier do not count."""
+    first = OffsetValue(1000, 10) if with_min else None
+    kind = kind_with(tmp_path, straight(10, 50), first, OffsetValue(4900, 49))
+    queues = kind.open()
+    queues.load(frontier, log_min)
+    stored = queues.find(QUEUE)
+    assert stored is not None
+    assert (stored.min_offset, stored.end) == span
+    assert list(queues.spans()) == [(QUEUE, stored)]
+    assert queues.find(QueueKey(b"orders", 4)) is None
+    queues.close()
+
+
+def test_reads_with_gaps(tmp_path: Path) -> None:
+    """A missing key reads as a pre-blank; neighbours in the database are not read for it."""
+    entries = {offset: entry for offset, entry in straight(0, 30).items() if offset not in (7, 8, 29)}
+    kind = kind_with(tmp_path, entries, OffsetValue(0, 0), OffsetValue(2900, 29))
+    queues = kind.open()
+    queues.load(NO_BOUND, 0)
+    data = queues.entries(QUEUE, 5, 30).tobytes()
+    found = [data[at : at + ENTRY_SIZE] for at in range(0, len(data), ENTRY_SIZE)]
+    assert [number + 5 for number, entry in enumerate(found) if entry == PRE_BLANK] == [7, 8, 29]
+    assert decode_entry(found[4]) == Entry(900, 100, 9)
+    times = queues.store_times(QUEUE)
+    assert times is not None
+    assert [times(offset) for offset in (6, 7, 9)] == [60, -1, 90]
+    queues.close()
+
+
+def test_reading_ahead_gives_the_same(tmp_path: Path) -> None:
+    """A reader that goes on where it ended gets blocks; they hold what single reads give."""
+    kind = kind_with(tmp_path, straight(0, 5000), OffsetValue(0, 0), OffsetValue(499_900, 4999))
+    queues = kind.open()
+    queues.load(NO_BOUND, 0)
+    assert queues.block(QUEUE, 0) is None
+    queues.entries(QUEUE, 0, 32)
+    assert queues.block(QUEUE, 0) is None
+    queues.entries(QUEUE, 32, 64)
+    block = queues.block(QUEUE, 32)
+    assert block is not None
+    begin, entries = block
+    assert begin == 32
+    assert (entries == queues.entries(QUEUE, 32, 32 + len(entries) // ENTRY_SIZE)).all()
+    queues.close()
+
+
+def test_many_queues(tmp_path: Path) -> None:
+    """Twenty thousand queues: a handful of files, put, caught up, rebuilt and read, each in its place."""
+    path = tmp_path / "store"
+    config = replace(ROCKSDB, max_hash_slot_num=1000, max_index_num=50_000)
+    with reput.MessageStore.open(path, config) as store:
+        for number in range(MANY):
+            store.put_message(reput.Message("many", b"%d" % number), number)
+        store.reput(spark=False)
+        assert len(store.queues()) == MANY
+    assert sum(1 for _ in (path / paths.CONSUME_QUEUE).iterdir()) < 20
+    reput.rebuild(path, spark=False, config=config)
+    assert sum(1 for _ in (path / paths.CONSUME_QUEUE).iterdir()) < 20
+    descriptors = Path("/proc/self/fd")
+    before = sum(1 for _ in descriptors.iterdir())
+    with reput.MessageStore.open(path, config, read_only=True) as store:
+        assert len(store.queues()) == MANY
+        for number in range(0, MANY, 1001):
+            (message,) = store.get_message("many", number, 0)
+            assert message.body == b"%d" % number
+        assert sum(1 for _ in descriptors.iterdir()) < before + 40
+    assert reput.check(path, spark=False, config=config).sound
+
+
+@pytest.mark.golden
+def test_missing_family(tmp_path: Path) -> None:
+    """A database of something else is told as such, by its folder."""
+    store = golden.unpack("rocksdb", tmp_path)
+    folder = store / paths.CONSUME_QUEUE
+    shutil.rmtree(folder)
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)
+    rocksdict.Rdict(str(folder), options).close()
+    with pytest.raises(DamagedStoreError, match=r"consumequeue.*no RocksDB of RocketMQ"):
+        reput.MessageStore.open(store, stores.GOLDEN, read_only=True)
+    reput.rebuild(store, spark=False, config=replace(stores.GOLDEN, store_type="defaultRocksDB"))
+    assert reput.check(store, spark=False, config=stores.GOLDEN).sound
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-000005", "000011.sst"])
+def test_damaged_files(name: str, tmp_path: Path) -> None:
+    """What is cut off or gone is damage, with the file's name and what to do; a rebuild makes the store whole."""
+    for cut in (False, True):
+        store = golden.unpack("rocksdb", tmp_path / str(cut))
+        path = store / paths.CONSUME_QUEUE / name
+        path.write_bytes(b"x\n" if cut else b"")
+        if not cut:
+            path.unlink()
+        config = replace(stores.GOLDEN, store_type="defaultRocksDB")
+        if name != "MANIFEST-000005" or not cut:
+            with pytest.raises(DamagedStoreError, match="reput rebuild"):
+                reput.MessageStore.open(store, config, read_only=True)
+        reput.rebuild(store, spark=False, config=config)
+        assert reput.check(store, spark=False, config=config).sound
+
+
+@pytest.mark.golden
+def test_hostile_values(tmp_path: Path) -> None:
+    """Lengths and numbers that no queue has are an error or not believed, never memory or a crash."""
+    store = golden.unpack("rocksdb", tmp_path)
+    kind = RocksdbKind(store / paths.CONSUME_QUEUE, tmp_path / "logs")
+    with kind.open_to_write(fs.owner_of(store)) as database:
+        batch = database.batch()
+        batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QUEUE, fmt.MAX), b"short")
+        database.write(batch)
+    with pytest.raises(DamagedStoreError, match="5 bytes, 16 expected"):
+        reput.MessageStore.open(store, stores.GOLDEN, read_only=True).queues()
+    with kind.open_to_write(fs.owner_of(store)) as database:
+        batch = database.batch()
+        value = OffsetValue(0, (1 << 62) - 1)
+        batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QUEUE, fmt.MAX), fmt.encode_offset_value(value))
+        batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QueueKey(b"../x", 0), fmt.MAX), fmt.encode_offset_value(value))
+        database.write(batch)
+    report = reput.rebuild(store, spark=False, config=stores.GOLDEN)
+    assert any("more than a log of this size" in text for text in report.warnings)
+    assert "../x" not in str(report.retained_queues)
+
+
+def test_log_builder_store_reads_from_rocksdb(tmp_path: Path) -> None:
+    """Times are looked up in the database, and say what the log says."""
+    log = LogBuilder(4096)
+    for _ in range(50):
+        log.message()
+    store = stores.with_log(tmp_path, log)
+    reput.rebuild(store, spark=False, config=ROCKSDB)
+    files = shutil.copytree(store, tmp_path / "files")
+    reput.convert(files, to="file", spark=False, config=stores.SMALL)
+    with (
+        reput.MessageStore.open(store, ROCKSDB, read_only=True) as one,
+        reput.MessageStore.open(files, stores.SMALL, read_only=True) as other,
+    ):
+        times = [one.store_time("topic", 0, offset) for offset in range(50)]
+        for boundary in ("lower", "upper"):
+            for ms in sorted({time + shift for time in times for shift in (-1, 0, 1)}):
+                asked = ("topic", 0, ms, boundary)
+                assert one.offset_by_time(*asked) == other.offset_by_time(*asked)
