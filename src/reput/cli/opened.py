@@ -76,6 +76,9 @@ def writing(
         yield opened
     finally:
         try:
+            if reput:
+                # What waits in a write buffer, or for a sync, is behind as well.
+                opened.flush()
             if reput and opened.behind_bytes:
                 with progress(quiet=not sys.stderr.isatty()) as listener:
                     opened.reput(spark=False, listener=listener)

@@ -37,12 +37,13 @@ from reput.store.expired import delete_expired_indexes
 from reput.store.ext_end import cut_all_units
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
-from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
+from reput.store.layout import StoreLayout, find_store, make_folders, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
 from reput.store.lookup import Watched
 from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, take_over
 from reput.store.progress import ConsumerProgress
+from reput.store.progress_calls import ProgressCalls
 from reput.store.reading import Reading
 from reput.store.view import PullLimits, StoreView
 
@@ -65,7 +66,7 @@ class Lag(NamedTuple):
     ms: int
 
 
-class MessageStore(Reading):
+class MessageStore(ProgressCalls, Reading):
     """An open store. Safe for threads: one writer at a time inside, many readers.
 
     Made by `open`. `notes` tell what opening found and did; `opened_in_s` how long the tail's decoding took.
@@ -127,7 +128,7 @@ class MessageStore(Reading):
         """
         config = config or StoreConfig()
         if create and not read_only:
-            _make_folders(Path(path), config)
+            make_folders(Path(path), config)
         layout = find_store(path, config)
         refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
@@ -155,7 +156,7 @@ class MessageStore(Reading):
             end_offset=opened.tail.end,
             queues=queues,
             watermarks=self._owned.watermarks,
-            last_store_timestamp=max(0, view.follower.last_store_timestamp),
+            last_store_timestamp=opened.last_store_timestamp,
             owner=owner,
             batch_topics=view.settings.types.batch,
         )
@@ -218,7 +219,7 @@ class MessageStore(Reading):
 
         Raises: as `put_message`.
         """
-        appender = self._appender or self._no_appender()
+        appender = self._writer()
         if self.view.queues_table.tail.entries >= self._tail_max:
             self._wait_for_tail()
         if hasattr(messages, "schema"):
@@ -232,12 +233,18 @@ class MessageStore(Reading):
         return result
 
     def _cannot_append(self, message: Message, queue_id: int) -> PutResult:
-        return (self._appender or self._no_appender()).append(message, queue_id)
+        return self._writer().append(message, queue_id)
 
-    def _no_appender(self) -> LogAppender:
+    def _writer(self) -> LogAppender:
+        self._check_open(to_write=True)
+        assert self._appender is not None
+        return self._appender
+
+    def _check_open(self, *, to_write: bool) -> None:
         if self._closed:
             raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
-        raise AccessError(f"{self.layout.root}: open read-only; open it without read_only to put messages")
+        if to_write and self._appender is None:
+            raise AccessError(f"{self.layout.root}: open read-only; open it without read_only to put messages")
 
     def _wait_for_tail(self) -> None:
         deadline = time.monotonic() + TAIL_WAIT_S
@@ -251,7 +258,7 @@ class MessageStore(Reading):
 
     def flush(self) -> int:
         """Make everything that was put durable; returns the log offset up to which it is."""
-        appender = self._appender or self._no_appender()
+        appender = self._writer()
         appender.commit()
         return appender.flush().offset
 
@@ -263,7 +270,7 @@ class MessageStore(Reading):
         Raises:
             DamagedLogError: the log in between is damaged.
         """
-        self._appender or self._no_appender()
+        self._writer()
         assert self._owned is not None
         remedy = "It does what this call would do; end it first if you want to"
         with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
@@ -361,8 +368,7 @@ class MessageStore(Reading):
             self._arrivals.reached(topic, queue_id, self.view.max_offset(topic, queue_id))
 
     def _open_view(self) -> StoreView:
-        if self._closed:
-            raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
+        self._check_open(to_write=False)
         return self.view
 
     # --- deletion ------------------------------------------------------------------------------
@@ -374,7 +380,9 @@ class MessageStore(Reading):
         run, never the last one, nor one that no durable index covers yet. Queue and index files follow the log's
         minimum. A disk over its highest ratio stops puts (DISK_FULL) until there is room again.
         """
-        appender = self._appender or self._no_appender()
+        return self._clean(self._writer(), manual)
+
+    def _clean(self, appender: LogAppender, manual: bool = False) -> list[str]:
         below = self._durable_frontier()
         decision = clean(self.layout.commit_log, appender.settings, manual=manual, below=below)
         appender.set_running(RunningFlag.DISK_FULL if decision.disk_full else RunningFlag(0))
@@ -384,17 +392,6 @@ class MessageStore(Reading):
                 delete_expired_indexes(self.layout, self.view.kinds, self.view.log.min_offset)
                 self.view.load(self.view.frontiers)
         return [paths.offset_name(start) for start in decision.remove]
-
-    # --- progress ------------------------------------------------------------------------------
-
-    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember how far a group has read a queue; durable at the next persist (5 s, or at close)."""
-        self._appender or self._no_appender()
-        self.progress.commit(group, topic, queue_id, offset)
-
-    def query_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """How far a group has read a queue, -1 when it is not known."""
-        return self.progress.query(group, topic, queue_id)
 
     # --- background, closing -------------------------------------------------------------------
 
@@ -412,9 +409,9 @@ class MessageStore(Reading):
                 if time.monotonic() >= next_checkpoint:
                     next_checkpoint = time.monotonic() + _CHECKPOINT_S
                     self._write_checkpoint()
-                if time.monotonic() >= next_clean:
+                if self._appender is not None and time.monotonic() >= next_clean:
                     next_clean = time.monotonic() + clean_s
-                    self.delete_expired()
+                    self._clean(self._appender)
             except ReputError as error:
                 # Kept for whoever asks; puts and reads meet the same trouble themselves where it concerns them.
                 self.background_error = error
@@ -457,9 +454,10 @@ class MessageStore(Reading):
                 self._housekeeper.join()
             if self._appender is not None and self._flush is not None:
                 self._flush.close()
-                behind = self.behind_bytes
                 self._appender.commit()
                 self._on_flushed(self._appender.flush())
+                # Only now: what was buffered, or not flushed yet, is confirmed with that.
+                behind = self.behind_bytes
                 self._appender.close()
                 self._write_checkpoint()
                 self.progress.persist()
@@ -478,14 +476,3 @@ class MessageStore(Reading):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _make_folders(root: Path, config: StoreConfig) -> None:
-    commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
-    if commit_log.is_dir():
-        return
-    if fs.list_dir(root):
-        # What is there is no store: a new one is not put between other people's files.
-        return
-    for folder in (commit_log, root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
-        fs.make_dirs(folder)

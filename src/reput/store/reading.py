@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reput.queue.by_time import Boundary
+from reput.queue.by_time import Boundary, boundary_of
 from reput.store.message import StoredMessage
 from reput.store.results import MAX_PULL_BYTES, GetResult, QueryResult
 from reput.store.sql_filter import SqlFilter
@@ -61,7 +61,7 @@ class Reading:
         if self._closed:
             self._open_view()
         # To look an enum's member up costs more than the search.
-        boundary = boundary if type(boundary) is Boundary else Boundary(boundary)
+        boundary = boundary if type(boundary) is Boundary else boundary_of(boundary)
         return self.view.offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
     def query_message(
@@ -81,10 +81,10 @@ class Reading:
         Args:
             topic, key: what to look for.
             max_messages: at most so many; `QueryResult.more` says whether there are older ones.
-            begin_ms, end_ms: store times; the IndexFile knows them to the second.
+            begin_ms, end_ms: store times. The IndexFile knows them to the second; with `exact` the record tells.
             before: only messages in front of this log offset: to go on where an answer ended.
             by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
-            exact: hold topic and key against the record; without, two keys of one hash are not told apart, and a
+            exact: hold topic, key and time against the record; without, two keys of one hash are not told apart, and a
                 message may come twice, as RocketMQ answers.
         """
         if exact and end_ms is None and before is None and not (begin_ms or by_tag or self._closed):
