@@ -13,6 +13,7 @@ import pytest
 
 import reput
 from reput.formats import paths
+from reput.formats.record import FLAG_INNER_BATCH
 from reput.pipeline import grow, grow_rocksdb
 from reput.pipeline.engine import LoopEngine
 from reput.pipeline.follow import Follow
@@ -95,3 +96,19 @@ def test_killed_while_followed(name: str, tmp_path: Path) -> None:
         assert handle.wait(60)
         handle.stop()
         assert_as_rebuilt(path, config, tmp_path / f"copy{seed}")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_store_without_queues_opens_again(name: str, tmp_path: Path) -> None:
+    """Closed before its first message, or with batches alone, a store of any kind opens, is checked and rebuilt."""
+    config, path = KINDS[name], tmp_path / "store"
+    inner.new_store(path, config).close()
+    batch = reput.Message("batches", b"x", properties={"INNER_NUM": "3"}, sys_flag=FLAG_INNER_BATCH)
+    for count in range(3):
+        with reput.MessageStore.open(path, config) as store:
+            assert [queue.max_offset for queue in store.queues()] == [3 * count][: count > 0]
+            assert store.put_message(batch, 0).queue_offset == 3 * count
+            store.reput(spark=False)
+    assert_sound(path, config)
+    reput.rebuild(path, spark=False, config=config)
+    assert_sound(path, config)
