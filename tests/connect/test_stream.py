@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 import reput
+from reput.connect.cuts import LogCut, merged
 from reput.connect.options import read_options
 from reput.connect.partitions import read_partition
 from reput.connect.stream import RocketmqStreamReader, stream_options
@@ -190,3 +191,12 @@ def test_a_query_with_available_now(spark: SparkContext, tmp_path: Path) -> None
     run()
     assert counts[before:] == [1]
     shutil.rmtree(store)
+
+
+def test_tasks_of_a_large_batch() -> None:
+    """Borders that the walk noted become tasks of a sensible size; no byte is left out."""
+    cuts = [LogCut("a", 0, 100, begin, begin + 10) for begin in range(0, 100, 10)] + [LogCut("b", 100, 100, 100, 110)]
+    joined = merged(cuts, 35)
+    assert [(cut.path, cut.begin, cut.end) for cut in joined] == [
+        ("a", 0, 30), ("a", 30, 60), ("a", 60, 90), ("a", 90, 100), ("b", 100, 110),
+    ]  # fmt: skip

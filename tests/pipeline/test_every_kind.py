@@ -1,4 +1,4 @@
-"""Batches and light queues in stores of every kind: whoever builds the queues, and is killed, they are a rebuild's."""
+"""Light queues, and batches, in stores of every kind: whoever builds the queues, and is killed, they are a rebuild's."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_followed(name: str, long_ranges: bool, tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr(grow_rocksdb, "ONE_BATCH_ENTRIES", 0)
         monkeypatch.setattr(grow, "ONE_SPLIT_BYTES", 0)
         monkeypatch.setattr(grow, "_PARALLEL_SPLIT_BYTES", 3000)
-    config, path, rng, model = KINDS[name], tmp_path / "store", random.Random(1), inner.Model()
+    config, path, rng, model = KINDS[name], tmp_path / "store", random.Random(1), inner.Model(config)
     with inner.new_store(path, config) as store:
         follower = Follow(path, LoopEngine(), config, max_batch_bytes=9000)
         for _ in range(6):
@@ -104,10 +104,11 @@ def test_a_store_without_queues_opens_again(name: str, tmp_path: Path) -> None:
     config, path = KINDS[name], tmp_path / "store"
     inner.new_store(path, config).close()
     batch = reput.Message("batches", b"x", properties={"INNER_NUM": "3"}, sys_flag=FLAG_INNER_BATCH)
+    message, each = (batch, 3) if inner.Model(config).with_batches else (reput.Message("orders", b"x"), 1)
     for count in range(3):
         with reput.MessageStore.open(path, config) as store:
-            assert [queue.max_offset for queue in store.queues()] == [3 * count][: count > 0]
-            assert store.put_message(batch, 0).queue_offset == 3 * count
+            assert [queue.max_offset for queue in store.queues()] == [each * count][: count > 0]
+            assert store.put_message(message, 0).queue_offset == each * count
             store.reput(spark=False)
     assert_sound(path, config)
     reput.rebuild(path, spark=False, config=config)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.errors import ConfigError, DamagedStoreError
+from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.formats import paths
 from reput.formats.record import FLAG_INNER_BATCH
 from reput.log.message import Message, PutStatus
@@ -107,6 +107,20 @@ def test_a_type_that_its_folder_contradicts(topics: dict[str, dict[str, str]], n
     assert_sound(store)
     with reput.MessageStore.open(store, read_only=True) as opened:
         assert opened.max_offset("batches", 0) > 0
+
+
+@pytest.mark.golden
+def test_batches_in_rocksdb_are_refused(tmp_path: Path) -> None:
+    """RocketMQ keeps batches in RocksDB in a way of its own: such a topic is named, and nothing is read or built."""
+    store = golden.unpack("rocksdb", tmp_path)
+    topics_json(store, {"orders": {"queue.type": "BatchCQ"}})
+    for action in (
+        lambda: reput.MessageStore.open(store, read_only=True),
+        lambda: reput.rebuild(store, spark=False),
+        lambda: reput.check(store, spark=False),
+    ):
+        with pytest.raises(UnsupportedStoreError, match="orders"):
+            action()
 
 
 def test_an_unknown_type_is_an_error(tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ def topics_json(store: Path, topics: dict[str, dict[str, str]]) -> None:
 def new_store(path: Path, config: StoreConfig = CONFIG) -> reput.MessageStore:
     """A new store with the topics above."""
     (path / paths.COMMIT_LOG).mkdir(parents=True)
-    topics_json(path, TOPICS)
+    if Model(config).with_batches:
+        topics_json(path, TOPICS)
     return reput.MessageStore.open(path, config)
 
 
@@ -73,14 +74,16 @@ class Batch(NamedTuple):
 class Model:
     """What was put, queue by queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: StoreConfig = CONFIG) -> None:
+        # In RocksDB there are no queues of batches.
+        self.with_batches = config.store_type is None and not config.rocksdb_cq_double_write_enable
         self.queues: dict[tuple[str, int], list[Batch]] = {}
 
     def put(self, store: reput.MessageStore, rng: random.Random) -> None:
         """One message of any sort."""
         tag = rng.choice(("paid", "sent", ""))
         tags, queue_id, body = tag or None, rng.randrange(2), bytes(rng.randrange(200))
-        match rng.randrange(4):
+        match rng.randrange(0 if self.with_batches else 2, 4):
             case 0:
                 topic, count, names = rng.choice(("batches", "more")), rng.randrange(1, 9), ()
                 message = Message(topic, body, tags, properties={"INNER_NUM": str(count)}, sys_flag=FLAG_INNER_BATCH)
@@ -149,7 +152,7 @@ def pulled(
 def main() -> None:
     """Put until killed."""
     path, name, seed = sys.argv[1:]
-    rng, model = random.Random(int(seed)), Model()
+    rng, model = random.Random(int(seed)), Model(KINDS[name])
     store = reput.MessageStore.open(path, KINDS[name], follow="loop")
     for queue in store.queues():
         # What an earlier life has put is not looked at: the model only has to know where numbers go on.

@@ -22,10 +22,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from reput.connect.cuts import merged
 from reput.connect.edges import LATEST, Kind
 from reput.connect.options import ReadOptions
 from reput.connect.partitions import LogPartition, read_partition
-from reput.connect.plan import job_of
+from reput.connect.plan import USUAL_RECORD_BYTES, job_of, split_bytes
 from reput.connect.queue_cuts import CLOCK_SLACK_MS
 from reput.connect.selection import NO_END, selection_of
 from reput.connect.snapshot import confirmed_by
@@ -138,7 +139,8 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "log cut? failOnDataLoss=false goes on with what is there"
                 )
         job = job_of(self.options, self.selection, self._decode().delays_ms)
-        return [LogPartition(job, cut) for cut in walked.cuts]
+        step = split_bytes(self.options, behind - begin, USUAL_RECORD_BYTES)
+        return [LogPartition(job, cut) for cut in merged(walked.cuts, step)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a task."""

@@ -19,7 +19,7 @@ from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
-from reput.store.queue_types import refuse_misplaced_queues
+from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
 from reput.store.settings import resolve_settings
 from reput.store.view import PullLimits, StoreView
@@ -56,6 +56,7 @@ def open_view(
     log = LogMaps(layout.commit_log, files.file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
     refuse_misplaced_queues(layout, settings.types)
+    refuse_batches_beside(settings.types, [kind.name for kind in kinds])
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     confirmed, refresh, watched = _follow(writer, layout, kinds, log)

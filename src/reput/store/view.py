@@ -245,7 +245,6 @@ class StoreView:
                 key, offset, max_messages, wanted, max_bytes, limits.messages, limits.total_bytes
             )
         # Without a filter no more is looked at than is given, but for a few gaps.
-        # Without a filter no more is looked at than is given, but for a few gaps.
         count = self.queues_table.durable.pull_entries(max_messages, wanted is not EVERYTHING)
         key = self.key_of(topic, queue_id)
         with self.follower.lock:
@@ -268,11 +267,11 @@ class StoreView:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, table.durable.block_end(offset), span)
         codes = NO_CODES
         if wanted is not EVERYTHING:
-            entries, codes = self._filtered(entries, topic, key, wanted)
+            entries, codes = self._filtered(entries, topic, key, wanted, max_messages)
         return self._pull(entries, offset, span, max_messages, codes, max_bytes)
 
     def _filtered(
-        self, entries: NDArray[np.uint8], topic: str, key: QueueKey, wanted: TagFilter | SqlFilter
+        self, entries: NDArray[np.uint8], topic: str, key: QueueKey, wanted: TagFilter | SqlFilter, most: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """The entries as the kernel is to choose among them, and the tags codes that it takes (none: all)."""
         if isinstance(wanted, TagFilter):
@@ -281,7 +280,8 @@ class StoreView:
             return entries, wanted.codes
         bloom = self.bloom_bits(topic, wanted) if self.ext is not None else None
         ruled_out = ruled_out_by_bitmap(entries, key, self.ext, bloom) if self.ext is not None and bloom else None
-        return marked_entries(entries, wanted.compiled, self.log, self.follower.offset, ruled_out), MATCHING_CODES
+        marked = marked_entries(entries, wanted.compiled, self.log, self.follower.offset, most, ruled_out)
+        return marked, MATCHING_CODES
 
     def _pull(
         self,
