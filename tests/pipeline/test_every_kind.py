@@ -1,4 +1,4 @@
-"""Light queues, and batches, in stores of every kind: whoever builds the queues, and is killed, they are a rebuild's."""
+"""Light queues, and batches, in stores of every kind: followed, and killed, their queues are a rebuild's."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def test_followed(name: str, long_ranges: bool, tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr(grow_rocksdb, "ONE_BATCH_ENTRIES", 0)
         monkeypatch.setattr(grow, "ONE_SPLIT_BYTES", 0)
         monkeypatch.setattr(grow, "_PARALLEL_SPLIT_BYTES", 3000)
-    config, path, rng, model = KINDS[name], tmp_path / "store", random.Random(1), inner.Model(config)
+    config, path, rng = KINDS[name], tmp_path / "store", random.Random(1)
+    model = inner.Model(config)
     with inner.new_store(path, config) as store:
         follower = Follow(path, LoopEngine(), config, max_batch_bytes=9000)
         for _ in range(6):
