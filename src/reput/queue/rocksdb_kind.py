@@ -8,7 +8,7 @@ Source: `RocksDBConsumeQueueStore`, `RocksDBConsumeQueueTable`, `RocksDBConsumeQ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -372,7 +372,7 @@ class RocksdbKind:
         """The database's files lie in the folder itself."""
         return len(names) == 1 and fmt.is_database_file(names[0]) and self.is_present()
 
-    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+    def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
         """The queues, or those of a topic, in the order of their keys."""
         if not self.is_present():
             return
