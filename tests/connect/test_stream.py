@@ -112,6 +112,18 @@ def test_a_restarted_query_does_the_same_batch_again(tmp_path: Path) -> None:
     assert len(rows_between(reader(store), end, more)) == 7
 
 
+def test_a_stream_from_offsets(tmp_path: Path) -> None:
+    """Offsets per queue bound each queue from below, whatever comes later; offsets that are gone are an error."""
+    store = stores.with_log(tmp_path, log_of(60))
+    stream = reader(store, startingOffsets='{"orders": {"0": 25}}')
+    (batch,) = batches_of(stream)
+    assert len(batch) == 5 + 30
+    for offsets in ('{"orders": {"0": 31}}', '{"orders": {"7": 0}}'):
+        with pytest.raises(DataLossError):
+            reader(store, startingOffsets=offsets).initialOffset()
+        assert reader(store, startingOffsets=offsets, failOnDataLoss="false").initialOffset()["offset"] == 0
+
+
 def test_available_now_ends_at_what_was_there(tmp_path: Path) -> None:
     """With Trigger.AvailableNow what is written later waits for the next run."""
     log = log_of(40)

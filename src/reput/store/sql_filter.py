@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql import compile as compile_sql
-from reput.dispatch.sql.columns import RawProperties
+from reput.dispatch.sql.columns import RecordProperties
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.consume_queue_ext import MAX_ADDRESS, UNIT_SIZE
 from reput.log.maps import LogMaps
@@ -129,7 +129,7 @@ def _marked(
     matched = 0
     for start in np.unique(starts[there]).tolist():
         mine = np.flatnonzero(there & (starts == start))
-        found = wanted.select(RawProperties.of_records(log.array(start), begin[mine] - start))
+        found = wanted.select(RecordProperties(log.array(start), begin[mine] - start))
         codes[mine[~found]] = 0
         matched += int(np.count_nonzero(found))
     rows["tags_code"] = codes
