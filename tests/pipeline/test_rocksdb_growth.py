@@ -11,6 +11,7 @@ import pytest
 import reput
 from reput.errors import StoreLockedError
 from reput.files import fs
+from reput.files.database import DatabaseReader
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import QueueKey
@@ -253,3 +254,32 @@ def test_follow(name: str, tmp_path: Path) -> None:
     with reput.MessageStore.open(path, config, read_only=True) as opened:
         assert opened.queues() == spans
     assert databases.content(path) == rebuilt(path, tmp_path / "copy", config)
+
+
+def test_a_reader_misses_nothing_of_an_owner_that_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the frontier a reader that is open has every entry, whether its owner writes tables, flushes or closes."""
+    monkeypatch.setattr(grow_rocksdb, "ONE_BATCH_ENTRIES", 0)
+    for number in range(8):
+        path = tmp_path / str(number)
+        with kinds.open_store(path, ROCKSDB) as store:
+            with reput.follow(path, spark=False, config=ROCKSDB) as follower:
+                for count in range(60):
+                    store.put_message(reput.Message("orders", b"%d" % count), 0)
+                    if count % 20 == 0:
+                        follower.wait(0.02)
+            assert store.max_offset("orders", 0) == 60
+            assert [message.body for message in store.get_message("orders", 0, 0, 60)] == [
+                b"%d" % count for count in range(60)
+            ]
+
+
+def test_a_stale_reader_is_opened_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where following its owner does not bring a reader to the frontier, it is opened again and has all."""
+    path = tmp_path / "store"
+    with kinds.open_store(path, ROCKSDB) as store:
+        for number in range(3):
+            store.put_message(reput.Message("orders", b"%d" % number), 0)
+            store.reput(spark=False)
+            monkeypatch.setattr(DatabaseReader, "refresh", lambda _self: None)
+        assert store.max_offset("orders", 0) == 3
+        assert [message.body for message in store.get_message("orders", 0, 0, 9)] == [b"0", b"1", b"2"]

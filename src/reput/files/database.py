@@ -27,7 +27,7 @@ from reput.files import fs
 _BLOCK_BYTES = 32 << 10
 _CACHE_BYTES = 64 << 20
 _MEMTABLE_BYTES = 64 << 20
-_TRIES = 5
+_TRIES = 20
 _SETTINGS_FILE = "rocksdict-config.json"
 _OWN_LOGS = ("LOG", "LOG.old")
 _TABLE_FORMAT = 5
@@ -148,30 +148,46 @@ class DatabaseReader:
 
     def _open(self, families: Sequence[str]) -> Any:
         for attempt in range(_TRIES):
-            self._link()
+            shown = self._link()
             try:
-                with errors_named(self.folder, "open"):
-                    # A cache of its own: RocksDB tells blocks by the name their table was born with, and a copy of a
-                    # database would be answered from what its original holds.
-                    cache = rocksdict.Cache(_CACHE_BYTES)
-                    strict = rocksdict.AccessType.read_only(error_if_log_file_exist=False)
-                    rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), strict).close()
-                    follow = rocksdict.AccessType.secondary(str(self._shadow / "own"))
-                    return rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), follow)
+                handle = self._opened(families)
             except DamagedStoreError:
                 # Beside a writer files come and go: look again before it is called damage.
                 if attempt == _TRIES - 1:
                     raise
-        raise AssertionError
+                continue
+            if self._present() == shown:
+                return handle
+            # A table that came while we opened may have been passed over.
+            handle.close()
+        raise self._too_busy()
 
-    def _link(self) -> None:
-        """Let our folder show the files that the database has now."""
-        present = {entry.name for entry in fs.list_dir(self.folder) if not entry.is_dir}
-        shown = {entry.name for entry in fs.list_dir(self._links)}
-        for name in sorted(shown - present - {_SETTINGS_FILE, *_OWN_LOGS}):
+    def _opened(self, families: Sequence[str]) -> Any:
+        with errors_named(self.folder, "open"):
+            # A cache of its own: RocksDB tells blocks by the name their table was born with, and a copy of a
+            # database would be answered from what its original holds.
+            cache = rocksdict.Cache(_CACHE_BYTES)
+            strict = rocksdict.AccessType.read_only(error_if_log_file_exist=False)
+            rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), strict).close()
+            follow = rocksdict.AccessType.secondary(str(self._shadow / "own"))
+            return rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), follow)
+
+    def _present(self) -> set[str]:
+        names = {entry.name for entry in fs.list_dir(self.folder) if not entry.is_dir}
+        return names - {_SETTINGS_FILE, *_OWN_LOGS}
+
+    def _link(self) -> set[str]:
+        """Let our folder show the files that the database has now; returns their names."""
+        present = self._present()
+        shown = {entry.name for entry in fs.list_dir(self._links)} - {_SETTINGS_FILE, *_OWN_LOGS}
+        for name in sorted(shown - present):
             fs.remove_file(self._links / name)
-        for name in sorted(present - shown - {_SETTINGS_FILE, *_OWN_LOGS}):
+        for name in sorted(present - shown):
             fs.symlink(self.folder.absolute() / name, self._links / name)
+        return present
+
+    def _too_busy(self) -> ReputError:
+        return ReputError(f"{self.folder}: its files change faster than they can be read. Try again")
 
     def refresh(self) -> None:
         """See what has been written meanwhile.
@@ -179,16 +195,18 @@ class DatabaseReader:
         Raises:
             DamagedStoreError: files are missing or damaged.
         """
-        for attempt in range(_TRIES):
-            self._link()
-            try:
-                with errors_named(self.folder, "follow"):
-                    self._handle.try_catch_up_with_primary()
-            except DamagedStoreError:
-                if attempt == _TRIES - 1:
-                    raise
-            else:
+        shown = self._link()
+        with contextlib.suppress(DamagedStoreError), errors_named(self.folder, "follow"):
+            self._handle.try_catch_up_with_primary()
+            if self._present() == shown:
                 return
+        # A file came or went meanwhile. A secondary passes over what it misses, and does not look for it again.
+        for family in self.families.values():
+            family.handle.close()
+        self._handle.close()
+        self._handle = self._open(list(self.families))
+        for name, family in self.families.items():
+            family.handle = self._handle.get_column_family(name)
 
     def close(self) -> None:
         """Let go of the files."""

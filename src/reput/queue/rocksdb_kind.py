@@ -202,6 +202,10 @@ class RocksdbQueues:
             self.load(frontier_offset, self._log_min)
         else:
             self._reader.refresh()
+            # A secondary may miss what its owner writes while it closes, for good: it is opened anew then.
+            restart = self._table.restart_offset() if self._table is not None else None
+            if restart is not None and restart < frontier_offset:
+                self.load(frontier_offset, self._log_min)
         self._frontier = frontier_offset
         for gone in grown:
             self._found.pop(gone.key, None)
