@@ -76,7 +76,8 @@ def writing(
         yield opened
     finally:
         try:
-            if reput and opened.behind_bytes:
+            # A follower does it already.
+            if reput and opened.behind_bytes and not opened.is_followed:
                 with progress(quiet=not sys.stderr.isatty()) as listener:
                     opened.reput(spark=False, listener=listener)
         finally:

@@ -16,7 +16,7 @@ from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.consumer_filters import RegisteredBits
 from reput.store.index_tags import tag_items_in_use
-from reput.store.kinds import store_kinds
+from reput.store.kinds import refuse_odd_queue_files, store_kinds
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
 from reput.store.queue_types import refuse_misplaced_queues
@@ -48,6 +48,7 @@ def open_view(
 
     Raises:
         DamagedLogError: the log is damaged below what the checkpoint calls durable.
+        DamagedStoreError: a queue's files have a wrong length, and messages are to be put.
         ReputError: see `reput.errors`.
     """
     writer = writer_of(layout) if beside else Writer.NOBODY
@@ -56,6 +57,8 @@ def open_view(
     log = LogMaps(layout.commit_log, files.file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
     refuse_misplaced_queues(layout, settings.types)
+    if not beside:
+        refuse_odd_queue_files(kinds)
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     confirmed, refresh, watched = _follow(writer, layout, kinds, log)
