@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from click.testing import CliRunner, Result
 import reput
 from reput.cli.main import cli
 from reput.config import StoreConfig
-from reput.errors import ConfigError, NotAStoreError
+from reput.errors import ConfigError, DamagedStoreError, NotAStoreError
 from support import golden, stores
 
 if TYPE_CHECKING:
@@ -166,3 +167,15 @@ def test_sql(tmp_path: Path) -> None:
     assert "its end" in str(refused.exception)
     both = call(tmp_path / "store", "-t", "t", "-q", 0, "--sql", "amount > 1", "--filter", "x")
     assert "give one of them" in str(both.exception)
+
+
+@pytest.mark.golden
+def test_a_queue_file_that_was_cut_is_damage(tmp_path: Path) -> None:
+    """Its messages cannot be shown: exit code 1, with the file and what to do."""
+    store = golden.unpack("basic", tmp_path)
+    file = min((store / "consumequeue" / "orders" / "0").iterdir())
+    os.truncate(file, 3000)
+    error = call(store, "-t", "orders", "-q", 0).exception
+    assert isinstance(error, DamagedStoreError)
+    assert f"{file}: has 3000 bytes" in str(error)
+    assert "reput rebuild" in str(error)

@@ -18,8 +18,10 @@ import reput
 from reput.cli import put_lines
 from reput.cli.main import cli
 from reput.cli.put_lines import lines_of
-from reput.errors import ConfigError, NotAStoreError
-from reput.formats import paths
+from reput.errors import ConfigError, DamagedStoreError, NotAStoreError
+from reput.files import locks
+from reput.formats import own, paths
+from support import golden
 from support.checked import assert_sound
 
 SMALL = ("--set", "mappedFileSizeCommitLog=65536")
@@ -254,3 +256,32 @@ def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(put_lines, "_LINE_MAX", 1000)
     with Path("/dev/zero").open("rb") as zeros, pytest.raises(ConfigError, match="line 1: over 1000 bytes"):
         list(lines_of(zeros))
+
+
+# --- beside others, and on damaged queues ---------------------------------------------------------
+
+
+def test_beside_a_follower(path: Path) -> None:
+    """While a process follows the store the indexes are left to it, and a put that stored its lines ends with 0."""
+    assert call("one\n", path, "-t", "t", "--create", *SMALL).return_value == 0
+    with locks.follower_lock(path / "reput" / own.FOLLOWER_NAME, ""):
+        done = call("two\n", path, "-t", "t", *SMALL)
+    assert done.return_value == 0
+    assert [message.body for message in stored(path)] == [b"one", b"two"]
+    assert call("", path, "-t", "t", *SMALL).return_value == 0
+    assert_sound(path)
+
+
+def test_queue_files_of_a_wrong_length(tmp_path: Path) -> None:
+    """Where a queue's file was cut nothing is put: the number would be one that another message has."""
+    store = golden.unpack("basic", tmp_path)
+    last = max((store / paths.CONSUME_QUEUE / "orders" / "0").iterdir())
+    os.truncate(last, golden.QUEUE_FILE_SIZE // 2)
+    before = [data for _, data in golden.log_files(store)]
+    done = call("x\n", store, "-t", "orders")
+    assert isinstance(done.exception, DamagedStoreError)
+    assert done.exception.exit_code == 1
+    assert str(last) in str(done.exception)
+    assert "reput rebuild --only queue" in str(done.exception)
+    assert [data for _, data in golden.log_files(store)] == before
+    assert not (store / paths.ABORT).exists()

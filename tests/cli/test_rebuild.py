@@ -139,3 +139,9 @@ def test_it_runs_as_a_command(store: Path, config: str) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "3,000 messages" in done.stdout
+
+
+def test_a_topic_to_build_and_to_leave(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same topic in --topic and in --skip-topic is refused before any work."""
+    assert run(["rebuild", str(store), "-t", "orders", "--skip-topic", "orders", *LOOP]) == 2
+    assert "orders: both in --topic and in --skip-topic" in capsys.readouterr().err

@@ -79,7 +79,8 @@ def writing(
             if reput:
                 # What waits in a write buffer, or for a sync, is behind as well.
                 opened.flush()
-            if reput and opened.behind_bytes:
+            # A follower does it already.
+            if reput and opened.behind_bytes and not opened.is_followed:
                 with progress(quiet=not sys.stderr.isatty()) as listener:
                     opened.reput(spark=False, listener=listener)
         finally:

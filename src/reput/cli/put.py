@@ -162,7 +162,7 @@ class Putter:
         Counted here, since the tail itself follows the log a little later.
         """
         is_full = self._waiting and self._waiting + _AT_ONCE > self._tail_max
-        if self.may_reput and (is_full or self.opened.behind_bytes > _BEHIND_MAX):
+        if self.may_reput and (is_full or self.opened.behind_bytes > _BEHIND_MAX) and not self.opened.is_followed:
             self.opened.reput(spark=False)
             self._waiting = 0
 

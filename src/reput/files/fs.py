@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.errors import AccessError, NoSpaceError, ReputError
+from reput.errors import AccessError, DamagedStoreError, NoSpaceError, ReputError
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP}
@@ -99,6 +99,13 @@ def read_bytes(path: Path | str, limit: int, offset: int = 0) -> bytes | None:
     return None
 
 
+def _too_short(path: Path | str, size: int, expected: int) -> DamagedStoreError:
+    return DamagedStoreError(
+        f"{path}: has {size} bytes, {expected} were expected: it was cut, or is being deleted now. `reput check` tells "
+        "what is wrong; queues and IndexFiles `reput rebuild` builds again"
+    )
+
+
 @contextlib.contextmanager
 def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.uint8]]:
     """A read-only map of `length` bytes of a file from `offset`, as a uint8 array; gone when the block ends."""
@@ -108,7 +115,7 @@ def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.ui
         try:
             size = os.fstat(descriptor).st_size
             if offset + length > size:
-                raise ReputError(f"{path}: has {size} bytes, {offset + length} were expected; it changed meanwhile")
+                raise _too_short(path, size, offset + length)
             if length == 0:
                 yield np.empty(0, dtype=np.uint8)
                 return
@@ -132,7 +139,7 @@ def map_file(path: Path | str, length: int) -> NDArray[np.uint8]:
         try:
             size = os.fstat(descriptor).st_size
             if length > size:
-                raise ReputError(f"{path}: has {size} bytes, {length} were expected; it changed meanwhile")
+                raise _too_short(path, size, length)
             if length == 0:
                 return np.empty(0, dtype=np.uint8)
             return np.frombuffer(mmap.mmap(descriptor, length, access=mmap.ACCESS_READ), dtype=np.uint8)

@@ -126,7 +126,7 @@ def _gaps(files: list[LogFile], tolerant: bool, notes: list[str]) -> tuple[tuple
             _odd(
                 f"{before.path}: ends at {before.end} and the next file starts at {after.start}: "
                 f"{after.start - before.end} bytes of log are missing",
-                "Restore the missing file, or add --salvage to go on behind the hole",
+                "Restore the missing file, or build the indexes behind the hole, too: `reput rebuild --salvage`",
                 tolerant,
                 notes,
             )

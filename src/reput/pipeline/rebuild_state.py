@@ -58,6 +58,9 @@ class RebuildOptions:
                 raise ConfigError(f"topic {topic!r}: no name of a topic")
         if (self.topics or self.skip_topics) and self.only == INDEX:
             raise ConfigError("--topic and --skip-topic choose queues, and --only index builds none: give one of them")
+        both = sorted({*self.topics} & {*self.skip_topics})
+        if both:
+            raise ConfigError(f"{', '.join(both)}: both in --topic and in --skip-topic; give one of them")
 
 
 class EndToKeep(NamedTuple):

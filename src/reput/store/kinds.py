@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 from reput.config import StoreConfig
-from reput.errors import UnsupportedStoreError
+from reput.errors import DamagedStoreError, UnsupportedStoreError
 from reput.formats import own
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE
 from reput.queue.file_kind import FILE, FileKind
@@ -71,6 +71,20 @@ def store_kinds(
 def _has_queue(kind: QueueKind) -> bool:
     with contextlib.closing(kind.queues()) as queues:
         return next(queues, None) is not None
+
+
+def refuse_odd_queue_files(kinds: Sequence[QueueKind]) -> None:
+    """Refuse queues whose files have a wrong length or place: where they end is not what their names say.
+
+    Raises:
+        DamagedStoreError: there is such a queue; a message put into it would get a number that another one has.
+
+    Source: `MappedFileQueue.doLoad`: RocketMQ does not open such a store either.
+    """
+    for kind in kinds:
+        for queue in kind.queues():
+            for damage in queue.oddities().damage:
+                raise DamagedStoreError(damage)
 
 
 def _in_order(wanted: Sequence[str], present: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from reput.store.consumer_filters import RegisteredBits
 from reput.store.follower import Follower
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
-from reput.store.kinds import store_kinds
+from reput.store.kinds import refuse_odd_queue_files, store_kinds
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
 from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
@@ -56,6 +56,7 @@ def open_view(
 
     Raises:
         DamagedLogError: the log is damaged below what the checkpoint calls durable.
+        DamagedStoreError: a queue's files have a wrong length, and messages are to be put.
         ReputError: see `reput.errors`.
     """
     writer = writer_of(layout) if beside else Writer.NOBODY
@@ -65,6 +66,8 @@ def open_view(
     kinds = store_kinds(layout, config, settings.queue_file_size)
     refuse_misplaced_queues(layout, settings.types)
     refuse_batches_beside(settings.types, [kind.name for kind in kinds])
+    if not beside:
+        refuse_odd_queue_files(kinds)
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     confirmed, refresh, watched = _follow(writer, layout, kinds, log)
