@@ -140,3 +140,13 @@ def test_killed_in_the_swap(step: int, tmp_path: Path, monkeypatch: pytest.Monke
         kind = opened.view.queues_table.durable.name
     assert kind == "rocksdb" or list(golden.queue_files(store)) == before
     assert_sound(store, stores.GOLDEN)
+
+
+@pytest.mark.golden
+def test_ext_is_no_difference(tmp_path: Path) -> None:
+    """Where a unit of ext lies is no difference, between stores nor between kinds: its tags code counts."""
+    theirs, store = golden.shared("ext"), golden.unpack("ext", tmp_path)
+    for kind in ("both", "rocksdb"):
+        convert(store, kind)
+        assert list(reput.diff(theirs, store, config=stores.GOLDEN)) == []
+        assert kind == "rocksdb" or list(reput.diff(store, config=stores.GOLDEN)) == []

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.log.files import list_log_files
+from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
 from reput.store.kinds import present_kinds
 from reput.store.layout import find_store
@@ -23,6 +24,7 @@ class DiffSide(NamedTuple):
     store: str
     kind: QueueKind
     log_min_offset: int
+    ext: ExtReader | None = None
 
     def __str__(self) -> str:
         return f"{self.store} ({self.kind.name})"
@@ -50,15 +52,18 @@ def diff_sides(
 def _sides(path: Path | str, config: StoreConfig | None) -> list[DiffSide]:
     layout = find_store(path, config or StoreConfig())
     log = list_log_files(layout.commit_log, (config or StoreConfig()).mapped_file_size_commit_log, tolerant=True)
-    size = resolve_settings(layout, config or StoreConfig()).queue_file_size
-    kinds = present_kinds(layout, size)
+    settings = resolve_settings(layout, config or StoreConfig())
+    kinds = present_kinds(layout, settings.queue_file_size)
+    ext = ExtReader(layout.consume_queue_ext, settings.ext_file_size) if settings.ext_file_size else None
     if not kinds:
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
-    return [DiffSide(str(layout.root), kind, log.min_offset) for kind in kinds]
+    return [DiffSide(str(layout.root), kind, log.min_offset, ext) for kind in kinds]
 
 
 def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
     """What differs between two sides."""
     log_min_offset = max(left.log_min_offset, right.log_min_offset)
     with contextlib.closing(left.kind.open()) as one, contextlib.closing(right.kind.open()) as other:
-        yield from queue_differences(whole(one, log_min_offset), whole(other, log_min_offset))
+        whole(one, log_min_offset)
+        whole(other, log_min_offset)
+        yield from queue_differences(one, other, left.ext, right.ext)

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.queue.ext import ExtReader
 from reput.queue.kinds import NO_BOUND, DurableQueues
+from reput.store.sql_filter import plain_entries
 
 _AT_ONCE = 1 << 16
 
@@ -30,23 +32,30 @@ class QueueDifference(NamedTuple):
     right: Entry | None = None
 
 
-def queue_differences(left: DurableQueues, right: DurableQueues) -> Iterator[QueueDifference]:
+def queue_differences(
+    left: DurableQueues, right: DurableQueues, left_ext: ExtReader | None = None, right_ext: ExtReader | None = None
+) -> Iterator[QueueDifference]:
     """The differences between two sides, queue by queue; both must be loaded.
 
     A queue that only one side has is there with 0 to 0 on the other. Only entries whose records the log still has
-    count, and a missing entry counts as a pre-blank.
+    count, and a missing entry counts as a pre-blank. With ext a unit's tags code counts, not where the unit lies.
     """
+    exts = (left_ext, right_ext)
     for key, one in left.spans():
         other = right.find(key)
         told = (other.min_offset, other.end) if other else (0, 0)
-        yield from _of_queue(key, left, right, (one.min_offset, one.end), told)
+        yield from _of_queue(key, (left, right), exts, (one.min_offset, one.end), told)
     for key, other in right.spans():
         if left.find(key) is None:
-            yield from _of_queue(key, left, right, (0, 0), (other.min_offset, other.end))
+            yield from _of_queue(key, (left, right), exts, (0, 0), (other.min_offset, other.end))
 
 
 def _of_queue(
-    key: QueueKey, left: DurableQueues, right: DurableQueues, one: tuple[int, int], other: tuple[int, int]
+    key: QueueKey,
+    sides: tuple[DurableQueues, DurableQueues],
+    exts: tuple[ExtReader | None, ExtReader | None],
+    one: tuple[int, int],
+    other: tuple[int, int],
 ) -> Iterator[QueueDifference]:
     name = key.topic.decode("utf-8", "surrogateescape")
     for what, ours, theirs in zip(("min", "max"), one, other, strict=True):
@@ -55,8 +64,8 @@ def _of_queue(
     begin, end = max(one[0], other[0]), min(one[1], other[1])
     pending: QueueDifference | None = None
     while begin < end:
-        until = min(end, begin + _AT_ONCE, left.block_end(begin), right.block_end(begin))
-        mine, theirs_here = (_entries(side, key, begin, until) for side in (left, right))
+        until = min(end, begin + _AT_ONCE, *(side.block_end(begin) for side in sides))
+        mine, theirs_here = (_entries(side, key, begin, until, ext) for side, ext in zip(sides, exts, strict=True))
         differ = np.flatnonzero((mine != theirs_here).any(axis=1))
         for first, last in _runs(differ):
             found = QueueDifference(
@@ -79,11 +88,11 @@ def _of_queue(
         yield pending
 
 
-def _entries(side: DurableQueues, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+def _entries(side: DurableQueues, key: QueueKey, begin: int, end: int, ext: ExtReader | None) -> NDArray[np.uint8]:
     """The entries [begin, end) as rows; zeros where a file is missing."""
     rows = np.zeros((end - begin, ENTRY_SIZE), dtype=np.uint8)
     found = side.entries(key, begin, end)
-    rows.reshape(-1)[: len(found)] = found
+    rows.reshape(-1)[: len(found)] = found if ext is None or not len(found) else plain_entries(found, key, ext)
     return rows
 
 
