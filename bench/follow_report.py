@@ -24,6 +24,7 @@ COUNTED = (
     "    The peer's JVM start is not counted, reput's session is warm.",
     'scan: format("rocketmq"), all messages, count and sum of sizes. parquet: seven columns with bodies, zstd.',
     "narrow: one topic, as much time as holds 6 million messages, counted. Each after the same on a small store.",
+    "    They run in a plain Spark session, catch-up and following in reput's own, which starts faster.",
     "The log is in the page cache. Values are the medians of the rounds; records have 296 bytes.",
 )
 

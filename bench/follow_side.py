@@ -146,8 +146,15 @@ def catch_up(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def scan(args: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of three questions to `format("rocketmq")`, each after the same one to a small store."""
-    session = start_session()
+    """Seconds of three questions to `format("rocketmq")`, each after the same one to a small store.
+
+    In a session as users have one: ours for jobs trade the better compiler of the JVM for a quick start.
+    """
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.driver.memory", "2g").getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
     reput.register(session)
 
     def count_and_sum(store: str) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sessions import start_session
-from store_side import CHUNK, chunk, put_each, timed
+from store_side import CHUNK, QUEUES_PER_TOPIC, Chunk, chunk, put_each, timed
 
 import reput
 
@@ -54,6 +54,15 @@ def read(args: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
+def _one_each(given: Chunk, first: int) -> Chunk:
+    """The same messages, one for each queue from number `first` on."""
+    numbers = range(first, first + len(given.topic))
+    return given._replace(
+        topic=[f"bench-{number // QUEUES_PER_TOPIC:04d}" for number in numbers],
+        queue_id=[number % QUEUES_PER_TOPIC for number in numbers],
+    )
+
+
 def put(args: argparse.Namespace) -> dict[str, Any]:
     """Put one by one, spread over the queues by chance; the first message of each queue is not timed."""
     store = reput.MessageStore.open(args.store, CONFIG)
@@ -61,6 +70,8 @@ def put(args: argparse.Namespace) -> dict[str, Any]:
     for first, count, is_timed in ((0, args.queues, False), (args.queues, args.messages, True)):
         for done in range(0, count, CHUNK):
             given = chunk(chance, first + done, min(CHUNK, count - done), args.queues)
+            if not is_timed:
+                given = _one_each(given, done)
             took = put_each(store, given)
             seconds += took if is_timed else 0
     queues = len(store.queues())

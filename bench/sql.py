@@ -21,7 +21,7 @@ import pyarrow as pa
 import reput
 from peer import peer
 from reput.dispatch.sql import compile as compile_filter
-from reput.dispatch.sql.columns import RawProperties
+from reput.dispatch.sql.columns import RecordProperties
 from reput.formats import paths
 
 EXPRESSION = "amount > 100 AND region = 'eu'"
@@ -96,7 +96,7 @@ def _ours(log: Path, messages: int, expression: str, rounds: int) -> tuple[int, 
     times = []
     for _ in range(rounds + 1):
         begin = time.perf_counter()
-        matched = int(np.count_nonzero(wanted.select(RawProperties.of_records(data, positions))))
+        matched = int(np.count_nonzero(wanted.select(RecordProperties(data, positions))))
         times.append(time.perf_counter() - begin)
     return matched, min(times[1:])
 

@@ -98,8 +98,11 @@ class MessageStore(message_store.MessageStore):
             if self.follower is not None:
                 follower, self.follower = self.follower, None
                 follower.stop()
-            if reput and self.is_writing and self.behind_bytes and not self.is_followed:
-                self.reput(spark=False)
+            if reput and self.is_writing and not self.is_followed:
+                # What waits in a write buffer, or for a sync, is behind as well.
+                self.flush()
+                if self.behind_bytes:
+                    self.reput(spark=False)
         finally:
             super().close()
 

@@ -17,13 +17,15 @@ from pyspark.sql.datasource import (
     Not,
     StringContains,
 )
+from pyspark.sql.types import StringType, StructField, StructType
 
 import reput
 from reput.connect.filters import narrowed
 from reput.connect.options import read_options
-from reput.connect.plan import plan_batch
+from reput.connect.plan import explain, plan_batch
 from reput.connect.selection import Selection, Span, selection_of
-from reput.connect.source import RocketmqReader
+from reput.connect.source import RocketmqReader, RocketmqSource
+from reput.errors import ConfigError
 from support import golden
 
 if TYPE_CHECKING:
@@ -92,6 +94,14 @@ def test_all_filters_stay_with_spark() -> None:
     filters: list[Filter] = [EqualTo(("topic",), "audit")]
     assert reader.pushFilters(filters) is filters
     assert plan_batch(reader.options, narrowed(EVERYTHING, reader.filters)).scan == "queue"
+    assert "scan: queue (120 entries of 4 queues are wanted)" in explain({"path": reader.options.path}, *filters)
+
+
+def test_a_schema_of_ones_own_is_refused() -> None:
+    """`.schema(...)` with other columns is an error that names those there are."""
+    schema = StructType([StructField("body", StringType())])
+    with pytest.raises(ConfigError, match=r"body string\): leave it out.*topic string, flag int, body binary"):
+        RocketmqSource({"path": "/data/store"}).reader(schema)
 
 
 @pytest.mark.spark

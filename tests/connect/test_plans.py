@@ -122,6 +122,18 @@ def grown(folder: Path, indexed: int, more: int) -> Path:
     return store
 
 
+@pytest.mark.parametrize("gone", ["consumequeue", "index"])
+def test_a_frontier_without_its_indexes(tmp_path: Path, gone: str) -> None:
+    """Indexes that were deleted under reput's own frontier hide nothing either."""
+    store = grown(tmp_path, 100, 0)
+    assert frames.plan(store).snapshot.frontiers.queue_offset > 0
+    shutil.rmtree(store / gone)
+    for question in ({}, {"topic": "orders"}, {"subscribePattern": "ord.*"}, {"startingTimestamp": 1}):
+        assert len(frames.table(store, **question)) == 100
+        assert len(frames.table(store, scan="queue", **question)) == 100
+    assert len(frames.table(store, keys="k20")) == 1
+
+
 @pytest.mark.parametrize("scan", ["auto", "queue", "log"])
 def test_behind_the_frontier_the_log_is_read(tmp_path: Path, scan: str) -> None:
     """Messages that no index knows yet are met once in every plan, by topic, by key and by offset."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,8 +24,6 @@ from support import frames, golden
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark import SparkContext
 
 NOW_MS = 1_700_000_000_000
@@ -143,6 +145,45 @@ def test_a_killed_commit_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyP
         commit_batch(store, folder, Ledger("query", 2, BEGUN, staged(store, folder, 120, 10)))
     assert sorted(numbers_in(tmp_path)) == [*range(130), 99999]
     assert [number for number in numbers_in(tmp_path) if number < 99999] == list(range(130))
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from reput.connect import ledger as ledgers
+from reput.connect.sink import commit_batch
+from reput.store.message_store import MessageStore
+from connect.test_sink import new_store, staged
+
+left, real = [int(sys.argv[2])], MessageStore.put_messages
+ledgers._PIECE_BYTES = 1 << 13
+
+def put(store, messages, queue_id=0):
+    if not left[0]:
+        os._exit(9)
+    left[0] -= 1
+    return real(store, messages, queue_id)
+
+MessageStore.put_messages = put
+store = new_store(Path(sys.argv[1]))
+folder = store.layout.own("sinks") / "one"
+commit_batch(store, folder, ledgers.Ledger("query", 0, "begun", staged(store, folder, 0, 100)))
+os._exit(9)
+"""
+
+
+@pytest.mark.parametrize("survive", [0, 5, 99])
+def test_a_killed_process(tmp_path: Path, survive: int) -> None:
+    """The same with a process that ends without a word, its store open: recovery keeps a prefix, no row is doubled."""
+    tests = Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tests.parent / "src"), str(tests)])}
+    command = [sys.executable, "-c", KILLED, str(tmp_path), str(survive)]
+    assert subprocess.run(command, env=environment, check=False, timeout=120).returncode == 9
+    with new_store(tmp_path) as store:
+        folder = store.layout.own("sinks") / "one"
+        commit_batch(store, folder, Ledger("query", 0, BEGUN, staged(store, folder, 0, 100)))
+        commit_batch(store, folder, Ledger("query", 1, BEGUN, staged(store, folder, 100, 5)))
+    assert numbers_in(tmp_path) == list(range(105))
 
 
 def test_a_checkpoint_that_was_set_back(tmp_path: Path) -> None:

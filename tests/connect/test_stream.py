@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 import reput
+from reput.connect.cuts import LogCut, merged
 from reput.connect.options import read_options
 from reput.connect.partitions import read_partition
 from reput.connect.stream import RocketmqStreamReader, stream_options
@@ -111,6 +112,18 @@ def test_a_restarted_query_does_the_same_batch_again(tmp_path: Path) -> None:
     assert len(rows_between(reader(store), end, more)) == 7
 
 
+def test_a_stream_from_offsets(tmp_path: Path) -> None:
+    """Offsets per queue bound each queue from below, whatever comes later; offsets that are gone are an error."""
+    store = stores.with_log(tmp_path, log_of(60))
+    stream = reader(store, startingOffsets='{"orders": {"0": 25}}')
+    (batch,) = batches_of(stream)
+    assert len(batch) == 5 + 30
+    for offsets in ('{"orders": {"0": 31}}', '{"orders": {"7": 0}}'):
+        with pytest.raises(DataLossError):
+            reader(store, startingOffsets=offsets).initialOffset()
+        assert reader(store, startingOffsets=offsets, failOnDataLoss="false").initialOffset()["offset"] == 0
+
+
 def test_available_now_ends_at_what_was_there(tmp_path: Path) -> None:
     """With Trigger.AvailableNow what is written later waits for the next run."""
     log = log_of(40)
@@ -190,3 +203,12 @@ def test_a_query_with_available_now(spark: SparkContext, tmp_path: Path) -> None
     run()
     assert counts[before:] == [1]
     shutil.rmtree(store)
+
+
+def test_tasks_of_a_large_batch() -> None:
+    """Borders that the walk noted become tasks of a sensible size; no byte is left out."""
+    cuts = [LogCut("a", 0, 100, begin, begin + 10) for begin in range(0, 100, 10)] + [LogCut("b", 100, 100, 100, 110)]
+    joined = merged(cuts, 35)
+    assert [(cut.path, cut.begin, cut.end) for cut in joined] == [
+        ("a", 0, 30), ("a", 30, 60), ("a", 60, 90), ("a", 90, 100), ("b", 100, 110),
+    ]  # fmt: skip

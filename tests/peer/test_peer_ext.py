@@ -14,6 +14,7 @@ from reput.config import StoreConfig, parse_properties
 from reput.dispatch.bloom import BloomFilter
 from reput.formats import paths
 from reput.store.consumer_filters import ConsumerFilters
+from reput.store.view import PullLimits
 from support import golden, kinds
 from support.checked import assert_sound
 
@@ -108,6 +109,37 @@ def test_units_are_those_of_the_peer(abort: bool, ours: Path, tmp_path: Path, pe
     for path in sorted((ours / paths.CONSUME_QUEUE_EXT).rglob("*")):
         if path.is_file():
             assert (theirs / path.relative_to(ours)).read_bytes() == path.read_bytes(), path
+
+
+def test_pulls_by_sql(ours: Path, tmp_path: Path, peer: ModuleType) -> None:
+    """Pulls with SQL92 filters give the same messages, status and next offset, with bitmaps to believe and without."""
+    filters = ConsumerFilters.load(ours / paths.CONFIG, BloomFilter(), clock_ms=lambda: 1000)
+    assert filters.register("orders", "g", SQLS[0], 1)
+    filters.persist()
+    reput.rebuild(ours, spark=False, config=config(EXT_FILE_SIZE), only="queue")
+    asked = [
+        {"get": [topic, queue_id, offset, most, f"sql:{sql}"]}
+        for topic in TOPICS
+        for queue_id in range(2)
+        for offset in (0, 7, 40)
+        for most in (0, 1, 5, 32)
+        for sql in (*SQLS, "TAGS CONTAINS 'a' AND region = 'eu'", "KEYS > 5")
+    ]
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text("".join(json.dumps(one) + "\n" for one in asked), encoding="utf-8")
+    theirs = peer.run("ask", ours, questions, *peer.GOLDEN_SETTINGS, *settings(EXT_FILE_SIZE))
+    limits = PullLimits(messages=32, total_bytes=262_144)
+    different, found = [], 0
+    with reput.MessageStore.open(ours, config(EXT_FILE_SIZE), read_only=True, limits=limits) as opened:
+        for one, their in zip(asked, theirs, strict=True):
+            topic, queue_id, offset, most, sql = one["get"]
+            got = opened.get_message(topic, queue_id, offset, most, reput.SqlFilter(sql[4:], group="g"))
+            our = [str(got.status), got.next_offset, got.physical_offsets.tolist()]
+            found += len(got)
+            if our != [their["status"], their["next"], their["phys"]]:
+                different.append((one, our, their))
+    assert not different
+    assert found > 500
 
 
 def test_it_writes_on(ours: Path, peer: ModuleType) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from support import databases, golden, kinds, stores
+from support import databases, dying, golden, kinds, stores
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
@@ -92,3 +92,14 @@ def test_written_by_reput(how: str, peer: ModuleType, tmp_path: Path) -> None:
     with kinds.open_store(path, ROCKSDB) as store:
         assert sum(end for _, _, _, end in store.queues()) == sum(end for _, end in spans.values()) + 50
     assert_sound(path, ROCKSDB)
+
+
+def test_killed(peer: ModuleType, tmp_path: Path) -> None:
+    """What a killed writer left in the database's own log RocketMQ recovers, and the rest from the CommitLog."""
+    path = tmp_path / "store"
+    dying.run(path, 2, "after")
+    assert max(file.stat().st_size for file in (path / "consumequeue").glob("*.log")) > 0
+    with reput.MessageStore.open(path, dying.BOTH, read_only=True) as store:
+        spans = {(topic, queue): (begin, end) for topic, queue, begin, end in store.queues()}
+    _, *queues = peer.run("dump", path, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(spans))
+    assert {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues} == spans

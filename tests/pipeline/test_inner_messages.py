@@ -418,6 +418,13 @@ def test_a_lost_file(sound: Path) -> None:
         assert store.get_message("batches", 0, 20).status.name in {"OFFSET_FOUND_NULL", "OFFSET_OVERFLOW_BADLY"}
 
 
+def test_a_file_from_far_out(sound: Path) -> None:
+    """A file whose name lies beyond reason costs no time and no memory."""
+    folder = sound / paths.BATCH_CONSUME_QUEUE / "batches" / "0"
+    (folder / paths.offset_name(230 * (1 << 54))).write_bytes(bytes(230))
+    assert damage(sound)[0][:2] == ("queue-file-missing", paths.offset_name(230 * (1 << 54)))
+
+
 def test_a_lost_folder(sound: Path) -> None:
     """All queues of batches gone: check names them, with what cannot be consumed."""
     shutil.rmtree(sound / paths.BATCH_CONSUME_QUEUE)

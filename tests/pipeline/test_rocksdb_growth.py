@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +14,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import QueueKey
+from reput.formats.record import TRANSACTION_PREPARED
 from reput.pipeline import grow, grow_rocksdb
 from reput.queue.rocksdb_kind import EntryTable, open_reader
 from support import databases, dying, kinds, stores
@@ -25,6 +23,8 @@ from support.crooked import CASES
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from reput.config import StoreConfig
 
 ROCKSDB = replace(kinds.CONFIG, store_type="defaultRocksDB")
@@ -130,10 +130,7 @@ def test_a_tail_goes_on_from_the_restart_point(tmp_path: Path) -> None:
 def test_killed_while_it_writes(at: int, when: str, tmp_path: Path) -> None:
     """A writer that dies in front of or behind a batch leaves a store that opens whole."""
     path = tmp_path / "store"
-    command = [sys.executable, "-m", "support.dying", str(path), str(at), when]
-    folder = Path(__file__).parents[1]
-    done = subprocess.run(command, cwd=folder, timeout=60, check=False)
-    assert done.returncode == dying.DIED
+    dying.run(path, at, when)
     with kinds.open_store(path, BOTH) as store:
         kinds.put_kinds(store, 20, 9)
         assert sum(queue.max_offset for queue in store.queues()) > 0
@@ -201,6 +198,24 @@ def test_a_queue_is_deleted(tmp_path: Path) -> None:
     assert [key.queue_id for key in found] == [0, 1, 2, 257]
 
 
+def test_a_range_without_entries(tmp_path: Path) -> None:
+    """Messages that get no entry, such as prepared ones, move the restart point on all the same."""
+    path = tmp_path / "store"
+    with kinds.open_store(path, ROCKSDB) as store:
+        for _ in range(2):
+            store.put_message(reput.Message("orders", b"x", sys_flag=TRANSACTION_PREPARED), 0)
+            store.reput(spark=False)
+        end = store.view.confirmed()
+        assert store.queues() == []
+        store.put_message(reput.Message("orders", b"y"), 0)
+        store.reput(spark=False)
+        assert store.max_offset("orders", 0) == 1
+    with open_reader(path / paths.CONSUME_QUEUE) as reader:
+        assert (EntryTable(reader.families).restart_offset() or 0) > end
+    reput.rebuild(path, spark=False, config=ROCKSDB)
+    assert_sound(path, ROCKSDB)
+
+
 def test_one_owner(tmp_path: Path) -> None:
     """A second one to write is refused by name; readers are not."""
     path = tmp_path / "store"
@@ -215,6 +230,7 @@ def test_one_owner(tmp_path: Path) -> None:
             with pytest.raises(StoreLockedError):
                 store.reput(spark=False)
             assert store.max_offset("orders", 0) == 2
+            assert kind.delete_expired(1 << 40) == []
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -2,140 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
 import reput
-from reput.config import StoreConfig
-from reput.errors import ConfigError, DamagedStoreError
+from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.formats import paths
 from reput.formats.record import FLAG_INNER_BATCH
 from reput.log.message import Message, PutStatus
 from support import golden
 from support.checked import assert_sound
+from support.inner import CONFIG, Model, new_store, topics_json
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-CONFIG = StoreConfig(
-    mapped_file_size_commit_log=1 << 14,
-    mapped_file_size_consume_queue=400,
-    mapper_file_size_batch_consume_queue=46 * 10,
-    max_hash_slot_num=32,
-    max_index_num=40,
-    enable_lmq=True,
-    file_reserved_time=0,
-    delete_when="",
-    disk_max_used_space_ratio=95,
-    disk_space_clean_forcibly_ratio=85,
-    clean_file_forcibly_enable=False,
-    clean_resource_interval=1 << 30,
-)
-TOPICS = {"batches": {"queue.type": "BatchCQ"}, "orders": {}, "more": {"queue.type": "BatchCQ"}}
-LIGHT = ("%LMQ%a", "%LMQ%b", "%LMQ%订单")
-
-
-def topics_json(store: Path, topics: dict[str, dict[str, str]]) -> None:
-    """Tell a store its topics, as a broker does."""
-    table = {name: {"attributes": attributes, "topicName": name} for name, attributes in topics.items()}
-    (store / paths.CONFIG).mkdir(parents=True, exist_ok=True)
-    (store / paths.CONFIG / "topics.json").write_text(json.dumps({"topicConfigTable": table}), "utf-8")
-
-
-def new_store(path: Path) -> reput.MessageStore:
-    """A new store with the topics above."""
-    (path / paths.COMMIT_LOG).mkdir(parents=True)
-    topics_json(path, TOPICS)
-    return reput.MessageStore.open(path, CONFIG)
-
-
-class Batch(NamedTuple):
-    """A record in a queue: where its messages begin, how many there are, where it stands, its tag and time."""
-
-    base: int
-    messages: int
-    offset: int
-    tag: str
-    time: int
-
-
-class Model:
-    """What was put, queue by queue."""
-
-    def __init__(self) -> None:
-        self.queues: dict[tuple[str, int], list[Batch]] = {}
-
-    def put(self, store: reput.MessageStore, rng: random.Random) -> None:
-        """One message of any sort."""
-        tag = rng.choice(("paid", "sent", ""))
-        tags, queue_id, body = tag or None, rng.randrange(2), bytes(rng.randrange(200))
-        match rng.randrange(4):
-            case 0:
-                topic, count, names = rng.choice(("batches", "more")), rng.randrange(1, 9), ()
-                message = Message(topic, body, tags, properties={"INNER_NUM": str(count)}, sys_flag=FLAG_INNER_BATCH)
-            case 1:
-                topic, count, names = "batches", 1, ()
-                message = Message(topic, body, tags, keys="k")
-            case 2:
-                topic, count, names = "orders", 1, tuple(rng.sample(LIGHT, rng.randrange(1, 4)))
-                message = Message(topic, body, tags, properties={"INNER_MULTI_DISPATCH": ",".join(names)})
-            case _:
-                topic, count, names = "orders", 1, ()
-                message = Message(topic, body, tags)
-        result = store.put_message(message, queue_id)
-        assert result.status is PutStatus.PUT_OK, result.reason
-        for key in ((topic, queue_id), *((name, 0) for name in names)):
-            queue = self.queues.setdefault(key, [])
-            base = queue[-1].base + queue[-1].messages if queue else 0
-            counted = count if key == (topic, queue_id) else 1
-            queue.append(Batch(base, counted, result.physical_offset, tag, result.store_timestamp))
-        assert result.queue_offset == self.queues[topic, queue_id][-1].base
-
-    def compare(self, store: reput.MessageStore, rng: random.Random) -> None:
-        """Every queue's span and content; pulls, look-ups by time and counts at places chosen at random."""
-        assert {(info.topic, info.queue_id): info.max_offset for info in store.queues()} == {
-            key: queue[-1].base + queue[-1].messages for key, queue in self.queues.items()
-        }
-        for key, every in self.queues.items():
-            queue = [one for one in every if one.offset >= store.view.log.min_offset]
-            if not queue:
-                # All have expired: the queue only keeps its number.
-                assert store.min_offset(*key) == store.max_offset(*key)
-                continue
-            assert store.min_offset(*key) == queue[0].base
-            assert pulled(store, key) == [one.offset for one in queue]
-            end = queue[-1].base + queue[-1].messages
-            inside = rng.randrange(queue[0].base, end)
-            holder = max((one for one in queue if one.base <= inside), key=lambda one: one.base)
-            got = store.get_message(*key, inside, 1)
-            assert got.physical_offsets.tolist() == [holder.offset]
-            assert got.next_offset == holder.base + holder.messages
-            assert store.store_time(*key, inside) == holder.time
-            self.compare_filter(store, key, inside, end)
-
-    def compare_filter(self, store: reput.MessageStore, key: tuple[str, int], begin: int, end: int) -> None:
-        """What a subscription gets, and how many messages there are of it."""
-        queue = [one for one in self.queues[key] if one.base + one.messages > begin]
-        assert pulled(store, key, begin, "paid") == [one.offset for one in queue if one.tag == "paid"]
-        wanted = sum(min(one.base + one.messages, end) - max(one.base, begin) for one in queue if one.tag == "paid")
-        assert store.estimate(*key, begin, end, "paid") == wanted
-
-
-def pulled(
-    store: reput.MessageStore, key: tuple[str, int], offset: int | None = None, tags: str | None = None
-) -> list[int]:
-    """Where the records stand that a consumer gets, pulling a few messages at a time."""
-    offset = store.min_offset(*key) if offset is None else offset
-    found: list[int] = []
-    while True:
-        got = store.get_message(*key, offset, 7, tags)
-        found += got.physical_offsets.tolist()
-        if got.next_offset == offset or got.status.name.startswith("OFFSET"):
-            return found
-        offset = got.next_offset
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -225,6 +107,20 @@ def test_a_type_that_its_folder_contradicts(topics: dict[str, dict[str, str]], n
     assert_sound(store)
     with reput.MessageStore.open(store, read_only=True) as opened:
         assert opened.max_offset("batches", 0) > 0
+
+
+@pytest.mark.golden
+def test_batches_in_rocksdb_are_refused(tmp_path: Path) -> None:
+    """RocketMQ keeps batches in RocksDB in a way of its own: such a topic is named, and nothing is read or built."""
+    store = golden.unpack("rocksdb", tmp_path)
+    topics_json(store, {"orders": {"queue.type": "BatchCQ"}})
+    for action in (
+        lambda: reput.MessageStore.open(store, read_only=True),
+        lambda: reput.rebuild(store, spark=False),
+        lambda: reput.check(store, spark=False),
+    ):
+        with pytest.raises(UnsupportedStoreError, match="orders"):
+            action()
 
 
 def test_an_unknown_type_is_an_error(tmp_path: Path) -> None:

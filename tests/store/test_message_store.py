@@ -23,7 +23,7 @@ from reput.errors import (
     StoreLockedError,
     TailFullError,
 )
-from reput.formats import paths
+from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
 from reput.formats.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
 from reput.store import message_store as room
@@ -31,7 +31,7 @@ from support import stores
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
@@ -246,7 +246,25 @@ def test_closed(tmp_path: Path) -> None:
     store.close()
     store.close()
     assert [message.body for message in result] == [b"0", b"1", b"2"]
-    for call in (lambda: store.put_message(reput.Message("t", b"")), lambda: store.get_message("t", 0, 0)):
+    calls: dict[str, Callable[[], object]] = {
+        "put_message": lambda: store.put_message(reput.Message("t", b"")),
+        "put_messages": lambda: store.put_messages([]),
+        "get_message": lambda: store.get_message("t", 0, 0),
+        "offset_by_time": lambda: store.offset_by_time("t", 0, 0),
+        "query_message": lambda: store.query_message("t", "k"),
+        "message_at": lambda: store.message_at(0),
+        "estimate": lambda: store.estimate("t", 0, 0, 1),
+        "queues": store.queues,
+        "lag": store.lag,
+        "flush": store.flush,
+        "reput": lambda: store.reput(spark=False),
+        "delete_expired": lambda: store.delete_expired(manual=True),
+        "commit_offset": lambda: store.commit_offset("g", "t", 0, 1),
+        "query_offset": lambda: store.query_offset("g", "t", 0),
+        "reset_offset": lambda: store.reset_offset("g", "t", 0, 1),
+        "clean_offsets": lambda: store.clean_offsets(group="g"),
+    }
+    for call in calls.values():
         with pytest.raises(ClosedError):
             call()
 
@@ -387,6 +405,73 @@ def test_sync_flush(tmp_path: Path) -> None:
             assert store.max_offset("t", 0) == number + 1
 
 
+@pytest.mark.parametrize(
+    ("config", "properties"),
+    [
+        (StoreConfig(transient_store_pool_enable=True, commit_interval_commit_log=60_000), None),
+        (StoreConfig(flush_disk_type="SYNC_FLUSH"), {"WAIT": "false"}),
+    ],
+    ids=["write buffer", "put that does not wait"],
+)
+@pytest.mark.parametrize("catch_up", [True, False])
+def test_what_is_not_confirmed_yet_counts_at_close(
+    config: StoreConfig, properties: dict[str, str] | None, catch_up: bool, tmp_path: Path
+) -> None:
+    """What readers have not seen is indexed at close, or `abort` stays and tells RocketMQ that indexes are behind."""
+    config = replace(config, mapped_file_size_commit_log=1 << 16)
+    store = reput.MessageStore.open(tmp_path / "s", config)
+    try:
+        put(store, 5, properties=properties)
+        put(store, 5, "u", properties=properties)
+    finally:
+        store.close(reput=catch_up)
+    assert store.layout.abort.exists() is not catch_up
+    if catch_up:
+        assert_sound(tmp_path / "s", config)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        assert store.view.follower.records == (0 if catch_up else 10)
+        assert len(bodies(store)) == len(bodies(store, "u")) == 5
+
+
+def test_progress_calls(tmp_path: Path) -> None:
+    """Offsets are reset, cloned and forgotten by group and topic; a store that is only read is not changed by any."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        for group, topic in (("g", "t"), ("g", "u"), ("h", "t"), ("i", "t")):
+            assert store.commit_offset(group, topic, 0, 7)
+        store.reset_offset("g", "t", 0, 3)
+        assert store.query_offset("g", "t", 0) == 3
+        assert not store.commit_offset("g", "t", 0, 8)
+        assert store.take_reset("g", "t", 0) == 3
+        assert store.take_reset("g", "t", 0) is None
+        assert store.commit_offset("g", "t", 0, 4)
+        assert store.clone_offsets("g", "new", "t") == 1
+        assert store.clean_offsets(group="g", topic="u") == 1
+        assert store.clean_offsets(group="h") == 1
+        with pytest.raises(ConfigError, match="a group, a topic, or both"):
+            store.clean_offsets()
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as store:
+        pairs = [(group, topic) for group in ("g", "h", "i", "new") for topic in ("t", "u")]
+        told = {pair: store.query_offset(*pair, 0) for pair in pairs}
+        assert {pair: offset for pair, offset in told.items() if offset != -1} == {
+            ("g", "t"): 4,
+            ("i", "t"): 7,
+            ("new", "t"): 4,
+        }
+        for call in (
+            lambda: store.commit_offset("g", "t", 0, 1),
+            lambda: store.reset_offset("g", "t", 0, 1),
+            lambda: store.take_reset("g", "t", 0),
+            lambda: store.clone_offsets("g", "h", "t"),
+            lambda: store.clean_offsets(topic="t"),
+        ):
+            with pytest.raises(AccessError):
+                call()
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert store.clean_offsets(topic="t") == 3
+        assert store.query_offset("g", "t", 0) == -1
+
+
 def test_progress_is_kept(tmp_path: Path) -> None:
     """Committed offsets are there when the store is opened again."""
     with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
@@ -395,6 +480,65 @@ def test_progress_is_kept(tmp_path: Path) -> None:
         assert store.query_offset("g", "t", 1) == -1
     with reput.MessageStore.open(tmp_path / "s", CONFIG, read_only=True) as store:
         assert store.query_offset("g", "t", 0) == 7
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The time at which messages are stored (ms), as a list of one number to be set."""
+    now = [1_700_000_000_000]
+    monkeypatch.setattr("reput.log.append._time_ns", lambda: now[0] * 1_000_000)
+    return now
+
+
+@pytest.mark.parametrize("close_reputs", [True, False])
+@pytest.mark.parametrize("forgets", [True, False])
+def test_a_clock_that_was_set_back(clock: list[int], close_reputs: bool, forgets: bool, tmp_path: Path) -> None:
+    """No message is stored earlier than the one before, also when the clock was set back between close and open."""
+    path = tmp_path / "s"
+    store = reput.MessageStore.open(path, CONFIG)
+    put(store, 3)
+    store.close(reput=close_reputs)
+    if forgets:
+        (store.layout.own(own.FRONTIER_NAME)).unlink(missing_ok=True)
+    clock[0] -= 60_000
+    with reput.MessageStore.open(path, CONFIG) as store:
+        later = store.put_message(reput.Message("t", b"")).store_timestamp
+        # Of the checkpoint is known that the last record may be one millisecond later.
+        assert later >= clock[0] + 60_000 - 1
+        assert store.offset_by_time("t", 0, clock[0] + 30_000) == 0
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_range_of_time_is_exact(clock: list[int], indexed: bool, store: reput.MessageStore) -> None:
+    """What is found by key is what was stored in [begin, end], to the millisecond, in the tail and in IndexFiles."""
+    begin, steps = clock[0], [0, 1, 400, 999, 1000, 1001, 1999, 2500, 2500, 7000]
+    for step in steps:
+        clock[0] = begin + step
+        put(store, 1, keys="k")
+    if indexed:
+        store.reput(spark=False)
+    for low in steps:
+        for high in steps:
+            found = store.query_message("t", "k", 64, begin + low, begin + high)
+            assert [one.store_timestamp - begin for one in found] == [step for step in steps if low <= step <= high]
+
+
+def test_questions_that_cannot_be(store: reput.MessageStore) -> None:
+    """Half characters and unknown boundaries are errors that name them; no number of messages gives none."""
+    put(store, 3, keys="k")
+    for _ in range(3):
+        for most in (0, -1, -(1 << 70)):
+            found = store.query_message("t", "k", most)
+            assert (len(found), found.more) == (0, True)
+        for ask in (
+            lambda: store.query_message("t", "half \ud800"),
+            lambda: store.query_message("half \ud800", "k"),
+            lambda: store.get_message("half \ud800", 0, 0),
+            lambda: store.offset_by_time("t", 0, 0, "middle"),
+        ):
+            with pytest.raises(ConfigError, match=r"half|'middle'"):
+                ask()
+        store.reput(spark=False)
 
 
 def test_offset_by_time(store: reput.MessageStore) -> None:

@@ -98,3 +98,21 @@ def test_bitmaps() -> None:
     assert with_bits(BloomBits(positions, 112, born_ms=0)) == hit
     assert with_bits(BloomBits(positions, 112, born_ms=1 << 60)) == list(range(len(bitmaps)))
     assert with_bits(BloomBits(positions, 120, born_ms=0)) == list(range(len(bitmaps)))
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 32, 100, 500])
+@pytest.mark.parametrize(
+    "sql", ["amount >= 0", "region = 'us'", "amount = 299", "amount IN ('5', '6', '290')", "amount < 0"]
+)
+def test_a_pull_ends_where_a_slow_one_does(store: reput.MessageStore, most: int, sql: str) -> None:
+    """However many entries are looked at together, a pull gives what one after the other would, and ends there."""
+    wanted = reput.SqlFilter(sql)
+    for offset in (0, 1, 150, COUNT - 1):
+        result = store.get_message("orders", 0, offset, most, wanted)
+        found, number = [], offset
+        while number < COUNT and len(found) < max(most, 1):
+            (message,) = store.get_message("orders", 0, number, 1)
+            found += [number] if wanted.compiled.matches(message.properties) else []
+            number += 1
+        assert [message.queue_offset for message in result] == found
+        assert result.next_offset == number

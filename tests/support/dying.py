@@ -1,4 +1,4 @@
-"""A writer that dies at one of its database's batches: `python -m support.dying STORE AT before|after`.
+"""A writer that dies at one of its database's batches: `run(store, at, "before" or "after")`.
 
 A process of its own, and no fork of the tests': RocksDB's threads do not live on in a fork.
 """
@@ -6,16 +6,27 @@ A process of its own, and no fork of the tests': RocksDB's threads do not live o
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import reput
 from reput.files.database import DatabaseOwner
 from support import kinds
 
 BOTH = replace(kinds.CONFIG, rocksdb_cq_double_write_enable=True)
 DIED = 7
+
+
+def run(path: Path, at: int, when: str) -> None:
+    """Let such a writer work on a store, until it is dead."""
+    folders = [str(Path(reput.__file__).parents[1]), str(Path(__file__).parents[1])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    command = [sys.executable, "-m", "support.dying", str(path), str(at), when]
+    done = subprocess.run(command, env=environment, timeout=120, check=False)
+    assert done.returncode == DIED
 
 
 def main() -> None:

@@ -76,6 +76,9 @@ def writing(
         yield opened
     finally:
         try:
+            if reput:
+                # What waits in a write buffer, or for a sync, is behind as well.
+                opened.flush()
             # A follower does it already.
             if reput and opened.behind_bytes and not opened.is_followed:
                 with progress(quiet=not sys.stderr.isatty()) as listener:

@@ -67,6 +67,18 @@ def _marks(first: int, file_end: int, step: int, asked: _QueueBoundaries, snapsh
     return [*marks, file_end]
 
 
+def merged(cuts: list[LogCut], step: int) -> list[LogCut]:
+    """Ranges that lie side by side in a file as larger ones, of `step` bytes at most where the parts allow."""
+    joined: list[LogCut] = []
+    for cut in cuts:
+        last = joined[-1] if joined else None
+        if last is not None and last.path == cut.path and last.end == cut.begin and cut.end - last.begin <= step:
+            joined[-1] = last._replace(end=cut.end)
+        else:
+            joined.append(cut)
+    return joined
+
+
 class _QueueBoundaries:
     """Answers with the beginnings of records that some large queues know."""
 

@@ -46,7 +46,7 @@ _OWN = "_reput"
 _PLAN = "plan.json"
 _RANGE_BYTES = 128 << 20
 _JSON_LIMIT = 64 << 20
-_HELD_BYTES = 256 << 20
+_HELD_BYTES = 128 << 20
 _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC)
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
 _US_PER_DAY = 86_400_000_000

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from reput.connect.bounds import refuse_what_is_gone
 from reput.connect.cuts import LogCut, log_cuts
@@ -39,12 +40,15 @@ from reput.formats.record import CHECK_NONE
 from reput.log.maps import LogMaps
 from reput.log.reader import LogWalk
 
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
 _MOST_BYTES = 256 << 20
 _LEAST_BYTES = 8 << 20
 _LEAST_RECORDS = 1 << 16
 _TASKS_PER_CORE = 3
 _SAMPLE_RECORDS = 200
-_USUAL_RECORD_BYTES = 512
+USUAL_RECORD_BYTES = 512
 _SCATTER = 3
 """Reading records one by one costs about so many times as much a byte as reading the log on and on."""
 _TOPICS_MOST = 256
@@ -68,7 +72,7 @@ class ScanPlan:
     cuts: list[LogCut] = field(default_factory=list)
     queues: list[tuple[QueueCut, ...]] = field(default_factory=list)
     places: list[tuple[int, ...]] = field(default_factory=list)
-    record_bytes: int = _USUAL_RECORD_BYTES
+    record_bytes: int = USUAL_RECORD_BYTES
 
     @property
     def tasks(self) -> int:
@@ -95,13 +99,19 @@ class ScanPlan:
         return "\n".join([*lines, *(f"note: {note}" for note in snapshot.notes)])
 
 
-def explain(options: Mapping[str, str]) -> str:
+def explain(options: Mapping[str, str], *filters: Filter) -> str:
     """How a batch with these options will be read: which plan and why, how many tasks, how many bytes.
+
+    Args:
+        filters: of `pyspark.sql.datasource`, as Spark pushes them down: `EqualTo(("topic",), "orders")`.
 
     Raises:
         ReputError: as reading would.
     """
-    return str(plan_batch(read_options(options)))
+    from reput.connect.filters import narrowed
+
+    parsed = read_options(options)
+    return str(plan_batch(parsed, narrowed(selection_of(parsed), filters)))
 
 
 def plan_batch(options: ReadOptions, selection: Selection | None = None) -> ScanPlan:
@@ -278,7 +288,7 @@ def record_bytes(snapshot: Snapshot) -> int:
         sizes = [len(record.data) for record in islice(walk, _SAMPLE_RECORDS)]
         if sizes and file.start < snapshot.end:
             return max(1, sum(sizes) // len(sizes))
-    return _USUAL_RECORD_BYTES
+    return USUAL_RECORD_BYTES
 
 
 def refuse_stream_only(options: ReadOptions) -> None:

@@ -18,7 +18,7 @@ from reput.connect.schemas import Column, Need
 from reput.connect.selection import NO_END, Selection
 from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql import compile as compile_sql
-from reput.dispatch.sql.columns import RawProperties
+from reput.dispatch.sql.columns import RecordProperties
 from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.record import CHECK_NONE, Verdict
@@ -208,7 +208,7 @@ def _matching(selection: Selection, rows: Rows) -> Rows:
         ]
         mask = np.array(has_key, dtype=np.bool_) if mask is None else mask & np.array(has_key, dtype=np.bool_)
     if selection.sql:
-        found = _filter_of(selection.sql).select(RawProperties.of_records(rows.buffer, rows.position - rows.base))
+        found = _filter_of(selection.sql).select(RecordProperties(rows.buffer, rows.position - rows.base))
         mask = found if mask is None else mask & found
     return rows if mask is None or mask.all() else rows.taken(np.flatnonzero(mask))
 

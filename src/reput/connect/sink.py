@@ -26,13 +26,13 @@ from reput.connect.sink_columns import check_schema, message_columns
 from reput.connect.staging import Stager
 from reput.errors import ConfigError, StoreLockedError
 from reput.files import fs
+from reput.formats import own
 from reput.pipeline.catch_up import SparkIndexer
 from reput.pipeline.engine import LoopEngine
 from reput.store.beside import Writer, writer_of
 from reput.store.layout import StoreLayout, find_store
 from reput.store.message_store import MessageStore
 
-SINKS_NAME = "sinks"
 _METADATA_LIMIT = 1 << 16
 
 
@@ -72,7 +72,7 @@ class Target:
     @property
     def folder(self) -> Path:
         """Where this sink keeps its ledger, and its staged files below."""
-        return self.layout().own(SINKS_NAME) / self.sink
+        return self.layout().own(own.SINKS_NAME) / self.sink
 
     @property
     def staged(self) -> Path:

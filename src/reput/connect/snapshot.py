@@ -19,12 +19,14 @@ from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.consume_queue import QueueKey
 from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK, Verdict, decode_record, examine
+from reput.index.files import list_index_files
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.files import LogFile, LogFiles, list_log_files
 from reput.log.maps import LogMaps
 from reput.log.reader import place
 from reput.queue.batch_files import BatchFiles
+from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.frontier import Frontiers
@@ -54,7 +56,7 @@ class Snapshot:
     """A store as it is read; offsets are log offsets.
 
     Records stand in [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
-    `frontiers.index_offset`. `boundaries`: places behind the lower of the two where a record begins, in order;
+    `frontiers.index_offset`. `boundaries`: places behind the queues' frontier where a record begins, in order;
     `tails`: the queues that have records there.
     """
 
@@ -92,12 +94,15 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     start = find_start(layout, maps, kinds, settings.index_enabled)
     confirmed = confirmed_by(writer, layout, kinds, maps)
     begin = log.min_offset
-    queue_offset = max(start.frontiers.queue_offset, begin)
-    index_offset = max(start.frontiers.index_offset, begin)
+    # A frontier that was left behind says nothing where somebody has deleted what it speaks of.
+    has_queues = any(True for _ in list_queues(layout.consume_queue))
+    has_index = bool(list_index_files(layout.index))
+    queue_offset = max(start.frontiers.queue_offset, begin) if has_queues else begin
+    index_offset = max(start.frontiers.index_offset, begin) if has_index else begin
     snapshot = Snapshot(
         layout, settings, log, Frontiers(queue_offset, index_offset), begin, begin, writer, notes=[*log.notes]
     )
-    walk = _Walk(snapshot, min(queue_offset, index_offset), confirmed, tolerant)
+    walk = _Walk(snapshot, queue_offset, confirmed, tolerant)
     walk.run()
     end = walk.offset
     if confirmed is None:

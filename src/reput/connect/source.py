@@ -39,13 +39,25 @@ class RocketmqSource(DataSource):
         """The columns that the options ask for."""
         return ddl(read_options(self.options).columns)
 
-    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - the options tell
-        """A reader of a batch."""
-        return RocketmqReader(read_options(self.options))
+    def reader(self, schema: Any) -> DataSourceReader:
+        """A reader of a batch.
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark asks so
-        """A reader of a stream."""
-        return RocketmqStreamReader(read_options(stream_options(self.options)))
+        Raises:
+            ConfigError: a schema was given that is not that of the options.
+        """
+        options = read_options(self.options)
+        refuse_another_schema(schema, options)
+        return RocketmqReader(options)
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark asks so
+        """A reader of a stream.
+
+        Raises:
+            ConfigError: a schema was given that is not that of the options, or an option is a batch's.
+        """
+        options = read_options(stream_options(self.options))
+        refuse_another_schema(schema, options)
+        return RocketmqStreamReader(options)
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
         """A writer of a batch.
@@ -68,6 +80,20 @@ class RocketmqSource(DataSource):
         from reput.connect.sink import RocketmqStreamWriter
 
         return RocketmqStreamWriter(self.options, schema)
+
+
+def refuse_another_schema(schema: Any, options: ReadOptions) -> None:
+    """A record's columns are what they are: options choose among them, `.schema(...)` does not make others.
+
+    Raises:
+        ConfigError: it was tried.
+    """
+    given = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    if given != [(column.name, column.type) for column in options.columns]:
+        raise ConfigError(
+            f".schema({', '.join(' '.join(pair) for pair in given)}): leave it out; option columns chooses columns, "
+            f"and there are {', '.join(f'{column.name} {column.type}' for column in options.columns)}"
+        )
 
 
 def refuse_overwrite(overwrite: bool) -> None:

@@ -22,13 +22,15 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from reput.connect.bounds import refuse_what_is_gone
+from reput.connect.cuts import merged
 from reput.connect.edges import LATEST, Kind
 from reput.connect.options import ReadOptions
 from reput.connect.partitions import LogPartition, read_partition
-from reput.connect.plan import job_of
+from reput.connect.plan import USUAL_RECORD_BYTES, job_of, split_bytes
 from reput.connect.queue_cuts import CLOCK_SLACK_MS
 from reput.connect.selection import NO_END, selection_of
-from reput.connect.snapshot import confirmed_by
+from reput.connect.snapshot import confirmed_by, take_snapshot
 from reput.connect.stream_walk import Limits, StreamWalk, Walked
 from reput.errors import ConfigError, DataLossError
 from reput.files.watermarks import Watermarks
@@ -70,6 +72,9 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a new query begins."""
         log = self._log()
         starting = self.options.starting
+        if starting.queues:
+            tolerant = not self.options.fail_on_data_loss
+            refuse_what_is_gone(self.options, take_snapshot(self.options.path, self.options.config, tolerant=tolerant))
         if starting.kind is Kind.LATEST:
             return self._place(self._end(log), log, None)
         begin = max(log.min_offset, self.options.log_begin)
@@ -138,7 +143,8 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "log cut? failOnDataLoss=false goes on with what is there"
                 )
         job = job_of(self.options, self.selection, self._decode().delays_ms)
-        return [LogPartition(job, cut) for cut in walked.cuts]
+        step = split_bytes(self.options, behind - begin, USUAL_RECORD_BYTES)
+        return [LogPartition(job, cut) for cut in merged(walked.cuts, step)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a task."""

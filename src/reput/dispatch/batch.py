@@ -46,11 +46,13 @@ class QueueBatch:
 
     `entries`: uint8, 20 bytes an entry. Per queue row: `start` int64 (rows + 1) entries before it, `first` and `last`
     int64 queue offsets of its first and last record (-1 without records), `steady` uint8 whether each queue offset is
-    one more than the one before. `batches` are the queues of another kind.
+    one more than the one before. `batches` are the queues of another kind. `sources` are what entries are made of, of
+    the record `record` each (int32; None: the records of the columns, each once).
     """
 
     columns: Columns
     sources: EntrySources
+    record: NDArray[np.int32] | None
     batches: BatchQueues
     entries: NDArray[np.uint8]
     start: NDArray[np.int64]
@@ -83,6 +85,10 @@ class QueueBatch:
         by_queue = in_queue[np.argsort(self.sources.queue[in_queue], kind="stable")]
         return self.sources.queue_offset[by_queue]
 
+    def store_timestamps(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The store times (int64, ms) of the records that these sources are made of."""
+        return self.columns.store_timestamp[places if self.record is None else self.record[places]]
+
 
 def group_by_queue(columns: Columns, types: QueueTypes = UNKNOWN_TYPES) -> QueueBatch:
     """Group and pack the queue entries of decoded columns."""
@@ -93,9 +99,10 @@ def group_by_queue(columns: Columns, types: QueueTypes = UNKNOWN_TYPES) -> Queue
         batches = _batches(columns, is_batch)
         batches.inferred = inferred
         sources = sources._replace(flags=_without_batches(columns, is_batch))
+    record = None
     if len(columns.further_record):
-        sources = _with_further(columns, sources)
-    return QueueBatch(columns, sources, batches, *pack_entries(columns.queues, sources))
+        sources, record = _with_further(columns, sources)
+    return QueueBatch(columns, sources, record, batches, *pack_entries(columns.queues, sources))
 
 
 def _batch_rows(columns: Columns, types: QueueTypes) -> tuple[NDArray[np.bool_], frozenset[bytes]]:
@@ -157,8 +164,8 @@ def _without_batches(columns: Columns, is_batch: NDArray[np.bool_]) -> NDArray[n
     return np.where(is_batch[columns.queue[:records]] | beyond, flags & ~np.uint8(IN_QUEUE), flags)
 
 
-def _with_further(columns: Columns, sources: EntrySources) -> EntrySources:
-    """The records again for each of their further queues, behind their own entry."""
+def _with_further(columns: Columns, sources: EntrySources) -> tuple[EntrySources, NDArray[np.int32]]:
+    """The records again for each of their further queues, behind their own entry; and which record each is."""
     records = columns.records
     # A record without an entry of its own, in a queue of batches, gets none elsewhere.
     entered = (sources.flags[columns.further_record] & IN_QUEUE) != 0
@@ -166,7 +173,7 @@ def _with_further(columns: Columns, sources: EntrySources) -> EntrySources:
     of = np.concatenate([np.arange(records, dtype=np.int32), further])
     order = np.argsort(of, kind="stable")
     of = of[order]
-    return EntrySources(
+    with_further = EntrySources(
         sources.position[of],
         sources.size[of],
         np.concatenate([sources.queue, queue])[order],
@@ -174,3 +181,4 @@ def _with_further(columns: Columns, sources: EntrySources) -> EntrySources:
         sources.tags_code[of],
         np.concatenate([sources.flags, np.full(len(further), IN_QUEUE, dtype=np.uint8)])[order],
     )
+    return with_further, of

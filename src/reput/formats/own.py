@@ -66,6 +66,7 @@ FOLLOWER_NAME = "follower"
 FOLLOW_CHECKPOINT_NAME = "follow-checkpoint"
 ROCKSDB_LOGS = "rocksdb-log"
 INTENT_NAME = "intent"
+SINKS_NAME = "sinks"
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1
 _MAX_JSON = 64 << 20

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from reput.errors import ConfigError
 
@@ -16,6 +17,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SWITCH = "REPUT_KERNELS"
+COMPILED, REFERENCE = "compiled", "reference"
+
+K = TypeVar("K", bound=tuple[Any, ...])
+
+
+def _kind(kind: str | None) -> str:
+    """The kind that is asked for, by default the one that REPUT_KERNELS names."""
+    kind = kind or os.environ.get(SWITCH, COMPILED)
+    if kind not in (COMPILED, REFERENCE):
+        raise ConfigError(f"{SWITCH}={kind}: choose {COMPILED} or {REFERENCE}")
+    return kind
+
+
+def _twin(name: str, kind: str | None) -> Any:
+    """The module of some kernels: `reput.kernels.compiled.NAME`, or its twin `reput.kernels.reference_NAME`."""
+    compiled = _kind(kind) == COMPILED
+    return import_module(f"reput.kernels.compiled.{name}" if compiled else f"reput.kernels.reference_{name}")
+
+
+def _all_of(names: type[K], module: str, kind: str | None) -> K:
+    """The kernels that a named tuple lists, all from one module."""
+    found = _twin(module, kind)
+    return names(*(getattr(found, name) for name in getattr(names, "_fields")))  # noqa: B009 - a tuple's own
 
 
 class Kernels(NamedTuple):
@@ -37,8 +61,7 @@ def kernels(kind: str | None = None) -> Kernels:
     Raises:
         ConfigError: there is no such kind.
     """
-    kind = kind or os.environ.get(SWITCH, "compiled")
-    if kind == "compiled":
+    if _kind(kind) == COMPILED:
         from reput.kernels.compiled import chain, decode, examine, further, pack, select
 
         return Kernels(
@@ -50,19 +73,17 @@ def kernels(kind: str | None = None) -> Kernels:
             further.inner_batches,
             further.further_queues,
         )
-    if kind == "reference":
-        from reput.kernels import reference, reference_further, reference_select
+    from reput.kernels import reference, reference_further, reference_select
 
-        return Kernels(
-            reference.find_boundary,
-            reference.decode_range,
-            reference.pack_entries,
-            reference.chain_items,
-            reference_select.select_entries,
-            reference_further.inner_batches,
-            reference_further.further_queues,
-        )
-    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+    return Kernels(
+        reference.find_boundary,
+        reference.decode_range,
+        reference.pack_entries,
+        reference.chain_items,
+        reference_select.select_entries,
+        reference_further.inner_batches,
+        reference_further.further_queues,
+    )
 
 
 class EncodeKernels(NamedTuple):
@@ -80,19 +101,13 @@ def encode_kernels(kind: str | None = None) -> EncodeKernels:
     Raises:
         ConfigError: there is no such kind.
     """
-    kind = kind or os.environ.get(SWITCH, "compiled")
-    if kind == "compiled":
-        from reput.kernels.compiled import crc, encode
+    module = _twin("encode", kind)
+    if _kind(kind) == COMPILED:
+        from reput.kernels.compiled import crc
         from reput.kernels.compiled.jit import entry_point
 
-        return EncodeKernels(encode.measure_records, encode.encode_records, entry_point(crc.body_crc))
-    if kind == "reference":
-        from reput.kernels import reference_encode
-
-        return EncodeKernels(
-            reference_encode.measure_records, reference_encode.encode_records, reference_encode.body_crc
-        )
-    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+        return EncodeKernels(module.measure_records, module.encode_records, entry_point(crc.body_crc))
+    return EncodeKernels(module.measure_records, module.encode_records, module.body_crc)
 
 
 class LookupKernels(NamedTuple):
@@ -110,17 +125,12 @@ def lookup_kernels(kind: str | None = None) -> LookupKernels:
     Raises:
         ConfigError: there is no such kind.
     """
-    kind = kind or os.environ.get(SWITCH, "compiled")
-    if kind == "compiled":
-        from reput.kernels.compiled import lookup
+    found = _all_of(LookupKernels, "lookup", kind)
+    if _kind(kind) == COMPILED:
         from reput.kernels.compiled.jit import entry_point
 
-        return LookupKernels(*map(entry_point, (lookup.pull_entries, lookup.seek_time, lookup.find_key)))
-    if kind == "reference":
-        from reput.kernels import reference_lookup
-
-        return LookupKernels(reference_lookup.pull_entries, reference_lookup.seek_time, reference_lookup.find_key)
-    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+        return LookupKernels(*map(entry_point, found))
+    return found
 
 
 class FilterKernels(NamedTuple):
@@ -143,15 +153,7 @@ def filter_kernels(kind: str | None = None) -> FilterKernels:
     Raises:
         ConfigError: there is no such kind.
     """
-    kind = kind or os.environ.get(SWITCH, "compiled")
-    module: Any
-    if kind == "compiled":
-        from reput.kernels.compiled import filter as module
-    elif kind == "reference":
-        from reput.kernels import reference_filter as module
-    else:
-        raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
-    return FilterKernels(*(getattr(module, name) for name in FilterKernels._fields))
+    return _all_of(FilterKernels, "filter", kind)
 
 
 class FieldKernels(NamedTuple):
@@ -169,16 +171,7 @@ def field_kernels(kind: str | None = None) -> FieldKernels:
     Raises:
         ConfigError: there is no such kind.
     """
-    kind = kind or os.environ.get(SWITCH, "compiled")
-    if kind == "compiled":
-        from reput.kernels.compiled import fields
-
-        return FieldKernels(fields.read_fields, fields.gather_bytes, fields.gather_pairs)
-    if kind == "reference":
-        from reput.kernels import reference_fields
-
-        return FieldKernels(reference_fields.read_fields, reference_fields.gather_bytes, reference_fields.gather_pairs)
-    raise ConfigError(f"{SWITCH}={kind}: choose compiled or reference")
+    return _all_of(FieldKernels, "fields", kind)
 
 
 def decode_arguments(columns: Any) -> tuple[Any, ...]:

@@ -16,7 +16,6 @@ Truths = NDArray[np.bool_]
 
 _TRIES_AND_PREPARED = 12
 _MOST_DIGITS = 18
-_MOST_WHOLE_DIGITS = 19
 _EXACT_MANTISSA = 1 << 53
 assert (HOST_V4_SIZE, HOST_V6_SIZE) == (8, 20)
 
@@ -112,9 +111,9 @@ def read_whole(
         if not digits:
             continue
         assert text is not None
-        if not digits.isascii():
+        if not digits.isascii() or (digits.isdigit() and len(digits.lstrip(b"0")) > _MOST_DIGITS):
             status[n] = Read.ASK
-        elif digits.isdigit() and len(digits.lstrip(b"0")) <= _MOST_WHOLE_DIGITS and low <= int(text) <= high:
+        elif digits.isdigit() and low <= int(text) <= high:
             value[n], status[n] = int(text), Read.GOOD
 
 

@@ -117,6 +117,7 @@ class LogAppender:
         self._encode_properties = self._properties.encode
         self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
         self._frame, self._encode, self._shape = self._records.frame, self._records.encode, self._records.shape
+        self._shapes = self._records.shapes
         self._born_host, self._host_bits = self._records.host_parts[0], self._records.host_bits
         self._crc = encode_kernels().body_crc
         self._max_body = settings.max_message_size
@@ -204,7 +205,8 @@ class LogAppender:
                 or message.reconsume_times
                 or message.prepared_transaction_offset
                 or not (
-                    shape := topic.shapes.get(len(body) << 16 | len(properties)) or self._shape(topic, body, properties)
+                    shape := self._shapes.get(len(body) << 32 | topic.key | len(properties))
+                    or self._shape(topic, body, properties)
                 )
             ):
                 return self._append_any(message, body, properties, topic, queue_id)
@@ -226,8 +228,8 @@ class LogAppender:
                 # Straight into the map: half the price of putting the parts together first.
                 shape.pack_into(
                     self._memory, offset - self._start, shape.begin, crc, queue_id, message.flag, number, offset,
-                    self._host_bits, now if born is None else born, self._born_host, now, shape.tail, body, shape.topic,
-                    properties,
+                    self._host_bits, now if born is None else born, self._born_host, now, shape.tail, body, topic.part,
+                    len(properties), properties,
                 )  # fmt: skip
                 topic.next_offset[queue_id] = number + 1
                 self._last_ms = now

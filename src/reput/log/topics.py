@@ -12,8 +12,6 @@ from reput.formats.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE, batc
 from reput.log.message import illegal
 
 if TYPE_CHECKING:
-    from reput.log.encode import Shape
-
     QueueOffsets = Mapping[tuple[bytes, int], int]
 
 MAX_QUEUE_ID = 0x7FFFFFFF
@@ -22,11 +20,11 @@ MAX_QUEUE_ID = 0x7FFFFFFF
 class Topic:
     """A topic that has been checked: its bytes, the record version it takes, and its queues' next offsets.
 
-    `part` is what a record holds of it: the length, in one or two bytes, and the name. `shapes`: how records of this
-    topic are packed, by the lengths of body and properties; see `RecordEncoder.shape`.
+    `part` is what a record holds of it: the length, in one or two bytes, and the name. `key` has the length of that in
+    the key of a record's shape; see `RecordEncoder.shape`.
     """
 
-    __slots__ = ("is_batch", "magic", "name", "next_offset", "part", "shapes")
+    __slots__ = ("is_batch", "key", "magic", "name", "next_offset", "part")
 
     def __init__(self, name: bytes, magic: int, is_batch: bool = False) -> None:
         self.name = name
@@ -34,7 +32,7 @@ class Topic:
         self.magic = magic
         self.part = struct.pack(">h" if magic == MAGIC_V2 else ">b", len(name)) + name
         self.next_offset: dict[int, int] = {}
-        self.shapes: dict[int, Shape] = {}
+        self.key = len(self.part) << 16
 
 
 class TopicTable:

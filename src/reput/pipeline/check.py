@@ -69,6 +69,7 @@ from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store.kinds import present_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.queue_rules import compare_entries
+from reput.store.queue_types import refuse_batches_beside
 from reput.store.report import CheckReport
 from reput.store.settings import resolve_settings
 from reput.store.standstill import begin_reading, end_reading
@@ -145,6 +146,7 @@ def _prepare(
         ext=ext_job(layout, dataclasses.replace(settings, calc_bitmaps=False), log.file_size),
         checked=str(layout.root),
     )
+    refuse_batches_beside(settings.types, job.kinds)
     return Check(layout, log, settings, engine, job, listener, report)
 
 

@@ -27,6 +27,7 @@ from reput.store.report import LEFTOVER, NOTE
 from reput.store.retained import configured_topics
 
 _ENTRIES_AT_ONCE = 1 << 13
+_MISSING_MOST = 1 << 22
 _NO_ENTRY = np.zeros(1, dtype=BATCH_ENTRY.dtype)[0]
 
 
@@ -75,7 +76,7 @@ def _compare_task(job: Job, live_folder: str, log_min_offset: int, key: QueueKey
     built, live = BatchFiles(Path(job.batch_queue_folder)).queue(key), BatchFiles(Path(live_folder)).queue(key)
     span = built.span()
     expected = _Pieces(built.read(span.first, span.end))
-    present = _Pieces(_every_entry(live))
+    present = _Pieces(_every_entry(live, job.batch_queue_file_size))
     # What points in front of the log's first byte has expired.
     number = live.files[0].start // BATCH_ENTRY_SIZE if live.files else 0
     number += present.skip(lambda row: row["size"] > 0 and 0 <= row["physical_offset"] < log_min_offset)
@@ -144,23 +145,22 @@ class _Pieces:
         return skipped
 
 
-def _every_entry(queue: BatchQueueFiles) -> Iterator[NDArray[np.void]]:
-    """All places of a queue's files, used or not; zeros where a file is missing."""
-    end = max((file.start + file.size for file in queue.files), default=0) // BATCH_ENTRY_SIZE
-    number = queue.files[0].start // BATCH_ENTRY_SIZE if queue.files else 0
-    while number < end:
-        for piece in queue.read(number, end):
-            yield piece
-            number += len(piece)
-        if number < end:
-            following = min(
-                (file.start // BATCH_ENTRY_SIZE for file in queue.files if file.start // BATCH_ENTRY_SIZE > number),
-                default=end,
-            )
-            while number < following:
-                count = min(_ENTRIES_AT_ONCE, following - number)
-                yield np.zeros(count, dtype=BATCH_ENTRY.dtype)
-                number += count
+def _every_entry(queue: BatchQueueFiles, file_size: int) -> Iterator[NDArray[np.void]]:
+    """All places of a queue's files, used or not; zeros where a file is missing, though not for a gap beyond reason."""
+    number = -1
+    for file in queue.files:
+        start, places = file.start // BATCH_ENTRY_SIZE, min(file.size, file_size) // BATCH_ENTRY_SIZE
+        while 0 <= number < start:
+            if start - number > _MISSING_MOST:
+                return
+            count = min(_ENTRIES_AT_ONCE, start - number)
+            yield np.zeros(count, dtype=BATCH_ENTRY.dtype)
+            number += count
+        for at in range(0, places, _ENTRIES_AT_ONCE):
+            size = min(_ENTRIES_AT_ONCE, places - at) * BATCH_ENTRY_SIZE
+            data = (fs.read_bytes(file.path, size, at * BATCH_ENTRY_SIZE) or b"").ljust(size, b"\0")
+            yield np.frombuffer(data, dtype=BATCH_ENTRY.dtype)
+        number = start + places
 
 
 def _findings(check: Check, one: BatchCompared, log_end: int) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.dispatch.bitmaps import FilterBits, bitmaps_of
-from reput.dispatch.sql.columns import RawProperties
+from reput.dispatch.sql.columns import RecordProperties
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.consume_queue_ext import FILE_END, MAX_ADDRESS, MIN_ADDRESS, UNIT, UNIT_SIZE
@@ -155,7 +155,7 @@ class _QueueUnits:
             inside = positions[mine] - start
             head["store_timestamp"][mine] = store_times(array, inside)
             if self.filters:
-                columns = RawProperties.of_records(array, inside)
+                columns = RecordProperties(array, inside)
                 units[mine, UNIT_SIZE:] = bitmaps_of(self.filters, columns, bitmap_size)
         units[:, :UNIT_SIZE] = head.view(np.uint8).reshape(len(codes), UNIT_SIZE)
         return units

@@ -135,6 +135,8 @@ def _all_of(job: Job, results: Sequence[SplitResult]) -> list[PartRange]:
         if result.records:
             left = parts.load_ranges(parts.ranges_path(job.parts_folder, result.number))
             entries = int(left.entries.sum())
+            if not entries:
+                continue
             ranges.append(PartRange(result.number, 0, len(left.keys), 0, entries, not left.steady.all()))
     return ranges
 

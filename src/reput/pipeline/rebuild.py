@@ -46,6 +46,7 @@ from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import configured_kinds, store_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
+from reput.store.queue_types import refuse_batches_beside
 from reput.store.report import RebuildReport
 from reput.store.retained import Retained
 from reput.store.settings import StoreSettings, resolve_settings
@@ -126,6 +127,7 @@ def _prepare(
         kinds=kinds,
         ext=ext_job(layout, settings, log.file_size) if options.only != INDEX and FILE in kinds else None,
     )
+    refuse_batches_beside(settings.types, job.kinds)
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
     # One that cannot be read is refused before any work, not when the new indexes are ready.
     read_frontier(layout)

@@ -17,7 +17,7 @@ from reput.dispatch.batch import QueueBatch
 from reput.files import fs
 from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import VALUE, VALUE_SIZE
-from reput.kernels.columns import IN_QUEUE, Columns
+from reput.kernels.columns import IN_QUEUE
 from reput.pipeline.job import Job
 
 
@@ -33,18 +33,17 @@ def values_path(parts_folder: str, number: int) -> str:
 
 def save_values(job: Job, number: int, batch: QueueBatch, rows: Sequence[int]) -> None:
     """Leave the values of the queues in `rows`, which are in the order of keys."""
-    columns = batch.columns
-    records = _by_key(columns, rows)
-    offsets = columns.queue_offset[records] if not batch.steady[list(rows)].all() else np.empty(0, dtype=np.int64)
-    fs.save_array(values_path(job.parts_folder, number), values_of(columns, records).view(np.uint8), offsets)
+    places = _by_key(batch, rows)
+    offsets = batch.sources.queue_offset[places] if not batch.steady[list(rows)].all() else np.empty(0, dtype=np.int64)
+    fs.save_array(values_path(job.parts_folder, number), _values_of(batch, places).view(np.uint8), offsets)
 
 
-def _by_key(columns: Columns, rows: Sequence[int]) -> NDArray[np.int64]:
-    """The records with an entry of these queues: by queue in the order of `rows`, in log order within each."""
-    rank = np.full(columns.queues, -1, dtype=np.int32)
+def _by_key(batch: QueueBatch, rows: Sequence[int]) -> NDArray[np.int64]:
+    """The sources with an entry of these queues: by queue in the order of `rows`, in log order within each."""
+    rank = np.full(batch.columns.queues, -1, dtype=np.int32)
     rank[list(rows)] = np.arange(len(rows), dtype=np.int32)
-    in_queue = np.flatnonzero(columns.flags[: columns.records] & IN_QUEUE)
-    ranks = rank[columns.queue[in_queue]]
+    in_queue = np.flatnonzero(batch.sources.flags & IN_QUEUE)
+    ranks = rank[batch.sources.queue[in_queue]]
     if (ranks < 0).any():
         in_queue, ranks = in_queue[ranks >= 0], ranks[ranks >= 0]
     # numpy sorts 16-bit numbers by radix, several times faster.
@@ -52,13 +51,14 @@ def _by_key(columns: Columns, rows: Sequence[int]) -> NDArray[np.int64]:
     return in_queue[np.argsort(narrow, kind="stable")]
 
 
-def values_of(columns: Columns, records: NDArray[np.int64]) -> NDArray[np.void]:
-    """The values of these records' entries, as RocksDB has them."""
-    values = np.empty(len(records), dtype=VALUE.dtype)
-    values["physical_offset"] = columns.position[records]
-    values["size"] = columns.size[records]
-    values["tags_code"] = columns.tags_code[records]
-    values["store_timestamp"] = columns.store_timestamp[records]
+def _values_of(batch: QueueBatch, places: NDArray[np.int64]) -> NDArray[np.void]:
+    """The values of these entries, as RocksDB has them."""
+    sources = batch.sources
+    values = np.empty(len(places), dtype=VALUE.dtype)
+    values["physical_offset"] = sources.position[places]
+    values["size"] = sources.size[places]
+    values["tags_code"] = sources.tags_code[places]
+    values["store_timestamp"] = batch.store_timestamps(places)
     return values
 
 

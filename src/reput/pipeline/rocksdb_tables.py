@@ -26,6 +26,7 @@ from reput.pipeline.rocksdb_rules import CrookedQueue
 
 _AT_ONCE = 1 << 18
 _TABLE_ENTRIES = 4 << 20
+_FEW = 32
 
 
 class Stretch(NamedTuple):
@@ -147,9 +148,8 @@ class _Tables:
             path = f"{self._base}-{len(self._made)}.sst"
             self._writer, self._room = TableWriter(path), _TABLE_ENTRIES
             self._made.append(path)
-        offsets = np.arange(first, first + count, dtype=np.int64).astype(">i8").tobytes()
-        keys = [prefix + offsets[at : at + 8] for at in range(0, 8 * count, 8)]
-        self._writer.add(keys, [values[at : at + VALUE_SIZE] for at in range(0, len(values), VALUE_SIZE)])
+        keys = _few_keys(prefix, first, count) if count < _FEW else _many_keys(prefix, first, count)
+        self._writer.add(keys, np.frombuffer(values, dtype=f"V{VALUE_SIZE}").tolist())
         self._room -= count
 
     def _finish(self) -> None:
@@ -169,6 +169,19 @@ class _Tables:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._writer = None
+
+
+def _few_keys(prefix: bytes, first: int, count: int) -> list[bytes]:
+    return [prefix + offset.to_bytes(8) for offset in range(first, first + count)]
+
+
+def _many_keys(prefix: bytes, first: int, count: int) -> list[bytes]:
+    """The same for many: rows of void become bytes in one call, in half the time of slices."""
+    rows = np.empty((count, len(prefix) + 8), dtype=np.uint8)
+    rows[:, : len(prefix)] = np.frombuffer(prefix, dtype=np.uint8)
+    rows[:, len(prefix) :] = np.arange(first, first + count).astype(">i8").view(np.uint8).reshape(count, 8)
+    keys: list[bytes] = rows.view(f"V{rows.shape[1]}").reshape(-1).tolist()
+    return keys
 
 
 def chunks(pieces: Iterable[Piece]) -> Iterator[tuple[int, bytes]]:

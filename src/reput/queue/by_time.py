@@ -10,12 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
+from reput.errors import ConfigError
+
 
 class Boundary(StrEnum):
     """Which message answers: the first at or after a time, or the last at or before it."""
 
     LOWER = "lower"
     UPPER = "upper"
+
+
+def boundary_of(name: str) -> Boundary:
+    """The boundary of that name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    try:
+        return Boundary(name)
+    except ValueError:
+        raise ConfigError(f"boundary {name!r}: choose one of {', '.join(Boundary)}") from None
 
 
 def offset_by_time(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -119,12 +119,12 @@ class FileKind:
             return False
         return paths.parse_queue_name(names[1]) is not None and paths.parse_offset_name(names[2]) is not None
 
-    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+    def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
         """The queues, or those of a topic, by topic and id."""
         if topic is not None and not paths.is_topic_folder_name(topic):
-            return iter(())
+            return
         folders = list_queues(self.folder) if topic is None else list_topic_queues(self.folder / os.fsdecode(topic))
-        return (FileQueue(folder) for folder in folders)
+        yield from map(FileQueue, folders)
 
     def complete_to(self) -> int | None:
         """Files do not say it."""

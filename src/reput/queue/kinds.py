@@ -7,7 +7,7 @@ which kinds there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -178,7 +178,7 @@ class QueueKind(Protocol):
         """Whether a file below the consumequeue folder, by the names that lead to it, is one of this kind's."""
         ...
 
-    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+    def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
         """The queues, or those of a topic, by topic and id; those whose names no topic can have are among them.
 
         A queue is good until the next one is asked for.

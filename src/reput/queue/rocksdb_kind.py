@@ -8,13 +8,13 @@ Source: `RocksDBConsumeQueueStore`, `RocksDBConsumeQueueTable`, `RocksDBConsumeQ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.errors import DamagedStoreError
+from reput.errors import DamagedStoreError, StoreLockedError
 from reput.files import database, fs
 from reput.files.database import DatabaseOwner, DatabaseReader, Family
 from reput.formats import paths
@@ -372,7 +372,7 @@ class RocksdbKind:
         """The database's files lie in the folder itself."""
         return len(names) == 1 and fmt.is_database_file(names[0]) and self.is_present()
 
-    def queues(self, topic: bytes | None = None) -> Iterator[QueueOnDisk]:
+    def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
         """The queues, or those of a topic, in the order of their keys."""
         if not self.is_present():
             return
@@ -439,7 +439,12 @@ class RocksdbKind:
         """
         if not self.is_present():
             return []
-        with self.open_to_write(fs.owner_of(self.folder)) as written:
+        try:
+            owner = self.open_to_write(fs.owner_of(self.folder))
+        except StoreLockedError:
+            # A follower in another process has it; readers pass expired entries over until the next time.
+            return []
+        with owner as written:
             table = EntryTable(written.families)
             batch, queues = written.batch(), 0
             for key, last, first in table.ends():

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.dispatch.sql.columns import RawProperties
+from reput.dispatch.sql.columns import RecordProperties
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.log.maps import LogMaps
@@ -184,7 +184,7 @@ class _Pull:
         """Whether a batch's own properties match; those of the messages in it nobody looks at."""
         start = physical_offset // self._log.file_size * self._log.file_size
         position = np.array([physical_offset - start], dtype=np.int64)
-        return bool(wanted.compiled.select(RawProperties.of_records(self._log.array(start), position))[0])
+        return bool(wanted.compiled.select(RecordProperties(self._log.array(start), position))[0])
 
     def _is_full(self, size: int, messages: int) -> bool:
         """Never while nothing is taken, whatever the first batch's size."""

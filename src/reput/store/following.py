@@ -28,7 +28,7 @@ from reput.store.indexer import CatchUpTask
 from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership, is_wanted, own_store
-from reput.store.queue_types import refuse_misplaced_queues
+from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
 from reput.store.recovery import find_start, judge_tail
 from reput.store.settings import resolve_settings
 
@@ -149,6 +149,7 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
         frontiers = Frontiers(visible, visible)
     else:
         refuse_misplaced_queues(layout, settings.types)
+        refuse_batches_beside(settings.types, [kind.name for kind in kinds])
         frontiers = find_start(layout, log, kinds, settings.index_enabled, settings.types).frontiers
     queues = Queues(kinds[0].open())
     queues.load(min(frontiers), log.min_offset)

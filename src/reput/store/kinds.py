@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from reput.config import StoreConfig
@@ -57,13 +58,19 @@ def store_kinds(
     wanted, present = configured_kinds(config or StoreConfig()), present_kinds(layout, file_size)
     names = [kind.name for kind in present]
     missing = [name for name in wanted if name not in names]
-    if missing and present:
+    # A database may be there before the first message, and a store may have queues of batches alone.
+    if missing and any(_has_queue(kind) for kind in present):
         raise UnsupportedStoreError(
             f"{layout.consume_queue}: the configuration asks for {' and '.join(missing)} queues, and there are "
             f"{' and '.join(names)} queues. `reput convert` makes them"
         )
     kinds = all_kinds(layout, file_size)
     return [kinds[name] for name in _in_order(wanted, names) or [FILE]]
+
+
+def _has_queue(kind: QueueKind) -> bool:
+    with contextlib.closing(kind.queues()) as queues:
+        return next(queues, None) is not None
 
 
 def refuse_odd_queue_files(kinds: Sequence[QueueKind]) -> None:
@@ -75,9 +82,10 @@ def refuse_odd_queue_files(kinds: Sequence[QueueKind]) -> None:
     Source: `MappedFileQueue.doLoad`: RocketMQ does not open such a store either.
     """
     for kind in kinds:
-        for queue in kind.queues():
-            for damage in queue.oddities().damage:
-                raise DamagedStoreError(damage)
+        with contextlib.closing(kind.queues()) as queues:
+            for queue in queues:
+                for damage in queue.oddities().damage:
+                    raise DamagedStoreError(damage)
 
 
 def _in_order(wanted: Sequence[str], present: Sequence[str]) -> list[str]:

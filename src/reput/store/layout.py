@@ -148,3 +148,15 @@ def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
     if config.enable_dledger_commit_log:
         found.append(f"{layout.commit_log}: enableDLegerCommitLog=true, a DLedger log")
     return found
+
+
+def make_folders(root: Path, config: StoreConfig) -> None:
+    """Make the folders of a new store, where `root` is empty or not there; else nothing."""
+    commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
+    if commit_log.is_dir():
+        return
+    if fs.list_dir(root):
+        # What is there is no store: a new one is not put between other people's files.
+        return
+    for folder in (commit_log, root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
+        fs.make_dirs(folder)

@@ -30,7 +30,6 @@ from reput.log.clean import clean
 from reput.log.flush import FlushService
 from reput.log.message import Message, PutManyResult, PutResult
 from reput.log.running import RunningFlag
-from reput.queue.by_time import Boundary
 from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_log
@@ -38,17 +37,15 @@ from reput.store.expired import delete_expired_indexes
 from reput.store.ext_end import cut_all_units
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
-from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
+from reput.store.layout import StoreLayout, find_store, make_folders, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
 from reput.store.lookup import Watched
-from reput.store.message import StoredMessage
 from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, take_over
 from reput.store.progress import ConsumerProgress
-from reput.store.results import MAX_PULL_BYTES, GetResult, QueryResult
-from reput.store.sql_filter import SqlFilter
-from reput.store.tag_filter import EVERYTHING, TagFilter
-from reput.store.view import PullLimits, QueueInfo, StoreView
+from reput.store.progress_calls import ProgressCalls
+from reput.store.reading import Reading
+from reput.store.view import PullLimits, StoreView
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -69,7 +66,7 @@ class Lag(NamedTuple):
     ms: int
 
 
-class MessageStore:
+class MessageStore(ProgressCalls, Reading):
     """An open store. Safe for threads: one writer at a time inside, many readers.
 
     Made by `open`. `notes` tell what opening found and did; `opened_in_s` how long the tail's decoding took.
@@ -85,7 +82,7 @@ class MessageStore:
     ) -> None:
         self.layout = layout
         self.config = config
-        self.view: StoreView = opened.view
+        self.view = opened.view
         self.notes: list[str] = opened.notes
         self.opened_in_s = opened.seconds
         self.progress = ConsumerProgress.load(layout.root / paths.CONFIG)
@@ -131,7 +128,7 @@ class MessageStore:
         """
         config = config or StoreConfig()
         if create and not read_only:
-            _make_folders(Path(path), config)
+            make_folders(Path(path), config)
         layout = find_store(path, config)
         refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
@@ -159,7 +156,7 @@ class MessageStore:
             end_offset=opened.tail.end,
             queues=queues,
             watermarks=self._owned.watermarks,
-            last_store_timestamp=max(0, view.follower.last_store_timestamp),
+            last_store_timestamp=opened.last_store_timestamp,
             owner=owner,
             batch_topics=view.settings.types.batch,
         )
@@ -222,7 +219,7 @@ class MessageStore:
 
         Raises: as `put_message`.
         """
-        appender = self._appender or self._no_appender()
+        appender = self._writer()
         if self.view.queues_table.tail.entries >= self._tail_max:
             self._wait_for_tail()
         if hasattr(messages, "schema"):
@@ -236,12 +233,18 @@ class MessageStore:
         return result
 
     def _cannot_append(self, message: Message, queue_id: int) -> PutResult:
-        return (self._appender or self._no_appender()).append(message, queue_id)
+        return self._writer().append(message, queue_id)
 
-    def _no_appender(self) -> LogAppender:
+    def _writer(self) -> LogAppender:
+        self._check_open(to_write=True)
+        assert self._appender is not None
+        return self._appender
+
+    def _check_open(self, *, to_write: bool) -> None:
         if self._closed:
             raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
-        raise AccessError(f"{self.layout.root}: open read-only; open it without read_only to put messages")
+        if to_write and self._appender is None:
+            raise AccessError(f"{self.layout.root}: open read-only; open it without read_only to put messages")
 
     def _wait_for_tail(self) -> None:
         deadline = time.monotonic() + TAIL_WAIT_S
@@ -255,7 +258,7 @@ class MessageStore:
 
     def flush(self) -> int:
         """Make everything that was put durable; returns the log offset up to which it is."""
-        appender = self._appender or self._no_appender()
+        appender = self._writer()
         appender.commit()
         return appender.flush().offset
 
@@ -267,7 +270,7 @@ class MessageStore:
         Raises:
             DamagedLogError: the log in between is damaged.
         """
-        self._appender or self._no_appender()
+        self._writer()
         assert self._owned is not None
         remedy = "It does what this call would do; end it first if you want to"
         with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
@@ -327,33 +330,6 @@ class MessageStore:
 
     # --- reading -------------------------------------------------------------------------------
 
-    def get_message(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_messages: int = 32,
-        filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002 - the word that people know
-        max_bytes: int = MAX_PULL_BYTES,
-    ) -> GetResult:
-        """Messages of a queue from an offset on.
-
-        Args:
-            topic, queue_id: the queue.
-            offset: the first queue offset wanted.
-            max_messages: at most so many; at least one is given where there is one.
-            filter: tags as in a subscription, `paid || sent`, compared by hash, as RocketMQ does; or a SqlFilter.
-            max_bytes: at most so many bytes of records, though always one record.
-
-        Raises:
-            ConfigError: no topic or queue can have this name or id.
-            ClosedError: the store is closed.
-        """
-        if self._closed:
-            self._open_view()
-        wanted = EVERYTHING if not filter else TagFilter(filter) if isinstance(filter, str) else filter
-        return self.view.get_message(topic, queue_id, offset, max_messages, wanted, max_bytes)
-
     def wait(self, topic: str, queue_id: int, offset: int, timeout_s: float) -> bool:
         """Wait until a queue has a message at `offset`, at most `timeout_s`; whether it has.
 
@@ -391,89 +367,8 @@ class MessageStore:
         for topic, queue_id in self._arrivals.queues():
             self._arrivals.reached(topic, queue_id, self.view.max_offset(topic, queue_id))
 
-    def offset_by_time(
-        self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary | str = Boundary.LOWER
-    ) -> int:
-        """The queue offset for a time.
-
-        With `lower` that of the first message stored at or after it, with `upper` of the last one at or before it.
-        """
-        if self._closed:
-            self._open_view()
-        # To look an enum's member up costs more than the search.
-        boundary = boundary if type(boundary) is Boundary else Boundary(boundary)
-        return self.view.offset_by_time(topic, queue_id, timestamp_ms, boundary)
-
-    def query_message(
-        self,
-        topic: str,
-        key: str,
-        max_messages: int = 64,
-        begin_ms: int = 0,
-        end_ms: int | None = None,
-        *,
-        before: int | None = None,
-        by_tag: bool = False,
-        exact: bool = True,
-    ) -> QueryResult:
-        """The newest messages of a topic with a key or unique key, stored in [begin_ms, end_ms], in log order.
-
-        Args:
-            topic, key: what to look for.
-            max_messages: at most so many; `QueryResult.more` says whether there are older ones.
-            begin_ms, end_ms: store times; the IndexFile knows them to the second.
-            before: only messages in front of this log offset: to go on where an answer ended.
-            by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
-            exact: hold topic and key against the record; without, two keys of one hash are not told apart, and a
-                message may come twice, as RocketMQ answers.
-        """
-        if exact and end_ms is None and before is None and not (begin_ms or by_tag or self._closed):
-            found = self.view.newest_with_key(topic, key, max_messages)
-            if found is not None:
-                return found
-        return self._open_view().query_message(
-            topic, key, max_messages, begin_ms, end_ms, before=before, by_tag=by_tag, exact=exact
-        )
-
-    def message_at(self, physical_offset: int) -> StoredMessage | None:
-        """The message whose record starts at a log offset, None where none does."""
-        return self._open_view().message_at(physical_offset)
-
-    def queues(self, topic: str | None = None) -> list[QueueInfo]:
-        """All queues, or those of a topic, with their spans."""
-        return self._open_view().queues(topic)
-
-    def min_offset(self, topic: str, queue_id: int) -> int:
-        """The first queue offset whose message is there, 0 for no queue."""
-        return self._open_view().min_offset(topic, queue_id)
-
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        """The next queue offset, 0 for no queue."""
-        return self._open_view().max_offset(topic, queue_id)
-
-    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """Store time (ms) of a queue's message, -1 where there is none."""
-        return self._open_view().store_time(topic, queue_id, offset)
-
-    def earliest_time(self, topic: str, queue_id: int) -> int:
-        """Store time (ms) of a queue's first message, -1 where there is none."""
-        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
-
-    def estimate(
-        self,
-        topic: str,
-        queue_id: int,
-        begin: int,
-        end: int,
-        filter: str | TagFilter | None = None,  # noqa: A002
-    ) -> int:
-        """How many messages with queue offsets [begin, end) match: an exact count by their tags' hashes."""
-        tags = filter if isinstance(filter, TagFilter) else TagFilter(filter) if filter else EVERYTHING
-        return self._open_view().estimate(topic, queue_id, begin, end, tags)
-
     def _open_view(self) -> StoreView:
-        if self._closed:
-            raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
+        self._check_open(to_write=False)
         return self.view
 
     # --- deletion ------------------------------------------------------------------------------
@@ -485,7 +380,9 @@ class MessageStore:
         run, never the last one, nor one that no durable index covers yet. Queue and index files follow the log's
         minimum. A disk over its highest ratio stops puts (DISK_FULL) until there is room again.
         """
-        appender = self._appender or self._no_appender()
+        return self._clean(self._writer(), manual)
+
+    def _clean(self, appender: LogAppender, manual: bool = False) -> list[str]:
         below = self._durable_frontier()
         decision = clean(self.layout.commit_log, appender.settings, manual=manual, below=below)
         appender.set_running(RunningFlag.DISK_FULL if decision.disk_full else RunningFlag(0))
@@ -495,17 +392,6 @@ class MessageStore:
                 delete_expired_indexes(self.layout, self.view.kinds, self.view.log.min_offset)
                 self.view.load(self.view.frontiers)
         return [paths.offset_name(start) for start in decision.remove]
-
-    # --- progress ------------------------------------------------------------------------------
-
-    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember how far a group has read a queue; durable at the next persist (5 s, or at close)."""
-        self._appender or self._no_appender()
-        self.progress.commit(group, topic, queue_id, offset)
-
-    def query_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """How far a group has read a queue, -1 when it is not known."""
-        return self.progress.query(group, topic, queue_id)
 
     # --- background, closing -------------------------------------------------------------------
 
@@ -523,9 +409,9 @@ class MessageStore:
                 if time.monotonic() >= next_checkpoint:
                     next_checkpoint = time.monotonic() + _CHECKPOINT_S
                     self._write_checkpoint()
-                if time.monotonic() >= next_clean:
+                if self._appender is not None and time.monotonic() >= next_clean:
                     next_clean = time.monotonic() + clean_s
-                    self.delete_expired()
+                    self._clean(self._appender)
             except ReputError as error:
                 # Kept for whoever asks; puts and reads meet the same trouble themselves where it concerns them.
                 self.background_error = error
@@ -568,9 +454,10 @@ class MessageStore:
                 self._housekeeper.join()
             if self._appender is not None and self._flush is not None:
                 self._flush.close()
-                behind = self.behind_bytes
                 self._appender.commit()
                 self._on_flushed(self._appender.flush())
+                # Only now: what was buffered, or not flushed yet, is confirmed with that.
+                behind = self.behind_bytes
                 self._appender.close()
                 self._write_checkpoint()
                 self.progress.persist()
@@ -589,14 +476,3 @@ class MessageStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _make_folders(root: Path, config: StoreConfig) -> None:
-    commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
-    if commit_log.is_dir():
-        return
-    if fs.list_dir(root):
-        # What is there is no store: a new one is not put between other people's files.
-        return
-    for folder in (commit_log, root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
-        fs.make_dirs(folder)

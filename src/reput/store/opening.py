@@ -14,12 +14,15 @@ from reput.log.maps import LogMaps
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
+from reput.store.checkpoint import read_checkpoint
 from reput.store.consumer_filters import RegisteredBits
+from reput.store.follower import Follower
+from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import refuse_odd_queue_files, store_kinds
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
-from reput.store.queue_types import refuse_misplaced_queues
+from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
 from reput.store.settings import resolve_settings
 from reput.store.view import PullLimits, StoreView
@@ -29,13 +32,18 @@ _END = (1 << 62) - 1
 
 @dataclass(slots=True)
 class Opened:
-    """A view of a store and how it was opened; `seconds` were spent on decoding the tail."""
+    """A view of a store and how it was opened.
+
+    `seconds` were spent on decoding the tail; `last_store_timestamp` (ms) is that of the log's last record, 0 where
+    nothing tells.
+    """
 
     view: StoreView
     start: Start
     tail: LogTail
     seconds: float
     notes: list[str]
+    last_store_timestamp: int
 
 
 def open_view(
@@ -57,6 +65,7 @@ def open_view(
     log = LogMaps(layout.commit_log, files.file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
     refuse_misplaced_queues(layout, settings.types)
+    refuse_batches_beside(settings.types, [kind.name for kind in kinds])
     if not beside:
         refuse_odd_queue_files(kinds)
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
@@ -79,7 +88,17 @@ def open_view(
         notes.append(
             f"the log ends at {tail.end} with {tail.written} bytes that are no whole record ({tail.verdict.meaning})"
         )
-    return Opened(view, start, tail, seconds, notes)
+    return Opened(view, start, tail, seconds, notes, _last_store_timestamp(layout, start, view.follower))
+
+
+def _last_store_timestamp(layout: StoreLayout, start: Start, follower: Follower) -> int:
+    """When the log's last record was stored: the tail tells, else the frontier, else what the checkpoint was told."""
+    if follower.records:
+        return follower.last_store_timestamp
+    frontier = read_frontier(layout) if start.how == "own" else None
+    if frontier is not None and frontier.queue_fingerprint is not None:
+        return frontier.queue_fingerprint.store_timestamp
+    return max(0, read_checkpoint(layout).physic_msg_timestamp)
 
 
 def _follow(

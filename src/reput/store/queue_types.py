@@ -8,12 +8,13 @@ Source: `QueueTypeUtils.getCQType`, `ConsumeQueueStore.queueTypeShouldBe`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from reput.errors import ConfigError, DamagedStoreError
+from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
+from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store.layout import StoreLayout
 from reput.store.retained import read_config
 
@@ -56,6 +57,20 @@ def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:
     for what in misplaced_queues(layout, types):
         raise DamagedStoreError(
             f"{what} (config/topics.json). Correct that, or build the queues anew with `reput rebuild --only queue`"
+        )
+
+
+def refuse_batches_beside(types: QueueTypes, kinds: Collection[str]) -> None:
+    """Refuse queues of batches where queues are in RocksDB: RocketMQ keeps them there in a way of its own.
+
+    Raises:
+        UnsupportedStoreError: there are both.
+    """
+    if types.batch and ROCKSDB in kinds:
+        named = min(types.batch).decode("utf-8", "replace")
+        raise UnsupportedStoreError(
+            f"topic {named}: its {QUEUE_TYPE} is {BATCH}, and the store's queues are in RocksDB: batches there are "
+            "what reput can neither read nor build yet"
         )
 
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql import compile as compile_sql
-from reput.dispatch.sql.columns import RawProperties
-from reput.formats.consume_queue import ENTRY, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.dispatch.sql.columns import RecordProperties
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.consume_queue_ext import MAX_ADDRESS, UNIT_SIZE
 from reput.log.maps import LogMaps
 from reput.queue.ext import ExtReader
@@ -27,6 +27,7 @@ MATCHES = 1
 """The tags code by which entries that match are marked for the kernel that chooses; others have 0."""
 MATCHING_CODES: NDArray[np.int64] = np.array([MATCHES], dtype=np.int64)
 _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
+_FEW_ENTRIES = 64
 
 
 class BloomBits(NamedTuple):
@@ -87,13 +88,35 @@ def marked_entries(
     wanted: CompiledFilter,
     log: LogMaps,
     log_end: int,
+    most: int,
     ruled_out: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.uint8]:
     """The same entries, with MATCHES for a tags code where the filter matches, and 0 where not.
 
-    Entries whose records are not there match here: whoever chooses among them passes over them for that. Those that
-    are `ruled_out` (bool) already are not looked at.
+    Only as many from the first on as `most` matching ones take: who takes so many looks no further. Entries whose
+    records are not there match here: whoever chooses among them passes over them for that. Those that are `ruled_out`
+    (bool) already are not looked at.
     """
+    pieces, matched, begin, count = [], 0, 0, max(2 * most, _FEW_ENTRIES)
+    behind = len(entries) // ENTRY_SIZE
+    while begin < behind and matched < max(most, 1):
+        end = min(begin + count, behind)
+        rows = entries[begin * ENTRY_SIZE : end * ENTRY_SIZE]
+        piece, found = _marked(rows, wanted, log, log_end, None if ruled_out is None else ruled_out[begin:end])
+        pieces.append(piece)
+        matched += found
+        begin, count = end, 2 * count
+    return np.concatenate(pieces) if pieces else entries
+
+
+def _marked(
+    entries: NDArray[np.uint8],
+    wanted: CompiledFilter,
+    log: LogMaps,
+    log_end: int,
+    ruled_out: NDArray[np.bool_] | None,
+) -> tuple[NDArray[np.uint8], int]:
+    """The marked entries, and how many records match."""
     rows = entries.view(ENTRY.dtype).copy()
     begin, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
     there = (begin >= log.min_offset) & (size > 0) & (begin <= log_end - size)
@@ -103,12 +126,14 @@ def marked_entries(
         codes[ruled_out] = 0
         there &= ~ruled_out
     starts = begin // log.file_size * log.file_size
+    matched = 0
     for start in np.unique(starts[there]).tolist():
         mine = np.flatnonzero(there & (starts == start))
-        found = wanted.select(RawProperties.of_records(log.array(start), begin[mine] - start))
+        found = wanted.select(RecordProperties(log.array(start), begin[mine] - start))
         codes[mine[~found]] = 0
+        matched += int(np.count_nonzero(found))
     rows["tags_code"] = codes
-    return _as_bytes(rows)
+    return _as_bytes(rows), matched
 
 
 def ruled_out_by_bitmap(

@@ -68,6 +68,8 @@ _MOST_RETRIES = 256
 _FOUND, _FOUND_STATUS, _LOWER = int(Pull.FOUND), GetStatus.FOUND, Boundary.LOWER
 _INT64 = np.dtype(np.int64)
 _MOST_TOPICS = 1 << 16
+_ITEM_STEP_MS = 1000
+"""An index item knows its record's time to this much."""
 
 
 class QueueInfo(NamedTuple):
@@ -195,7 +197,7 @@ class StoreView:
         """
         key = self._keys.get((topic, queue_id))
         if key is None:
-            name = topic.encode("utf-8", "surrogateescape")
+            name = _utf8("topic", topic)
             if not is_topic_folder_name(name):
                 raise ConfigError(f"topic {topic!r}: no name of a topic")
             if not 0 <= queue_id <= _MAX_QUEUE_ID:
@@ -245,7 +247,6 @@ class StoreView:
                 key, offset, max_messages, wanted, max_bytes, limits.messages, limits.total_bytes
             )
         # Without a filter no more is looked at than is given, but for a few gaps.
-        # Without a filter no more is looked at than is given, but for a few gaps.
         count = self.queues_table.durable.pull_entries(max_messages, wanted is not EVERYTHING)
         key = self.key_of(topic, queue_id)
         with self.follower.lock:
@@ -268,11 +269,11 @@ class StoreView:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, table.durable.block_end(offset), span)
         codes = NO_CODES
         if wanted is not EVERYTHING:
-            entries, codes = self._filtered(entries, topic, key, wanted)
+            entries, codes = self._filtered(entries, topic, key, wanted, max_messages)
         return self._pull(entries, offset, span, max_messages, codes, max_bytes)
 
     def _filtered(
-        self, entries: NDArray[np.uint8], topic: str, key: QueueKey, wanted: TagFilter | SqlFilter
+        self, entries: NDArray[np.uint8], topic: str, key: QueueKey, wanted: TagFilter | SqlFilter, most: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """The entries as the kernel is to choose among them, and the tags codes that it takes (none: all)."""
         if isinstance(wanted, TagFilter):
@@ -281,7 +282,8 @@ class StoreView:
             return entries, wanted.codes
         bloom = self.bloom_bits(topic, wanted) if self.ext is not None else None
         ruled_out = ruled_out_by_bitmap(entries, key, self.ext, bloom) if self.ext is not None and bloom else None
-        return marked_entries(entries, wanted.compiled, self.log, self.follower.offset, ruled_out), MATCHING_CODES
+        marked = marked_entries(entries, wanted.compiled, self.log, self.follower.offset, most, ruled_out)
+        return marked, MATCHING_CODES
 
     def _pull(
         self,
@@ -485,7 +487,7 @@ class StoreView:
         Prepares what `newest_with_key` needs.
         """
         name = self.key_of(topic, 0).topic
-        wanted = key.encode("utf-8", "surrogateescape")
+        wanted = _utf8("key", key)
         key_hash = index_key_hash(name + b"#" + (TAG_KEY_PREFIX if by_tag else b"") + wanted)
         end_ms = _END_OF_TIME if end_ms is None else end_ms
         self.catch_up()
@@ -497,13 +499,17 @@ class StoreView:
             self._topics.add(topic)
         found: list[StoredMessage] = []
         seen: set[int] = set()
-        for offset in self._with_key(key_hash, begin_ms, end_ms):
+        # An item's time is that of its record or up to a second less.
+        least_ms = begin_ms - _ITEM_STEP_MS + 1 if exact else begin_ms
+        for offset in self._with_key(key_hash, least_ms, end_ms):
             if (before is not None and offset >= before) or (exact and offset in seen):
                 continue
             message = self.message_at(offset)
             if message is None or (exact and not _has_key(message, name, key, by_tag)):
                 continue
-            if len(found) == max_messages:
+            if exact and not begin_ms <= message.store_timestamp <= end_ms:
+                continue
+            if len(found) >= max_messages:
                 return QueryResult((len(found), 0, 0), None, _in_log_order(found), more=True)
             seen.add(offset)
             found.append(message)
@@ -575,6 +581,16 @@ def _has_key(message: StoredMessage, topic: bytes, key: str, by_tag: bool) -> bo
     if by_tag:
         return message.tags == key
     return key in message.keys or key == message.unique_key
+
+
+def _utf8(what: str, text: str) -> bytes:
+    """A name as bytes; bytes of no UTF-8 come as the command line gives them."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"{what} {text[:80]!r}: half a character at {error.start}, which no message can have"
+        ) from None
 
 
 def _in_log_order(messages: list[StoredMessage]) -> list[StoredMessage]:

@@ -1,7 +1,7 @@
 """Message properties as columns, as the vectorised filter takes them: texts are places in a buffer, nothing is copied.
 
-Two sources: the properties of records as they stand in the log (`RawProperties`), and Arrow columns, one a property
-(`ArrowProperties`).
+Three sources: records as they stand in the log (`RecordProperties`), their properties alone (`RawProperties`), and
+Arrow columns, one a property (`ArrowProperties`).
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ class PropertyColumns(Protocol):
 
     def __len__(self) -> int: ...
 
+    def piece(self, begin: int, end: int) -> PropertyColumns:
+        """The same of the messages [begin, end)."""
+        ...
+
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
         """The columns of these properties."""
         ...
@@ -65,19 +69,16 @@ class RawProperties:
         self.data, self.at, self.size = data, at, size
 
     @classmethod
-    def of_records(cls, data: NDArray[np.uint8], positions: NDArray[np.int64]) -> RawProperties:
-        """The properties of the records that begin at these places (int64) of a buffer."""
-        at, size = np.empty(len(positions), dtype=np.int64), np.empty(len(positions), dtype=np.int32)
-        filter_kernels().locate_properties(data, positions, at, size)
-        return cls(data, at, size)
-
-    @classmethod
     def of_arrow(cls, array: pa.Array) -> RawProperties:
         """The properties in an Arrow column of texts or bytes, each in RocketMQ's own form (`name 0x01 value 0x02`)."""
         return cls(*arrow_texts(array))
 
     def __len__(self) -> int:
         return len(self.at)
+
+    def piece(self, begin: int, end: int) -> RawProperties:
+        """The same of the messages [begin, end)."""
+        return RawProperties(self.data, self.at[begin:end], self.size[begin:end])
 
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
         """The columns of these properties."""
@@ -91,6 +92,26 @@ class RawProperties:
         return {name: Texts(self.data, at[row], size[row]) for row, name in enumerate(wanted)}
 
 
+class RecordProperties:
+    """The properties of the records that begin at these places (int64) of a buffer; found when they are asked for."""
+
+    def __init__(self, data: NDArray[np.uint8], positions: NDArray[np.int64]) -> None:
+        self.data, self.positions = data, positions
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def piece(self, begin: int, end: int) -> RecordProperties:
+        """The same of the messages [begin, end)."""
+        return RecordProperties(self.data, self.positions[begin:end])
+
+    def texts(self, names: Iterable[str]) -> dict[str, Texts]:
+        """The columns of these properties."""
+        at, size = np.empty(len(self), dtype=np.int64), np.empty(len(self), dtype=np.int32)
+        filter_kernels().locate_properties(self.data, self.positions, at, size)
+        return RawProperties(self.data, at, size).texts(names)
+
+
 class ArrowProperties:
     """Properties that are Arrow columns (text or bytes) already; a name that has none is a property of no message."""
 
@@ -99,6 +120,15 @@ class ArrowProperties:
 
     def __len__(self) -> int:
         return self._count
+
+    def piece(self, begin: int, end: int) -> ArrowProperties:
+        """The same of the messages [begin, end)."""
+        end = min(end, self._count)
+        for name, column in self._columns.items():
+            if len(column) != self._count:
+                raise ConfigError(f"property {name}: {len(column)} rows where {self._count} are expected")
+        pieces = {name: column.slice(begin, end - begin) for name, column in self._columns.items()}
+        return ArrowProperties(pieces, end - begin)
 
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
         """The columns of these properties."""

@@ -8,7 +8,7 @@ from reput.formats import record as fmt
 from reput.kernels.columns import Read
 from reput.kernels.compiled.decode import next_separator
 from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import address_of, byte_at, load_be16, load_be32
+from reput.kernels.compiled.memory import address_of, byte_at, load_be16, load_be32, load_le64
 
 _SYS_FLAG_AT, _MAGIC_AT, _HEAD_SIZE = fmt.SYS_FLAG_AT, fmt.MAGIC_AT, fmt.HEAD_SIZE
 _V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
@@ -20,6 +20,7 @@ _TIME_SIZE, _TRIES_AND_PREPARED = 8, 12
 _GOOD, _BAD, _ASK = int(Read.GOOD), int(Read.BAD), int(Read.ASK)
 _EXACT_POWERS = np.array([10.0**n for n in range(23)])
 _EXACT_MANTISSA = 1 << 53
+_MOST_DIGITS = 18
 
 
 @kernel
@@ -79,6 +80,15 @@ def find_values(buffer, at, size, names, name_ends, value_at, value_size):
     start = address_of(buffer)
     limit = start + len(buffer)
     count = len(name_ends)
+    # The first eight bytes of each name and its 0x01, as one word: most pieces are told apart by it.
+    words, masks = np.zeros(count, dtype=np.uint64), np.zeros(count, dtype=np.uint64)
+    first = 0
+    for k in range(count):
+        for n in range(min(name_ends[k] - first + 1, 8)):
+            byte = names[first + n] if first + n < name_ends[k] else np.uint8(0x01)
+            words[k] |= np.uint64(byte) << np.uint64(8 * n)
+            masks[k] |= np.uint64(0xFF) << np.uint64(8 * n)
+        first = name_ends[k]
     for n in range(len(at)):
         for k in range(count):
             value_at[k, n], value_size[k, n] = 0, -1
@@ -86,9 +96,14 @@ def find_values(buffer, at, size, names, name_ends, value_at, value_size):
         end = piece + max(size[n], 0)
         while piece < end:
             stop = next_separator(piece, end, limit)
+            word = load_le64(piece) if piece + 8 <= limit else np.uint64(0)
+            is_near_end = piece + 8 > limit
             first = 0
             for k in range(count):
                 last = name_ends[k]
+                if not is_near_end and (word ^ words[k]) & masks[k] != 0:
+                    first = last
+                    continue
                 # A name, 0x01 and at least one byte.
                 if stop - piece > last - first + 1 and _is_name(piece, names, first, last):
                     value_at[k, n] = piece + last - first + 1 - start
@@ -168,7 +183,8 @@ def has_wide(buffer, at, size, found):
 def read_whole(buffer, at, size, low, high, value, status):
     """Read texts as whole numbers in [low, high], as Java does: `value` int64, `status` uint8 a `Read`.
 
-    A text with a byte that is not ASCII is left to the caller: Java knows the digits of many scripts.
+    A text with a byte that is not ASCII is left to the caller, since Java knows the digits of many scripts, and so is
+    one of more than 18 digits.
     """
     start = address_of(buffer)
     for n in range(len(at)):
@@ -181,8 +197,7 @@ def read_whole(buffer, at, size, low, high, value, status):
             here += 1
         if here == end:
             continue
-        total, outcome = np.uint64(0), _GOOD
-        most = np.uint64(-(low + 1)) + np.uint64(1) if negative else np.uint64(high)
+        total, digits, outcome = np.int64(0), 0, _GOOD
         while here < end:
             byte = byte_at(here)
             if byte > 0x7F:
@@ -191,15 +206,19 @@ def read_whole(buffer, at, size, low, high, value, status):
             digit = byte - 0x30
             if digit < 0 or digit > 9:
                 outcome = _BAD
-            elif outcome == _GOOD:
-                if total > (most - np.uint64(digit)) // np.uint64(10):
-                    outcome = _BAD
-                else:
-                    total = total * np.uint64(10) + np.uint64(digit)
+            elif digits < _MOST_DIGITS:
+                total = total * 10 + digit
+            digits += 1 if digits > 0 or digit != 0 else 0
             here += 1
-        status[n] = outcome
+        if outcome == _GOOD and digits > _MOST_DIGITS:
+            outcome = _ASK
         if outcome == _GOOD:
-            value[n] = -np.int64(total) if negative else np.int64(total)
+            total = -total if negative else total
+            if low <= total <= high:
+                value[n] = total
+            else:
+                outcome = _BAD
+        status[n] = outcome
 
 
 @kernel

@@ -16,12 +16,17 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.zip.GZIPInputStream;
+import org.apache.rocketmq.broker.filter.ConsumerFilterData;
+import org.apache.rocketmq.broker.filter.ConsumerFilterManager;
+import org.apache.rocketmq.broker.filter.ExpressionMessageFilter;
 import org.apache.rocketmq.common.BoundaryType;
+import org.apache.rocketmq.common.filter.ExpressionType;
 import org.apache.rocketmq.remoting.protocol.filter.FilterAPI;
 import org.apache.rocketmq.store.ConsumeQueueExt.CqExtUnit;
 import org.apache.rocketmq.store.DefaultMessageFilter;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.GetMessageResult;
+import org.apache.rocketmq.store.MessageFilter;
 import org.apache.rocketmq.store.QueryMessageResult;
 import org.apache.rocketmq.store.SelectMappedBufferResult;
 import org.apache.rocketmq.store.queue.ConsumeQueueInterface;
@@ -138,14 +143,31 @@ final class Asking {
     private Map<String, Object> get(JSONArray asked) throws Exception {
         String topic = asked.getString(0);
         String tags = asked.getString(4);
-        DefaultMessageFilter filter =
-            tags == null ? null : new DefaultMessageFilter(FilterAPI.buildSubscriptionData(topic, tags));
+        MessageFilter filter = filter(topic, tags);
         GetMessageResult result = store.getMessage("g", topic, asked.getIntValue(1), asked.getLongValue(2),
             asked.getIntValue(3), filter);
         Map<String, Object> answer = Json.object("get", asked, "status", result.getStatus(), "next", result.getNextBeginOffset(),
             "min", result.getMinOffset(), "max", result.getMaxOffset(), "phys", physicalOffsets(result.getMessageMapedList()));
         result.release();
         return answer;
+    }
+
+    /** A subscription by tags, or behind "sql:" by SQL92: as a broker asks it, with the filters that are registered. */
+    private MessageFilter filter(String topic, String subscription) throws Exception {
+        if (subscription == null) {
+            return null;
+        }
+        if (!subscription.startsWith("sql:")) {
+            return new DefaultMessageFilter(FilterAPI.buildSubscriptionData(topic, subscription));
+        }
+        String sql = subscription.substring("sql:".length());
+        ConsumerFilterManager manager =
+            Filters.load(Path.of(store.getMessageStoreConfig().getStorePathRootDir(), "config", "consumerFilter.json"));
+        ConsumerFilterData data = manager.get(topic, "g");
+        if (data == null || !data.getExpression().equals(sql)) {
+            data = ConsumerFilterManager.build(topic, "g", sql, ExpressionType.SQL92, 1);
+        }
+        return new ExpressionMessageFilter(FilterAPI.build(topic, sql, ExpressionType.SQL92), data, manager);
     }
 
     private Map<String, Object> time(JSONArray asked) {

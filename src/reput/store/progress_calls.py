@@ -1,0 +1,80 @@
+"""What an open store says about consumer progress: the calls of `ConsumerProgress`, while the store is open."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from reput.errors import ConfigError
+from reput.store.progress import ConsumerProgress
+
+
+class ProgressCalls(ABC):
+    """Consumer progress of an open store. Changes are durable at the next persist: every 5 s, and at close."""
+
+    progress: ConsumerProgress
+
+    @abstractmethod
+    def _check_open(self, *, to_write: bool) -> None:
+        """Raise ClosedError when the store is closed, and AccessError when it cannot be written and is to be."""
+
+    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Remember how far a group has read a queue: `offset` is the next that it wants, and may be lower than before.
+
+        False where a reset of this queue waits to be taken (`take_reset`): the commit is then dropped.
+
+        Raises:
+            ConfigError: a name that cannot be one, or a negative number.
+            AccessError: the store is open read-only.
+            ClosedError: the store is closed.
+        """
+        self._check_open(to_write=True)
+        return self.progress.commit(group, topic, queue_id, offset)
+
+    def query_offset(self, group: str, topic: str, queue_id: int) -> int:
+        """How far a group has read a queue, a waiting reset first, -1 when it is not known.
+
+        Opened read-only the store answers what its file said at the open.
+
+        Raises:
+            ClosedError: the store is closed.
+        """
+        self._check_open(to_write=False)
+        return self.progress.query(group, topic, queue_id)
+
+    def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Send a group to `offset` of a queue; its commits are dropped until `take_reset` is called.
+
+        Raises: as `commit_offset`.
+        """
+        self._check_open(to_write=True)
+        self.progress.reset(group, topic, queue_id, offset)
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The offset to which a consumer of the group was sent, once; None where no reset waits.
+
+        Raises: as `commit_offset`.
+        """
+        self._check_open(to_write=True)
+        return self.progress.take_reset(group, topic, queue_id)
+
+    def clone_offsets(self, from_group: str, to_group: str, topic: str) -> int:
+        """Give a group the offsets of another in a topic, in the place of its own; returns how many queues.
+
+        Raises: as `commit_offset`.
+        """
+        self._check_open(to_write=True)
+        return self.progress.clone(from_group, to_group, topic)
+
+    def clean_offsets(self, *, group: str | None = None, topic: str | None = None) -> int:
+        """Forget the progress of a group, of a topic, or of one group in one topic; returns how many pairs of both.
+
+        Raises: as `commit_offset`; ConfigError also where neither is given.
+        """
+        self._check_open(to_write=True)
+        if group is not None and topic is not None:
+            return int(self.progress.remove(group, topic))
+        if topic is not None:
+            return self.progress.clean_topic(topic)
+        if group is None:
+            raise ConfigError("clean_offsets: give a group, a topic, or both; nothing was forgotten")
+        return self.progress.clean_group(group)

@@ -1,0 +1,61 @@
+"""`reput convert` and `reput diff` from the command line: text, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from reput.cli.convert import convert
+from reput.cli.diff import diff
+from reput.errors import ConfigError
+from support import golden
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+pytestmark = pytest.mark.golden
+
+
+def call(command: Any, *words: object) -> Result:
+    """Run a verb."""
+    return CliRunner().invoke(command, list(map(str, words)), standalone_mode=False)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A broker.conf with the golden stores' sizes."""
+    path = tmp_path / "broker.conf"
+    path.write_text(golden.CONFIG)
+    return path
+
+
+def test_convert_and_diff(tmp_path: Path, config: Path) -> None:
+    """A conversion says what to tell the broker; no difference is exit code 0, one is 1 with a line for each."""
+    store = golden.unpack("basic", tmp_path)
+    done = call(convert, store, "--to", "both", "--engine", "loop", "--config", config, "--json")
+    assert done.return_value == 0
+    report = json.loads(done.stdout)
+    assert (report["ok"], report["to"], report["queues"]) == (True, "both", 29)
+    assert any("rocksdbCQDoubleWriteEnable=true" in note for note in report["notes"])
+    same = call(diff, store, "--config", config)
+    assert (same.return_value, same.stdout) == (0, "")
+    other = call(diff, store, golden.shared("crash"), "--config", config, "--json")
+    assert other.return_value == 1
+    *found, last = [json.loads(line) for line in other.stdout.splitlines()]
+    assert last["differences"] == len(found) > 0
+    assert not last["ok"]
+    assert {"topic", "queue_id", "what", "begin", "end", "left", "right"} <= set(found[0]["difference"])
+
+
+def test_text(config: Path) -> None:
+    """Without --json each difference is a line with tabs; one kind alone is an error."""
+    result = call(diff, golden.shared("double"), golden.shared("crash"), "--config", config)
+    assert result.return_value == 1
+    assert all(line.count("\t") == 3 for line in result.stdout.splitlines())
+    assert isinstance(call(diff, golden.shared("basic")).exception, ConfigError)
+    assert call(convert, golden.shared("basic"), "--to", "odd").exception is not None
