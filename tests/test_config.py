@@ -101,8 +101,14 @@ def test_assignments_come_on_top() -> None:
     base = StoreConfig(max_index_num=5, max_hash_slot_num=6)
     told = base.updated(["maxIndexNum=7", " messageDelayLevel =1s 2s"])
     assert (told.max_index_num, told.max_hash_slot_num, told.message_delay_level) == (7, 6, "1s 2s")
-    for bad in ("nothing=1", "maxIndexNum", "=1", "max_index_num=1"):
-        with pytest.raises(ConfigError, match="NAME=VALUE"):
+    for bad, said in {
+        "maxIndexNum": "give NAME=VALUE",
+        "nothing=1": "there are .*maxIndexNum",
+        "=1": "there are .*maxIndexNum",
+        "max_index_num=1": "did you mean maxIndexNum",
+        "mapedFileSizeConsumeQueu=6000": "did you mean mappedFileSizeConsumeQueue",
+    }.items():
+        with pytest.raises(ConfigError, match=said):
             base.updated([bad])
 
 

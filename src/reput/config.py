@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from reput.errors import ConfigError
@@ -111,12 +112,21 @@ class StoreConfig:
         properties = {}
         for assignment in assignments:
             name, separator, value = assignment.partition("=")
-            if not separator or name.strip() not in _FIELDS:
-                known = ", ".join(sorted(_FIELDS))
-                raise ConfigError(f"--set {assignment}: give NAME=VALUE with one of {known}")
+            if not separator:
+                raise ConfigError(f"--set {assignment}: give NAME=VALUE, such as mappedFileSizeConsumeQueue=6000000")
+            if name.strip() not in _FIELDS:
+                raise ConfigError(f"--set {assignment}: {_unknown(name.strip())}")
             properties[name.strip()] = value
         told = self.from_properties(properties, "--set")
         return replace(self, **{f.name: v for f in fields(told) if (v := getattr(told, f.name)) is not None})
+
+
+def _unknown(name: str) -> str:
+    """What to say about a name that is no setting: the ones it may stand for, else all."""
+    folded = {known.lower(): known for known in sorted(_FIELDS)}
+    near = [folded[found] for found in get_close_matches(name.lower(), folded, n=3, cutoff=0.7)]
+    told = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(_FIELDS))}"
+    return f"no setting of this name is used here; {told}"
 
 
 def setting_names() -> list[str]:

@@ -285,3 +285,18 @@ def test_queue_files_of_a_wrong_length(tmp_path: Path) -> None:
     assert "reput rebuild --only queue" in str(done.exception)
     assert [data for _, data in golden.log_files(store)] == before
     assert not (store / paths.ABORT).exists()
+
+
+def test_the_first_line_is_refused(path: Path) -> None:
+    """Where no line stands in front of the refused one the error says that nothing was stored."""
+    told = str(call(b"x" * 5_000_000, path, "-t", "t", "--create", *SMALL).exception)
+    assert "line 1: MESSAGE_ILLEGAL" in told
+    assert told.endswith("Nothing was stored")
+    told = str(call("none\n", path, "--json-lines", *SMALL).exception)
+    assert told.endswith("Nothing was stored")
+
+
+def test_a_store_without_keys_lacks_no_index(path: Path) -> None:
+    """Messages without keys have no index items: `info` does not ask for a rebuild of them."""
+    assert call("one\n", path, "-t", "t", "--create", *SMALL).return_value == 0
+    assert reput.info(path).behind == []

@@ -131,6 +131,14 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(out)
 
 
+@pytest.mark.golden
+def test_a_topic_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An export of nothing says so on stderr: the name may be mistyped."""
+    arguments = ["export", str(golden.shared("basic")), "--to", str(tmp_path / "out"), "--engine", "loop"]
+    assert run([*arguments, "-t", "nope"]) == 0
+    assert "note: no message of nope in the log" in capsys.readouterr().err
+
+
 @pytest.mark.spark
 @pytest.mark.golden
 def test_spark_reads_an_export(spark: SparkContext, tmp_path: Path) -> None:

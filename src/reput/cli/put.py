@@ -189,11 +189,12 @@ class Putter:
 
 
 def _refusal(line: Line, result: PutResult) -> Exception:
+    from reput.cli.put_lines import in_front
     from reput.errors import ConfigError, NoSpaceError
     from reput.log.message import PutStatus
 
     kind = NoSpaceError if result.status is PutStatus.DISK_FULL else ConfigError
-    return kind(f"line {line.number}: {result.status.name}: {result.reason}. The lines in front of it are stored")
+    return kind(f"line {line.number}: {result.status.name}: {result.reason}. {in_front(line.number)}")
 
 
 def _values(place: tuple[Line, int, int, int, int]) -> dict[str, Any]:

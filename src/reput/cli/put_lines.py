@@ -84,8 +84,13 @@ def messages_of(
             try:
                 found.append(_of_json(number, data, given))
             except ValueError as error:
-                return found, ConfigError(f"line {number}: {error}. The lines in front of it are stored")
+                return found, ConfigError(f"line {number}: {error}. {in_front(number)}")
     return found, None
+
+
+def in_front(number: int) -> str:
+    """What became of the lines in front of a refused one."""
+    return "The lines in front of it are stored" if number > 1 else "Nothing was stored"
 
 
 def _of_json(number: int, data: bytes, given: Defaults) -> Line:

@@ -124,6 +124,8 @@ def export_store(
         report.messages += done.messages
         report.files += len(done.files)
         report.bytes += done.bytes
+    if topics and not report.messages + report.messages_before:
+        report.notes.append(f"no message of {', '.join(topics)} in the log; `reput info` lists the topics")
     return report
 
 

@@ -217,11 +217,17 @@ def _say_what_is_astray(log: LogFiles, info: StoreInfo, ends: Ends) -> None:
         )
 
 
+def _needs_no_item(info: StoreInfo) -> bool:
+    """Whether IndexFiles without an item are whole: reput's frontier covers the log, and no message has a key."""
+    frontier = info.own.frontier
+    return bool(info.index_files) and frontier is not None and frontier["index_offset"] >= info.log.max_offset
+
+
 def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: StoreConfig) -> None:
     queues = index = ""
     if ends.queue is None and not info.unsupported and not ends.astray:
         queues = "no queue has an entry" if info.topics else "no queues"
-    if ends.index_start < 0 and config.message_index_enable is not False:
+    if ends.index_start < 0 and config.message_index_enable is not False and not _needs_no_item(info):
         index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
     if queues and index:
         info.behind.append(f"consumequeue and index: {queues}, {index}; `reput rebuild` builds both from the log")

@@ -82,9 +82,10 @@ def refuse_odd_queue_files(kinds: Sequence[QueueKind]) -> None:
     Source: `MappedFileQueue.doLoad`: RocketMQ does not open such a store either.
     """
     for kind in kinds:
-        for queue in kind.queues():
-            for damage in queue.oddities().damage:
-                raise DamagedStoreError(damage)
+        with contextlib.closing(kind.queues()) as queues:
+            for queue in queues:
+                for damage in queue.oddities().damage:
+                    raise DamagedStoreError(damage)
 
 
 def _in_order(wanted: Sequence[str], present: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reput.errors import ConfigError
 from reput.queue.by_time import Boundary, boundary_of
 from reput.store.message import StoredMessage
 from reput.store.results import MAX_PULL_BYTES, GetResult, QueryResult
@@ -127,6 +128,12 @@ class Reading:
         end: int,
         filter: str | TagFilter | None = None,  # noqa: A002
     ) -> int:
-        """How many messages with queue offsets [begin, end) match: an exact count by their tags' hashes."""
+        """How many messages with queue offsets [begin, end) match: an exact count by their tags' hashes.
+
+        Raises:
+            ConfigError: the filter is none by tags.
+        """
+        if isinstance(filter, SqlFilter):
+            raise ConfigError(f"{filter!r}: an estimate counts by tags; pull with this filter and count")
         tags = filter if isinstance(filter, TagFilter) else TagFilter(filter) if filter else EVERYTHING
         return self._open_view().estimate(topic, queue_id, begin, end, tags)
