@@ -58,9 +58,8 @@ class RebuildOptions:
                 raise ConfigError(f"topic {topic!r}: no name of a topic")
         if (self.topics or self.skip_topics) and self.only == INDEX:
             raise ConfigError("--topic and --skip-topic choose queues, and --only index builds none: give one of them")
-        both = sorted({*self.topics} & {*self.skip_topics})
-        if both:
-            raise ConfigError(f"{', '.join(both)}: both in --topic and in --skip-topic; give one of them")
+        if self.topics and {*self.topics} <= {*self.skip_topics}:
+            raise ConfigError(f"{', '.join(self.topics)}: in --topic and in --skip-topic, which leaves no queue to build")
 
 
 class EndToKeep(NamedTuple):
