@@ -59,7 +59,8 @@ class RebuildOptions:
         if (self.topics or self.skip_topics) and self.only == INDEX:
             raise ConfigError("--topic and --skip-topic choose queues, and --only index builds none: give one of them")
         if self.topics and {*self.topics} <= {*self.skip_topics}:
-            raise ConfigError(f"{', '.join(self.topics)}: in --topic and in --skip-topic, which leaves no queue to build")
+            names = ", ".join(self.topics)
+            raise ConfigError(f"{names}: in --topic and in --skip-topic, which leaves no queue to build")
 
 
 class EndToKeep(NamedTuple):
