@@ -9,8 +9,9 @@ Environment:
     BENCH_DIR     where the stores go, on the disk to be measured; default bench/work; removed at the end
     RESULTS_DIR   default bench/results, after a quick run bench/work
 
-The last line of the output is `ratio rocksdb_rebuild=.. rocksdb_rebuild_10000=.. rocksdb_get_32=.. million_put=..`.
-`million_put` is reput's own rate at that many queues against its rate at 64.
+The last line of the output is
+`ratio rocksdb_rebuild=.. rocksdb_rebuild_10000=.. rocksdb_get_32=.. million_put=.. sql=..`.
+`sql` is a SQL92 filter over a million messages, see `sql.py`. `million_put` is reput's own rate at that many queues against its rate at 64.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import machine
+import queues_report
+import sql
 from machine import say
 from report import ratio_line
 from workload import REPOSITORY, Case, Workload, prepare
@@ -63,6 +66,12 @@ class Bench:
             shutil.rmtree(workload.store)
         for _ in range(self.rounds):
             self._put()
+        self._filter()
+
+    def _filter(self) -> None:
+        found = sql.compare(50_000 if self.quick else 1_000_000, 1 if self.quick else 5, folder=self.work)
+        self._keep("sql_peer_s", found.peer_s)
+        self._keep("sql_ours_s", found.reput_s)
 
     def _rebuild(self, workload: Workload, small: Workload) -> None:
         name = "rebuild" if workload.case.queues == 64 else f"rebuild_{workload.case.queues}"
@@ -122,13 +131,8 @@ class Bench:
             "rocksdb_rebuild_10000": self.median("rebuild_10000_peer_s") / self.median("rebuild_10000_ours_s"),
             "rocksdb_get_32": self.median("get_32_ours") / self.median("get_32_peer"),
             "million_put": self.median("put_many") / self.median("put_64"),
-            **further_ratios(self),
+            "sql": self.median("sql_peer_s") / self.median("sql_ours_s"),
         }
-
-
-def further_ratios(bench: Bench) -> dict[str, float]:  # noqa: ARG001 - what is measured elsewhere on the same run
-    """Ratios of what other modules of this benchmark measure, such as SQL92 filters; none yet."""
-    return {}
 
 
 def ours(command: str, *words: Any) -> dict[str, Any]:
@@ -161,10 +165,10 @@ def main() -> int:
         shutil.rmtree(work)
     about = machine.environment("bench-queues", SETTINGS, bench.rounds)
     results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / ("work" if bench.quick else "results")))
-    results.mkdir(parents=True, exist_ok=True)
+    about |= {"messages": bench.messages, "queues": bench.many}
     found = bench.ratios()
-    saved = {**about, "messages": bench.messages, "queues": bench.many, "values": bench.values, "ratios": found}
-    (results / f"queues-{about['cores']}c.json").write_text(json.dumps(saved, indent=2) + "\n")
+    queues_report.save(results / f"queues-{about['cores']}c", about, bench.values, found)
+    print(queues_report.text(bench.values))
     print(ratio_line(found))
     return 0
 
