@@ -176,7 +176,7 @@ def _watch(context: Any, total: int, progress: Progress, done: threading.Event) 
         progress(finished, total)
 
 
-def _failure(error: Exception, master: str) -> str:
+def _failure(error: Exception, master: str | None) -> str:
     """What to say about a job that failed; a context that stopped by itself lost its master, or never reached it."""
     line = _first_line(error)
     if "stopped SparkContext" in line:
