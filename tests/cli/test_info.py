@@ -125,3 +125,16 @@ def test_a_start_is_quick_and_light() -> None:
     assert time.perf_counter() - begin < 5
     assert done.stderr == "loaded\n"
     assert "2864742" in done.stdout
+
+
+@pytest.mark.golden
+def test_a_damaged_database_is_told_on_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What RocksDB says, over several lines, comes as one, with the remedy behind it and exit code 1."""
+    store = golden.unpack("rocksdb", tmp_path)
+    table = min((store / "consumequeue").glob("*.sst"))
+    table.write_bytes(b"x" * 100)
+    assert run(["info", str(store)]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert ".." not in error.replace(str(tmp_path), "")
+    assert "`reput rebuild --only queue` builds it anew" in error

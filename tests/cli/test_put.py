@@ -272,11 +272,16 @@ def test_beside_a_follower(path: Path) -> None:
     assert_sound(path)
 
 
-def test_queue_files_of_a_wrong_length(tmp_path: Path) -> None:
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    ("name", "queue"),
+    [("basic", f"{paths.CONSUME_QUEUE}/orders/0"), ("batch", f"{paths.BATCH_CONSUME_QUEUE}/batches/0")],
+)
+def test_queue_files_of_a_wrong_length(name: str, queue: str, tmp_path: Path) -> None:
     """Where a queue's file was cut nothing is put: the number would be one that another message has."""
-    store = golden.unpack("basic", tmp_path)
-    last = max((store / paths.CONSUME_QUEUE / "orders" / "0").iterdir())
-    os.truncate(last, golden.QUEUE_FILE_SIZE // 2)
+    store = golden.unpack(name, tmp_path)
+    last = max((store / queue).iterdir())
+    os.truncate(last, last.stat().st_size // 2)
     before = [data for _, data in golden.log_files(store)]
     done = call("x\n", store, "-t", "orders")
     assert isinstance(done.exception, DamagedStoreError)

@@ -52,7 +52,8 @@ def errors_named(place: Path | str, doing: str) -> Iterator[None]:
         # rocksdict has no classes of its own; a TypeError and its like would be a fault of ours.
         if type(error) is not Exception:
             raise
-        raise _translated(f"{place}: cannot {doing}: {error}", str(error)) from error
+        told = " ".join(str(error).split()).rstrip(". ")
+        raise _translated(f"{place}: cannot {doing}: {told}", told) from error
 
 
 def _translated(text: str, told: str) -> ReputError:

@@ -93,7 +93,7 @@ class SparkEngine:
             rdd = context.parallelize(arguments, len(arguments)).mapPartitions(_partition_task(function))
             return rdd.collect()
         except (Py4JError, PySparkException, OSError, EOFError) as error:
-            raise EngineError(f"a Spark job failed: {_first_line(error)}") from error
+            raise EngineError(_failure(error, context.master)) from error
         finally:
             done.set()
             watcher.join()
@@ -176,7 +176,15 @@ def _watch(context: Any, total: int, progress: Progress, done: threading.Event) 
         progress(finished, total)
 
 
+def _failure(error: Exception, master: str | None) -> str:
+    """What to say about a job that failed; a context that stopped by itself lost its master, or never reached it."""
+    line = _first_line(error)
+    if "stopped SparkContext" in line:
+        return f"Spark ended its context, most likely since its master {master} cannot be reached ({line})"
+    return f"a Spark job failed: {line}"
+
+
 def _first_line(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     errors = [line.strip() for line in lines if "Error" in line or "Exception" in line]
-    return (errors or lines or [type(error).__name__])[-1 if errors else 0][:500]
+    return (errors or lines or [type(error).__name__])[-1 if errors else 0].removeprefix(": ")[:500]

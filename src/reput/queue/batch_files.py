@@ -63,6 +63,18 @@ class BatchQueueFiles:
         """The files that can hold entries; an empty last one is passed over, as RocketMQ removes it."""
         return [file for file in self.folder.files if file.size >= BATCH_ENTRY_SIZE]
 
+    def damage(self) -> list[str]:
+        """What is wrong with its files' lengths and places; an empty last one is not."""
+        files = self.folder.files
+        return [
+            f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
+            f"{files[0].size}; files of one size, in entries of {BATCH_ENTRY_SIZE} bytes, are expected. "
+            "Run `reput rebuild --only queue`"
+            for file in files
+            if (file.size or file is not files[-1])
+            and (file.size % BATCH_ENTRY_SIZE or file.start % BATCH_ENTRY_SIZE or file.size != files[0].size)
+        ]
+
     def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> BatchSpan:
         """Where it begins and ends: up to its first entry that is not valid, or of a record at or behind `below`.
 

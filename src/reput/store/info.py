@@ -12,7 +12,6 @@ from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs, locks
 from reput.formats import own, paths
-from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from reput.formats.consume_queue import Entry
 from reput.formats.index_file import HEADER_SIZE
@@ -117,13 +116,7 @@ def _read_batch_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends
         info.topics[-1].queues.append(QueueInfo(queue.key.queue_id, span.min_offset, span.max_offset, len(files), size))
         if span.last is not None:
             ends.last_entries.append(Entry(span.last.physical_offset, span.last.size, span.last.tags_code))
-        for file in files:
-            if file.size % BATCH_ENTRY_SIZE or file.start % BATCH_ENTRY_SIZE or file.size != files[0].size:
-                info.damage.append(
-                    f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
-                    f"{files[0].size}; files of one size, in entries of {BATCH_ENTRY_SIZE} bytes, are expected. "
-                    "Run `reput rebuild --only queue`"
-                )
+        info.damage += queue.damage()
 
 
 def _compare_kinds(kinds: Sequence[QueueKind], log_min_offset: int, info: StoreInfo) -> None:

@@ -9,6 +9,7 @@ from reput.config import StoreConfig
 from reput.errors import DamagedStoreError, UnsupportedStoreError
 from reput.formats import own
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE
+from reput.queue.batch_files import BatchFiles
 from reput.queue.file_kind import FILE, FileKind
 from reput.queue.kinds import QueueKind
 from reput.queue.rocksdb_kind import ROCKSDB, RocksdbKind
@@ -73,7 +74,7 @@ def _has_queue(kind: QueueKind) -> bool:
         return next(queues, None) is not None
 
 
-def refuse_odd_queue_files(kinds: Sequence[QueueKind]) -> None:
+def refuse_odd_queue_files(kinds: Sequence[QueueKind], batches: BatchFiles) -> None:
     """Refuse queues whose files have a wrong length or place: where they end is not what their names say.
 
     Raises:
@@ -86,6 +87,9 @@ def refuse_odd_queue_files(kinds: Sequence[QueueKind]) -> None:
             for queue in queues:
                 for damage in queue.oddities().damage:
                     raise DamagedStoreError(damage)
+    for batch_queue in batches.queues():
+        for damage in batch_queue.damage():
+            raise DamagedStoreError(damage)
 
 
 def _in_order(wanted: Sequence[str], present: Sequence[str]) -> list[str]:

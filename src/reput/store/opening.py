@@ -67,7 +67,7 @@ def open_view(
     refuse_misplaced_queues(layout, settings.types)
     refuse_batches_beside(settings.types, [kind.name for kind in kinds])
     if not beside:
-        refuse_odd_queue_files(kinds)
+        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue))
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     confirmed, refresh, watched = _follow(writer, layout, kinds, log)
