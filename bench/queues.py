@@ -11,7 +11,8 @@ Environment:
 
 The last line of the output is
 `ratio rocksdb_rebuild=.. rocksdb_rebuild_10000=.. rocksdb_get_32=.. million_put=.. sql=..`.
-`sql` is a SQL92 filter over a million messages, see `sql.py`. `million_put` is reput's own rate at that many queues against its rate at 64.
+`sql` is a SQL92 filter over a million messages, see `sql.py`. `million_put` is reput's own rate at that many queues
+against its rate at 64.
 """
 
 from __future__ import annotations
