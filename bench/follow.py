@@ -203,7 +203,10 @@ def main() -> int:
     try:
         say(f"a follower beside a writer of {sizes.rate:,.0f} messages a second, {sizes.seconds / 60:g} minutes")
         followed = follow_a_writer(work, sizes)
-        say(f"visible {followed['visible_ms']}, durable {followed['durable_ms']}")
+        memory = ", ".join(
+            f"{size / 2**30:.2f}" for _, size in followed["memory"][:: max(1, len(followed["memory"]) // 10)]
+        )
+        say(f"visible {followed['visible_ms']}, durable {followed['durable_ms']}, memory (GiB) {memory}")
         say(f"the peer writes a store of {sizes.messages:,} messages")
         warm_up = prepare(Case(20_000, QUEUES), work, heap)
         workload = prepare(Case(sizes.messages, QUEUES), work, heap)

@@ -172,7 +172,8 @@ def scan(args: argparse.Namespace) -> dict[str, Any]:
 
     def narrow(store: str) -> int:
         frame = session.read.format("rocketmq").option("columns", "topic,storeTimestamp,storeSize").load(store)
-        between = f"storeTimestamp >= {args.begin_ms} AND storeTimestamp < {args.end_ms}"
+        first, behind = f"timestamp_millis({args.begin_ms})", f"timestamp_millis({args.end_ms})"
+        between = f"storeTimestamp >= {first} AND storeTimestamp < {behind}"
         row = frame.where(f"topic = '{args.topic}' AND {between}").selectExpr("count(*) AS messages").first()
         assert row is not None
         return int(row["messages"])
