@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import reput
 from reput.errors import DamagedLogError
 from reput.formats import own, paths
 from reput.pipeline import grow as room
@@ -158,6 +159,24 @@ def test_index_file_without_length(tmp_path: Path) -> None:
     grow(log, rng, 30)
     stores.with_log(tmp_path, log)
     catch_up(store)
+    assert contents(store) == rebuilt(store, tmp_path / "copy")
+
+
+def test_queue_file_without_length(tmp_path: Path) -> None:
+    """A queue file that a killed task had not given its length yet, with later ones behind it, keeps nobody out."""
+    log = LogBuilder(1 << 14)
+    for _ in range(15):
+        log.message("a", keys="k")
+    store = stores.with_log(tmp_path, log)
+    catch_up(store)
+    folder = store / paths.CONSUME_QUEUE / "a" / "0"
+    (folder / paths.offset_name(400)).touch()
+    (folder / paths.offset_name(600)).write_bytes(bytes(200))
+    for _ in range(25):
+        log.message("a", keys="k")
+    stores.with_log(tmp_path, log)
+    with reput.MessageStore.open(store, stores.SMALL) as opened:
+        assert opened.max_offset("a", 0) == 40
     assert contents(store) == rebuilt(store, tmp_path / "copy")
 
 

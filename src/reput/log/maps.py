@@ -136,11 +136,15 @@ class LogMaps:
         position = offset - (start or 0)
         if position + MIN_RECORD_SIZE > self.file_size:
             return -1
-        data = array.data
-        (sys_flag,) = _SYS_FLAG.unpack_from(data, position + SYS_FLAG_AT)
-        at = _STORE_TIME_AT_V6 if sys_flag & FLAG_BORN_HOST_V6 else STORE_TIMESTAMP_AT_V4
-        return int(_STORE_TIME.unpack_from(data, position + at)[0])
+        return store_time_in(array.data, position)
 
     def close(self) -> None:
         """Forget the maps; results that are in use keep theirs."""
         self._maps.clear()
+
+
+def store_time_in(data: bytes | memoryview, position: int) -> int:
+    """Store time (ms) of the record at a position of a buffer, which holds MIN_RECORD_SIZE bytes from there."""
+    (sys_flag,) = _SYS_FLAG.unpack_from(data, position + SYS_FLAG_AT)
+    at = _STORE_TIME_AT_V6 if sys_flag & FLAG_BORN_HOST_V6 else STORE_TIMESTAMP_AT_V4
+    return int(_STORE_TIME.unpack_from(data, position + at)[0])

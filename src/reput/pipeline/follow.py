@@ -330,6 +330,6 @@ class Follow:
         told.lag_messages = round(told.lag_bytes / mean) if mean else 0
         told.lag_ms = 0
         if told.lag_bytes:
-            stored = attachment.log.store_time(grower.offset)
+            stored = attachment.store_time(grower.offset)
             told.lag_ms = max(0, time.time_ns() // 1_000_000 - stored) if stored > 0 else 0
         self._tell(told)

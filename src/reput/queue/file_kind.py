@@ -70,17 +70,19 @@ class FileQueue:
 
     def oddities(self) -> Oddities:
         """Files of another length or at another place than they must have."""
-        notes, damage, files = [], [], self.folder.files
+        notes, damage, empty, files = [], [], [], self.folder.files
         for number, file in enumerate(files):
             if file.size == 0 and number == len(files) - 1:
                 notes.append(f"{file.path}: empty last file, which RocketMQ removes when it loads the queue")
+            elif file.size == 0:
+                empty.append(f"{file.path}: an empty file among others. Run `reput rebuild --only queue`")
             elif file.size % ENTRY_SIZE or file.start % ENTRY_SIZE or file.size != files[0].size:
                 damage.append(
                     f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
                     f"{files[0].size}; files of one size, in entries of {ENTRY_SIZE} bytes, are expected. "
                     "Run `reput rebuild --only queue`"
                 )
-        return Oddities(notes, damage)
+        return Oddities(notes, damage, empty)
 
     def bounds(self, log_min_offset: int = 0) -> Bounds:
         """Its span."""

@@ -38,10 +38,14 @@ class FilesOnDisk(NamedTuple):
 
 
 class Oddities(NamedTuple):
-    """What is odd about a queue's files: lines to note, and lines that tell damage."""
+    """What is odd about a queue's files: lines to note, lines that tell damage, and files that nobody gave a length.
+
+    Such a file is what a task leaves that is killed while it makes one; the next catch-up gives it its length.
+    """
 
     notes: list[str]
     damage: list[str]
+    empty: Sequence[str] = ()
 
 
 class Bounds(NamedTuple):

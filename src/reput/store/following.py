@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from reput.config import StoreConfig
 from reput.errors import StoreLockedError
-from reput.files import locks
+from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
-from reput.formats import own
-from reput.formats.record import Verdict
+from reput.formats import own, paths
+from reput.formats.record import MIN_RECORD_SIZE, Verdict
 from reput.log.files import list_log_files
-from reput.log.maps import LogMaps
+from reput.log.maps import LogMaps, store_time_in
 from reput.queue.queues import Queues
 from reput.store.beside import Writer, writer_of
 from reput.store.frontier import Frontiers
@@ -60,6 +60,16 @@ class Attachment:
         """The log offset behind the last byte that the files hold."""
         files = list_log_files(self.layout.commit_log, self.log.file_size).files
         return max((file.data_end for file in files if file.data_end > file.start), default=0)
+
+    def store_time(self, offset: int) -> int:
+        """Store time (ms) of the record at a log offset, -1 where none can be read there.
+
+        Read and not mapped: a follower that runs all day would hold all the log's pages in the end.
+        """
+        start = offset // self.log.file_size * self.log.file_size
+        path = self.layout.commit_log / paths.offset_name(start)
+        data = fs.read_bytes(path, MIN_RECORD_SIZE, offset - start) or b""
+        return store_time_in(data, 0) if len(data) == MIN_RECORD_SIZE else -1
 
     def is_wanted(self) -> bool:
         """Whether a program waits to write, and this follower has the store."""

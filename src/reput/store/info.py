@@ -97,7 +97,7 @@ def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends
                 (heapq.heappush if len(newest) < _NEWEST else heapq.heappushpop)(newest, (last.physical_offset, last))
         odd = queue.oddities()
         info.notes += odd.notes
-        info.damage += odd.damage
+        info.damage += [*odd.damage, *odd.empty]
     ends.last_entries += [entry for _, entry in newest]
     _read_batch_queues(layout, log, info, ends)
     if ROCKSDB in info.queue_kinds:
