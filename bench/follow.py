@@ -16,7 +16,6 @@ The last line of the output is `ratio catch_up=.. p50_ms=.. p99_ms=.. scan_mps=.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import statistics
@@ -109,27 +108,12 @@ class Found:
 
 def start(command: str, *words: Any, stdin: int | None = None) -> subprocess.Popen[str]:
     """One of reput's processes."""
-    paths = [str(REPOSITORY / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = {"PYSPARK_PYTHON": sys.executable, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    script = Path(__file__).with_name("follow_side.py")
-    return subprocess.Popen(
-        [sys.executable, str(script), command, *map(str, words)],
-        stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
-
-
-def report_of(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What such a process printed last."""
-    output, errors = process.communicate()
-    if process.returncode != 0:
-        raise RuntimeError(f"{process.args} gave status {process.returncode}: {errors.strip()[-4000:]}")
-    report: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return report
+    return runs.start_side("follow_side.py", command, *words, stdin=stdin)
 
 
 def ours(command: str, *words: Any) -> dict[str, Any]:
     """The report of a process of reput."""
-    return report_of(start(command, *words))
+    return runs.report_of(start(command, *words))
 
 
 def follow_a_writer(work: Path, sizes: Sizes) -> dict[str, Any]:
@@ -144,8 +128,8 @@ def follow_a_writer(work: Path, sizes: Sizes) -> dict[str, Any]:
     writer = start("write", store, "--rate", sizes.rate, "--seconds", sizes.seconds + warm_up_s + 5)
     ours("watch", store, "--seconds", warm_up_s, "--pid", follower.pid)
     watched = ours("watch", store, "--seconds", sizes.seconds, "--pid", follower.pid)
-    written = report_of(writer)
-    told = report_of(follower)
+    written = runs.report_of(writer)
+    told = runs.report_of(follower)
     watched |= {"writer_rate": written["rate"], "messages": told["messages"], "left_bytes": told["lag_bytes"]}
     if not runs.check_is_sound(store):
         raise RuntimeError("the followed store's indexes are not what its log says")

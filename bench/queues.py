@@ -17,11 +17,9 @@ against its rate at 64.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -29,6 +27,7 @@ from typing import Any
 
 import machine
 import queues_report
+import runs
 import sql
 from machine import say
 from report import ratio_line
@@ -138,17 +137,7 @@ class Bench:
 
 def ours(command: str, *words: Any) -> dict[str, Any]:
     """A command of reput's side, in a process of its own."""
-    script = Path(__file__).with_name("queues_side.py")
-    paths = [str(REPOSITORY / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    done = subprocess.run(
-        [sys.executable, str(script), command, *map(str, words)],
-        capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False, env=environment,
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise RuntimeError(f"queues_side.py {command} gave status {done.returncode}: {done.stderr.strip()}")
-    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return report
+    return runs.report_of(runs.start_side("queues_side.py", command, *words))
 
 
 def main() -> int:

@@ -100,11 +100,28 @@ def _pss_bytes(pid: int) -> int:
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
 
 
+def start_side(script: str, command: str, *words: Any, stdin: int | None = None) -> subprocess.Popen[str]:
+    """A process of reput's side of a benchmark: a script beside this one."""
+    path = Path(__file__).with_name(script)
+    return _start([sys.executable, str(path), command, *map(str, words)], stdin)[1]
+
+
+def report_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What such a process printed last.
+
+    Raises:
+        RunError: it failed.
+    """
+    output = _finish([str(word) for word in process.args], process)  # type: ignore[union-attr]
+    report: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return report
+
+
 def _rebuild_command(store: Path) -> list[str]:
     return [sys.executable, "-m", "reput", "rebuild", str(store), "--json"]
 
 
-def _start(command: list[str]) -> tuple[list[str], subprocess.Popen[str]]:
+def _start(command: list[str], stdin: int | None = None) -> tuple[list[str], subprocess.Popen[str]]:
     paths = [str(REPOSITORY / "src"), os.environ.get("PYTHONPATH", "")]
     environment = {
         "PYSPARK_PYTHON": sys.executable,  # Spark's own default is whatever python3 is on the PATH
@@ -112,7 +129,7 @@ def _start(command: list[str]) -> tuple[list[str], subprocess.Popen[str]]:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
     pipe = subprocess.PIPE
-    return command, subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
+    return command, subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe, text=True, env=environment)
 
 
 def _finish(command: list[str], process: subprocess.Popen[str]) -> str:

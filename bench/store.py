@@ -28,10 +28,8 @@ The last line of the output is
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -39,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 import machine
+import runs
 import store_report
 from machine import say
 from report import ratio_line
@@ -234,17 +233,7 @@ def peer_run(command: str, *words: Any, heap: str) -> dict[str, Any]:
 
 def ours(command: str, *words: Any) -> dict[str, Any]:
     """A command of reput's side, in a process of its own."""
-    script = Path(__file__).with_name("store_side.py")
-    paths = [str(REPOSITORY / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    done = subprocess.run(
-        [sys.executable, str(script), command, *map(str, words)],
-        capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False, env=environment,
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise RuntimeError(f"store_side.py {command} gave status {done.returncode}: {done.stderr.strip()}")
-    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return report
+    return runs.report_of(runs.start_side("store_side.py", command, *words))
 
 
 def assert_same(what: str, theirs: dict[str, Any], mine: dict[str, Any], *names: str) -> None:
