@@ -264,7 +264,7 @@ def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | Non
 def _outside_findings(check: Check, table: QueueTable, log_end: int) -> None:
     queues = []
     for queue in list_queues(check.layout.consume_queue):
-        key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
+        key = queue.key
         row = table.rows.get(key)
         first, end = (int(table.first[row]), int(table.next[row])) if row is not None else (0, 0)
         queues.append(QueueToCheck(key, str(queue.path), first, end))

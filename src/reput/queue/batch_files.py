@@ -51,7 +51,7 @@ class BatchQueueFiles:
     @property
     def key(self) -> QueueKey:
         """Its topic, as the folder is named, and id."""
-        return QueueKey(self.folder.topic.encode("utf-8", "surrogateescape"), self.folder.queue_id)
+        return self.folder.key
 
     @property
     def place(self) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from reput.files import fs
 from reput.formats import consume_queue, paths
-from reput.formats.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE
+from reput.formats.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, QueueKey
 
 _BLOCK_ENTRIES = 1 << 14
 
@@ -39,6 +39,11 @@ class QueueFolder:
     queue_id: int
     path: Path
     files: tuple[QueueFile, ...]
+
+    @property
+    def key(self) -> QueueKey:
+        """Its topic and id."""
+        return QueueKey(self.topic.encode("utf-8", "surrogateescape"), self.queue_id)
 
     @property
     def room(self) -> int:
