@@ -139,11 +139,11 @@ def test_two_tables_have_two_names(tmp_path: Path) -> None:
 
 
 def test_grouped() -> None:
-    """Pieces are cut into groups in front of the piece that brings one over the limit's multiple."""
+    """A group ends with the piece that reaches the next multiple of the entries."""
     entries = np.array([3, 3, 9, 1, 1], dtype=np.int64)
     pieces = EntryPieces(np.arange(5), np.zeros(5, dtype=np.int64), entries, np.zeros(5, dtype=np.int64))
 
-    assert [group.row.tolist() for group in grouped(pieces, 4)] == [[0, 1], [2], [3, 4]]
+    assert [group.row.tolist() for group in grouped(pieces, 4)] == [[0, 1], [2], [3], [4]]
     assert [group.row.tolist() for group in grouped(pieces, 100)] == [[0, 1, 2, 3, 4]]
 
 

@@ -167,7 +167,7 @@ class TableFile:
 
 
 def grouped(pieces: EntryPieces, most: int) -> Iterator[EntryPieces]:
-    """Pieces in groups of at most so many entries, or of one piece that has more."""
+    """Pieces in groups of about so many entries: a group ends with the piece that reaches the next multiple."""
     before = np.cumsum(pieces.entries) - pieces.entries
     cuts = np.flatnonzero(np.diff(before // most)) + 1
     for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(before)], strict=True):
