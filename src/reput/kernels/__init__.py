@@ -113,9 +113,9 @@ def encode_kernels(kind: str | None = None) -> EncodeKernels:
 class LookupKernels(NamedTuple):
     """The kernels that answer a look-up in one call; signatures stand in `reput.kernels.reference_lookup`."""
 
-    pull_entries: Callable[[int, int, int, int, Any], int]
+    pull_entries: Callable[[int, int, int, int, int], int]
     seek_time: Callable[[int, int, int], int]
-    find_key: Callable[[int, bytes, int, int, int], tuple[int, int, int]]
+    find_key: Callable[[int, int, bytes, int, int], int]
 
 
 @cache
