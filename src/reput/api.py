@@ -168,7 +168,7 @@ def follow(
     master: str | None = None,
     config: StoreConfig | str | Path | None = None,
     until_caught_up: bool = False,
-    max_batch_mb: float = 512,
+    max_batch_mb: float = 2048,
     checkpoint: str | Path | None = None,
     listener: ProgressListener | None = None,
     tell: Callable[[FollowProgress], None] | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from reput.dispatch.batch import QueueBatch
+from reput.pipeline import parts
 from reput.pipeline.job import Job
 from reput.pipeline.plan import Split
 from reput.pipeline.rocksdb_parts import save_values
@@ -35,4 +36,12 @@ def sink_values(job: Job, split: Split, batch: QueueBatch, rows: Sequence[int]) 
     save_values(job, split.number, batch, rows)
 
 
-SINKS: Mapping[str, SinkTask] = {FILE: sink_files, ROCKSDB: sink_values}
+def leave_entries(job: Job, split: Split, batch: QueueBatch, rows: Sequence[int]) -> None:
+    """Entries are left for the stage that puts them into queue files, once the split is proved."""
+    parts.save_entries(parts.entries_path(job.parts_folder, split.number), batch, rows)
+
+
+LEFT = "file, later"
+"""What stands in the place of the kind `FILE` in a job whose tasks must not write in place."""
+
+SINKS: Mapping[str, SinkTask] = {FILE: sink_files, ROCKSDB: sink_values, LEFT: leave_entries}
