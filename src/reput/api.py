@@ -110,6 +110,7 @@ def convert(
     path: str | Path,
     *,
     to: Literal["file", "rocksdb", "both"],
+    source: Literal["log", "queues"] = "log",
     spark: SparkSession | SparkContext | Literal[False] | None = None,
     master: str | None = None,
     config: StoreConfig | str | Path | None = None,
@@ -118,15 +119,19 @@ def convert(
     split_mb: float = 128,
     listener: ProgressListener | None = None,
 ) -> RebuildReport:
-    """Make the queues of a store ones of another kind, from its log; the broker must be stopped.
+    """Make the queues of a store ones of another kind; the broker must be stopped.
 
     They are built beside the old ones, verified, and swapped in whole; killed, the same call begins again.
 
     Args:
         path, spark, master, config, salvage, verify_crc, split_mb, listener: as for `rebuild`.
         to: queue files, RocksDB, or both as with RocketMQ's double write.
+        source: what they are made from: the log's records, which prove every entry, or the entries of the other kind,
+            as far as it can be believed. That is quicker, and goes on where old parts of the log are damaged; wrong
+            entries stay wrong.
 
     Raises:
+        ConfigError: there is no other kind to make them from.
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
@@ -138,6 +143,7 @@ def convert(
             engine,
             to,
             config_from(config),
+            source=source,
             salvage=salvage,
             verify_crc=verify_crc,
             split_mb=split_mb,

@@ -60,6 +60,22 @@ def save_ranges(path: str, batch: QueueBatch, rows: NDArray[np.int64]) -> None:
     )
 
 
+def save_key_ranges(path: str, ranges: QueueRanges) -> None:
+    """Leave such ranges; see `load_ranges`."""
+    names = b"".join(key.topic for key in ranges.keys)
+    fs.save_array(
+        path,
+        np.array([len(ranges.keys), len(names)], dtype=np.int64),
+        ranges.first,
+        ranges.last,
+        ranges.entries,
+        np.array([key.queue_id for key in ranges.keys], dtype=np.int32),
+        np.array([len(key.topic) for key in ranges.keys], dtype=np.int32),
+        ranges.steady,
+        np.frombuffer(names, dtype=np.uint8),
+    )
+
+
 def load_ranges(path: str, begin: int = 0, end: int | None = None) -> QueueRanges:
     """The ranges that a split left, or those of its queues [begin, end) in the order in which they were left."""
     rows, name_bytes = fs.load_array(path, "i8", 2).tolist()

@@ -15,9 +15,18 @@ from reput.files import fs
 from reput.files.maps import MapCache
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
-from reput.queue.files import QueueFile, QueueFolder, list_queues, list_topic_queues, max_offset
-from reput.queue.kinds import FILTER_ENTRIES, NO_BOUND, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue
-from reput.queue.reader import QueueSpan, queue_span, read_entries
+from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues, max_offset
+from reput.queue.kinds import (
+    FILTER_ENTRIES,
+    NO_BOUND,
+    Bounds,
+    FilesOnDisk,
+    Oddities,
+    QueueOnDisk,
+    StoredQueue,
+    StoredRows,
+)
+from reput.queue.reader import QueueSpan, queue_span, read_entries, read_rows
 from reput.queue.tail import Trimmed
 
 FILE = "file"
@@ -101,6 +110,10 @@ class FileQueue:
         """See `read_entries`."""
         return read_entries(self.folder, begin, end)
 
+    def rows(self, begin: int, end: int) -> StoredRows:
+        """See `read_rows`; entries have no time."""
+        return StoredRows(read_rows(self.folder, begin, end), None)
+
 
 class FileKind:
     """The queue files below a consumequeue folder; `file_size` bytes each."""
@@ -127,6 +140,15 @@ class FileKind:
             return
         folders = list_queues(self.folder) if topic is None else list_topic_queues(self.folder / os.fsdecode(topic))
         yield from map(FileQueue, folders)
+
+    def some_queues(self, keys: Iterable[QueueKey]) -> Generator[QueueOnDisk]:
+        """Those of these queues that have a folder with files."""
+        for key in keys:
+            name = os.fsdecode(key.topic)
+            path = self.folder / name / str(key.queue_id)
+            files = list_queue_files(path) if paths.is_topic_folder_name(key.topic) else ()
+            if files:
+                yield FileQueue(QueueFolder(name, key.queue_id, path, files))
 
     def complete_to(self) -> int | None:
         """Files do not say it."""

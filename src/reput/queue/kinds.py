@@ -37,6 +37,16 @@ class FilesOnDisk(NamedTuple):
     bytes: int
 
 
+class StoredRows(NamedTuple):
+    """Consecutive entries as they are stored: 20 bytes each (uint8), and their records' store times (int64, ms).
+
+    None for the times where the kind does not have them.
+    """
+
+    entries: NDArray[np.uint8]
+    store_timestamps: NDArray[np.int64] | None
+
+
 class Oddities(NamedTuple):
     """What is odd about a queue's files: lines to note, lines that tell damage, and files that nobody gave a length.
 
@@ -109,6 +119,14 @@ class QueueOnDisk(Protocol):
 
         Raises:
             DamagedStoreError: some are missing.
+        """
+        ...
+
+    def rows(self, begin: int, end: int) -> StoredRows:
+        """The same as arrays; pre-blanks where a kind that may have gaps has one.
+
+        Raises:
+            DamagedStoreError: some are missing, or are of another length.
         """
         ...
 
@@ -187,6 +205,10 @@ class QueueKind(Protocol):
 
         A queue is good until the next one is asked for.
         """
+        ...
+
+    def some_queues(self, keys: Iterable[QueueKey]) -> Generator[QueueOnDisk]:
+        """Those of these queues that are there, in the order of `keys`; each is good until the next is asked for."""
         ...
 
     def complete_to(self) -> int | None:

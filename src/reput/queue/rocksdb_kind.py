@@ -21,7 +21,16 @@ from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue
-from reput.queue.kinds import FILTER_ENTRIES, NO_BOUND, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue
+from reput.queue.kinds import (
+    FILTER_ENTRIES,
+    NO_BOUND,
+    Bounds,
+    FilesOnDisk,
+    Oddities,
+    QueueOnDisk,
+    StoredQueue,
+    StoredRows,
+)
 from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed
 
@@ -358,6 +367,13 @@ class RocksdbQueue:
             if place is not None and len(value) == fmt.VALUE_SIZE:
                 yield place[1], fmt.decode_value(value)[0]
 
+    def rows(self, begin: int, end: int) -> StoredRows:
+        """The entries [begin, end) with their times; pre-blanks where there is none."""
+        values = self._table.values(self._key, begin, end)
+        entries = np.ascontiguousarray(values[:, :ENTRY_SIZE]).reshape(-1)
+        times = np.ascontiguousarray(values[:, ENTRY_SIZE:]).view(">i8").ravel().astype(np.int64)
+        return StoredRows(entries, times)
+
 
 class RocksdbKind:
     """The database in a consumequeue folder. `logs`: a folder for RocksDB's text logs when something is changed."""
@@ -384,6 +400,17 @@ class RocksdbKind:
             table = EntryTable(reader.families)
             for key, last, first in table.ends(topic):
                 yield RocksdbQueue(str(self.folder), table, key, last, first)
+
+    def some_queues(self, keys: Iterable[QueueKey]) -> Generator[QueueOnDisk]:
+        """Those of these queues that have an end."""
+        if not self.is_present():
+            return
+        with open_reader(self.folder) as reader:
+            table = EntryTable(reader.families)
+            for key in keys:
+                last = table.offset(key, fmt.MAX)
+                if last is not None:
+                    yield RocksdbQueue(str(self.folder), table, key, last, table.offset(key, fmt.MIN))
 
     def complete_to(self) -> int | None:
         """The restart point: 0 where there is none."""
