@@ -399,7 +399,8 @@ class LogAppender:
             raise MessageRefusedError(PutStatus.DISK_FULL, str(error)) from error
         if offset != self._end:
             self._end = self._committed = self._wrote[0] = offset
-            if self._confirm_writes:
+            if not self.settings.sync_flush:
+                # With a write buffer, too: it was written out when its file was ended.
                 self._confirmed[0] = offset
         self._memory, self._start, self._room_end = file.memory, file.start, file.start + file.room_end
 
