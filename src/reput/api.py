@@ -110,6 +110,7 @@ def convert(
     path: str | Path,
     *,
     to: Literal["file", "rocksdb", "both"],
+    source: Literal["log", "queues"] = "log",
     spark: SparkSession | SparkContext | Literal[False] | None = None,
     master: str | None = None,
     config: StoreConfig | str | Path | None = None,
@@ -118,15 +119,19 @@ def convert(
     split_mb: float = 128,
     listener: ProgressListener | None = None,
 ) -> RebuildReport:
-    """Make the queues of a store ones of another kind, from its log; the broker must be stopped.
+    """Make the queues of a store ones of another kind; the broker must be stopped.
 
     They are built beside the old ones, verified, and swapped in whole; killed, the same call begins again.
 
     Args:
         path, spark, master, config, salvage, verify_crc, split_mb, listener: as for `rebuild`.
         to: queue files, RocksDB, or both as with RocketMQ's double write.
+        source: what they are made from: the log's records, which prove every entry, or the entries of the other kind,
+            as far as it can be believed. That is quicker, and goes on where old parts of the log are damaged; wrong
+            entries stay wrong.
 
     Raises:
+        ConfigError: there is no other kind to make them from.
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
@@ -138,6 +143,7 @@ def convert(
             engine,
             to,
             config_from(config),
+            source=source,
             salvage=salvage,
             verify_crc=verify_crc,
             split_mb=split_mb,
@@ -168,7 +174,7 @@ def follow(
     master: str | None = None,
     config: StoreConfig | str | Path | None = None,
     until_caught_up: bool = False,
-    max_batch_mb: float = 512,
+    max_batch_mb: float = 2048,
     checkpoint: str | Path | None = None,
     listener: ProgressListener | None = None,
     tell: Callable[[FollowProgress], None] | None = None,
@@ -233,6 +239,7 @@ def export(
     config: StoreConfig | str | Path | None = None,
     topics: Sequence[str] = (),
     columns: Sequence[str] = (),
+    salvage: bool = False,
     listener: ProgressListener | None = None,
 ) -> ExportReport:
     """Export a store's messages as Parquet files by topic and day, or go on with an export.
@@ -242,19 +249,22 @@ def export(
         folder: where the files go; see `reput.connect.export` for what lies there.
         topics: only these; all without.
         columns: only these columns; all without.
+        salvage: go on behind damaged bytes, and list every gap.
         listener: told how far it is.
 
     Raises:
         ConfigError: the folder has an export of another store, or with other columns or topics.
         DataLossError: log files were deleted before they were exported.
+        DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`; what was exported is kept, and the next run goes on.
     """
     from reput.connect.export import export_store
 
     with engine_for(spark, master) as engine:
         return export_store(
-            path, folder, engine, config_from(config), topics=topics, columns=columns, listener=listener
-        )
+            path, folder, engine, config_from(config), topics=topics, columns=columns, salvage=salvage,
+            listener=listener,
+        )  # fmt: skip
 
 
 def register(spark: SparkSession) -> None:

@@ -17,32 +17,49 @@ _INTERRUPTED = 130
     required=True,
     help="The kind of queues that the store shall have; `both` is RocketMQ's double write.",
 )
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(["log", "queues"]),
+    default="log",
+    show_default=True,
+    help="`log`: from the records, which prove every entry: right whatever the old queues are. `queues`: from the "
+    "entries of the other kind, which are trusted: quicker, and for a log whose old part is damaged.",
+)
 @click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap.")
 @options.job
-def convert(store: str, job: options.JobOptions, to: str, salvage: bool, as_json: bool) -> int:
+def convert(store: str, job: options.JobOptions, to: str, source: str, salvage: bool, as_json: bool) -> int:
     """Make the ConsumeQueues of STORE ones of another kind: files, RocksDB, or both.
 
-    Stop the broker first. The new queues are built from the log beside the old ones, held against it once more, and
+    Stop the broker first. The new queues are built beside the old ones, held once more against what they come from, and
     swapped in: until then, and after any error, the old ones are live. Killed, it is begun again by the same command.
     Queues keep their numbers. Tell the broker afterwards: storeType, or rocksdbCQDoubleWriteEnable for both.
 
     \b
     reput convert /data/store --to rocksdb
     reput convert /data/store --to both --config conf/broker.conf
+    reput convert /data/store --to file --from queues
     """  # noqa: D301 - click wants the control character
     import reput
     from reput.cli.progress import progress
 
     try:
         with progress(job.quiet) as listener:
-            report = reput.convert(store, to=to, salvage=salvage, listener=listener, **job.arguments())  # type: ignore[arg-type]
+            report = reput.convert(
+                store,
+                to=to,  # type: ignore[arg-type]
+                source=source,  # type: ignore[arg-type]
+                salvage=salvage,
+                listener=listener,
+                **job.arguments(),
+            )
     except KeyboardInterrupt:
         output.say("interrupted; the queues are as they were unless the swap had begun: the next command finishes it")
         return _INTERRUPTED
     report.crooked_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     with output.reporting("The conversion itself is done: the new queues are live"):
         if as_json:
-            output.emit_json({"ok": True, "to": to, **report.to_dict()})
+            output.emit_json({"ok": True, "to": to, "from": source, **report.to_dict()})
         else:
             show_report(report, job.quiet)
     return 0

@@ -31,6 +31,7 @@ from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
 from reput.files import fs
 from reput.formats.record import BLANK_SIZE
 from reput.kernels import encode_kernels
+from reput.log.append_file import AppendFile
 from reput.log.batch import MessageBatch, Prepared, checked_body, stored_nothing
 from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
 from reput.log.inner import checked_inner
@@ -350,13 +351,25 @@ class LogAppender:
                 return stored_nothing(PutStatus.PUT_OK)
             if self._end + batch.size > self._room_end:
                 self._make_room(batch.size)
-            assert self._memory is not None
-            result = batch.encode(self._memory, self._end - self._start, self._end, self._now())
+            file, position = self._files.current, self._end - self._start
+            assert file is not None
+            try:
+                result = batch.encode(file.write, position, self._end, self._now())
+            except ReputError as error:
+                raise self._half_written(file, position, batch.size, error) from error
             self._last_ms = result.store_timestamp
             self._end = self._wrote[0] = self._end + batch.size
             if self._confirm_writes:
                 self._confirmed[0] = self._end
             return result
+
+    def _half_written(self, file: AppendFile, position: int, size: int, error: ReputError) -> Exception:
+        """Nothing may be left of a batch whose writing failed behind the log's end."""
+        try:
+            file.write(position, bytes(size))
+        except ReputError:
+            return self._stop(error)
+        return MessageRefusedError(PutStatus.DISK_FULL, str(error)) if isinstance(error, NoSpaceError) else error
 
     # --- places --------------------------------------------------------------------------------
 

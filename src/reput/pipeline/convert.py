@@ -1,4 +1,4 @@
-"""convert: the queues of a store in another kind, from its log, verified and swapped in whole.
+"""convert: the queues of a store in another kind, from its log or from the other kind, verified and swapped in whole.
 
 It is a rebuild of the queues into the kinds that are asked for: until the swap, and after any error, the old ones are
 live; what is killed is begun again.
@@ -13,7 +13,7 @@ from reput.errors import ConfigError
 from reput.pipeline.engine import Engine
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.rebuild import rebuild_store
-from reput.pipeline.rebuild_state import QUEUE, RebuildOptions
+from reput.pipeline.rebuild_state import LOG, QUEUE, RebuildOptions
 from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store.report import RebuildReport
@@ -33,22 +33,30 @@ def convert_store(
     to: str,
     config: StoreConfig | None = None,
     *,
+    source: str = LOG,
     salvage: bool = False,
     verify_crc: bool = True,
     split_mb: float = 128,
     listener: ProgressListener | None = None,
 ) -> RebuildReport:
-    """Make the queues of the store in `root` ones of another kind.
+    """Make the queues of the store in `root` ones of another kind; `source`: see `RebuildOptions`.
 
     Raises:
-        ConfigError: `to` is no target.
+        ConfigError: `to` is no target, or there is no other kind of queues to build from.
         DamagedLogError: the log is damaged in the middle, and `salvage` was not asked for.
         ReputError: see `reput.errors`; the old queues are live unless the text says otherwise.
     """
     if to not in TARGETS:
         raise ConfigError(f"to={to!r}: choose {', '.join(TARGETS)}")
     options = RebuildOptions(
-        only=QUEUE, salvage=salvage, verify_crc=verify_crc, split_mb=split_mb, kinds=TARGETS[to], verify=True
+        only=QUEUE,
+        salvage=salvage,
+        verify_crc=verify_crc,
+        split_mb=split_mb,
+        kinds=TARGETS[to],
+        # Queues that come from others are held against those instead.
+        verify=source == LOG,
+        source=source,
     )
     report = rebuild_store(root, engine, config, options, listener)
     report.notes.append(f"a broker goes on with these queues when its broker.conf says {SETTINGS[to]}")

@@ -12,10 +12,13 @@ from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_ch
 from reput.log.files import LogFiles, list_log_files
 from reput.pipeline.index_build import IndexFileResult
 from reput.pipeline.job import SplitResult
+from reput.store import swap
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.frontier import read_frontier
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership
+from reput.store.report import RebuildReport
+from reput.store.strays import carry_over_strays
 
 
 def next_checkpoint(
@@ -79,6 +82,15 @@ def stage_frontier(layout: StoreLayout, epoch: int, frontier: own.Frontier, owne
     path = layout.staging(epoch) / own.FRONTIER_PART
     fs.make_dirs(path.parent, owner)
     fs.write_whole(path, own.encode_frontier(frontier), owner)
+
+
+def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> None:
+    """Swap the staged parts in, with other people's files that lie in the folders that they replace."""
+    owned.verify()
+    carry_over_strays(owned.layout, owned.epoch, parts, report)
+    swap.swap_in(owned.layout, owned.epoch, tuple(parts))
+    with swap.new_indexes_live():
+        owned.indexes_replaced()
 
 
 @dataclass(slots=True)

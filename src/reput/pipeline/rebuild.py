@@ -19,8 +19,8 @@ from reput.formats.index_file import capacity
 from reput.log.files import LogFiles, list_log_files, sync_log
 from reput.pipeline import parts, publish
 from reput.pipeline.batch_build import learn_types
+from reput.pipeline.convert_queues import convert_queues
 from reput.pipeline.engine import Engine
-from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
 from reput.pipeline.ext_job import ext_job
 from reput.pipeline.index_build import IndexFileResult, build_index_file, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
@@ -35,7 +35,7 @@ from reput.pipeline.rebuild_report import (
     refuse_unknown_topics,
     warn_of_index_behind,
 )
-from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, RebuildOptions, Run
+from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions, Run
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
 from reput.queue.file_kind import FILE
@@ -52,7 +52,7 @@ from reput.store.queue_types import refuse_batches_beside
 from reput.store.report import RebuildReport
 from reput.store.retained import Retained
 from reput.store.settings import StoreSettings, resolve_settings
-from reput.store.strays import carry_over_strays, refuse_lost_log
+from reput.store.strays import refuse_lost_log
 
 
 def rebuild_store(
@@ -80,7 +80,12 @@ def rebuild_store(
     with own_store(layout) as owned:
         run = _prepare(layout, owned, engine, config, options, listener)
         try:
-            _rebuild(run)
+            for folder in (run.job.staging, run.job.parts_folder):
+                fs.make_dirs(folder, run.job.owner)
+            if options.source == QUEUES:
+                convert_queues(run, config)
+            else:
+                _rebuild(run)
         except BaseException:
             if not swap.pending_swap(layout):
                 # What cannot be removed now the next owner removes: the error to tell is the first one.
@@ -99,7 +104,9 @@ def _prepare(
     options: RebuildOptions,
     listener: ProgressListener,
 ) -> Run:
-    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=options.salvage)
+    # Whoever asks for other queues as the source does not need the whole log.
+    tolerant = options.salvage or options.source == QUEUES
+    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant)
     settings = resolve_settings(layout, config, options.verify_crc)
     report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
     report.notes += [*owned.notes, *log.notes]
@@ -169,9 +176,6 @@ def _tag_items(
 
 
 def _rebuild(run: Run) -> None:
-    job = run.job
-    for folder in (job.staging, job.parts_folder):
-        fs.make_dirs(folder, job.owner)
     stitched = _decode(run)
     job = run.job
     judge(run, stitched)
@@ -186,8 +190,6 @@ def _rebuild(run: Run) -> None:
         refuse_unknown_topics(run, stitched, table, batch_topics(run, stitched))
         batches = build_batches(run, stitched, table)
         retained = finish_queues(run, stitched, table)
-        if job.ext is not None:
-            _build_ext(run, table)
         enter_batches(table, batches)
     index_files = _build_index(run, results) if job.build_index else None
     fill_report(run, stitched, table, retained, index_files)
@@ -238,18 +240,6 @@ def _merge(run: Run, stitched: Stitched) -> QueueTable:
     return table
 
 
-def _build_ext(run: Run, table: QueueTable) -> None:
-    work = [
-        ExtWork(key, int(table.first[row]), int(table.next[row]), afresh=True)
-        for key, row in table.rows.items()
-        if table.count[row] and run.job.wants(key.topic)
-    ]
-    with run.stage("ext"):
-        fs.make_dirs(run.job.ext_folder, run.job.owner)
-        units = sum(run.engine.run(partial(build_units, run.job), ext_tasks(work), run.listener.advance))
-    run.report.notes.append(f"ConsumeQueueExt: {units} units")
-
-
 def _build_index(run: Run, results: Sequence[SplitResult]) -> list[IndexFileResult]:
     with run.stage("index"):
         fs.make_dirs(run.job.index_folder, run.job.owner)
@@ -287,11 +277,7 @@ def _publish(
             swap_parts[:0] = batch_parts(run, whole)
         if job.ext is not None:
             swap_parts[:0] = [paths.CONSUME_QUEUE_EXT] if whole else _staged_topics(job.ext_folder)
-        run.owned.verify()
-        carry_over_strays(run.layout, run.owned.epoch, swap_parts, run.report)
-        swap.swap_in(layout, run.owned.epoch, tuple(swap_parts))
-        with swap.new_indexes_live():
-            run.owned.indexes_replaced()
+        publish.go_live(run.owned, swap_parts, run.report)
 
 
 def _mark_known_good(run: Run, stitched: Stitched, old: Checkpoint, new: Checkpoint) -> Checkpoint:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from reput.files import fs
 from reput.formats.consume_queue import QueueKey
 from reput.pipeline import finish
+from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rebuild_state import EndToKeep, Run
@@ -47,6 +49,19 @@ class FileSide:
         if ends:
             with run.stage("keep-ends"):
                 run.engine.run(partial(finish.blank_end_of_queue, run.job), ends, run.listener.advance)
+        if run.job.ext is not None:
+            self._build_ext(run, table)
+
+    def _build_ext(self, run: Run, table: QueueTable) -> None:
+        work = [
+            ExtWork(key, int(table.first[row]), int(table.next[row]), afresh=True)
+            for key, row in table.rows.items()
+            if table.count[row] and run.job.wants(key.topic)
+        ]
+        with run.stage("ext"):
+            fs.make_dirs(run.job.ext_folder, run.job.owner)
+            units = sum(run.engine.run(partial(build_units, run.job), ext_tasks(work), run.listener.advance))
+        run.report.notes.append(f"ConsumeQueueExt: {units} units")
 
     def verify(self, run: Run, table: QueueTable) -> list[str]:
         """Each queue's files must end, without a hole in between, where its records do."""

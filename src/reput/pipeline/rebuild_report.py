@@ -113,7 +113,7 @@ def fill_report(
     report.rolled_back = sum(result.oddities.rolled_back for result in results)
     report.stitched_again = len(stitched.redone)
     report.index_files = [file.name for file in index_files or ()]
-    report.topics = _topics(table)
+    report.topics = topic_summaries(table)
     report.queues = sum(topic.queues for topic in report.topics) + len(retained)
     report.queue_entries = sum(topic.entries for topic in report.topics)
     _report_times(report, results)
@@ -151,7 +151,8 @@ def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None
         )
 
 
-def _topics(table: QueueTable) -> list[TopicSummary]:
+def topic_summaries(table: QueueTable) -> list[TopicSummary]:
+    """What was built of each topic."""
     found: dict[bytes, TopicSummary] = {}
     for key, row in table.rows.items():
         if not table.count[row]:

@@ -21,6 +21,8 @@ from reput.store.report import RebuildReport
 from reput.store.settings import StoreSettings
 
 QUEUE, INDEX = "queue", "index"
+LOG, QUEUES = "log", "queues"
+"""What queues are built from: the records of the log, or the entries of another kind of queues."""
 AUTO, ON, OFF = "auto", "on", "off"
 DEFAULT_SPLIT_MB = 128
 _MAX_SPLIT_MB = 1024
@@ -32,7 +34,7 @@ class RebuildOptions:
     """What a rebuild does; see `reput rebuild --help` for each.
 
     `kinds` of queues to build (none: those that the store has); `verify`: hold the staged queues against the log once
-    more before they are swapped in.
+    more before they are swapped in. `source`: LOG, or QUEUES to build from the entries of another kind.
     """
 
     only: str | None = None
@@ -45,12 +47,17 @@ class RebuildOptions:
     split_mb: float = DEFAULT_SPLIT_MB
     kinds: tuple[str, ...] = ()
     verify: bool = False
+    source: str = LOG
 
     def __post_init__(self) -> None:
         if self.only not in (None, QUEUE, INDEX):
             raise ConfigError(f"only={self.only!r}: choose {QUEUE} or {INDEX}")
         if self.index_tags not in (AUTO, ON, OFF):
             raise ConfigError(f"index_tags={self.index_tags!r}: choose {AUTO}, {ON} or {OFF}")
+        if self.source not in (LOG, QUEUES):
+            raise ConfigError(f"source={self.source!r}: choose {LOG} or {QUEUES}")
+        if self.source == QUEUES and self.salvage:
+            raise ConfigError("--salvage goes around damage in the log, which is not read with --from queues")
         if not 0 < self.split_mb <= _MAX_SPLIT_MB:
             raise ConfigError(f"split_mb={self.split_mb}: a number above 0 and at most {_MAX_SPLIT_MB} is needed")
         for topic in (*self.topics, *self.skip_topics):

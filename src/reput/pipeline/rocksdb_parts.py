@@ -38,6 +38,11 @@ def save_values(job: Job, number: int, batch: QueueBatch, rows: Sequence[int]) -
     fs.save_array(values_path(job.parts_folder, number), _values_of(batch, places).view(np.uint8), offsets)
 
 
+def save_value_rows(job: Job, number: int, values: NDArray[np.uint8]) -> None:
+    """Leave values (uint8, one row each) that are in the order of keys, of queues that run straight."""
+    fs.save_array(values_path(job.parts_folder, number), values)
+
+
 def _by_key(batch: QueueBatch, rows: Sequence[int]) -> NDArray[np.int64]:
     """The sources with an entry of these queues: by queue in the order of `rows`, in log order within each."""
     rank = np.full(batch.columns.queues, -1, dtype=np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,9 +16,18 @@ from reput.files import fs
 from reput.files.maps import MapCache
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
-from reput.queue.files import QueueFile, QueueFolder, list_queues, list_topic_queues, max_offset
-from reput.queue.kinds import FILTER_ENTRIES, NO_BOUND, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue
-from reput.queue.reader import QueueSpan, queue_span, read_entries
+from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues, max_offset
+from reput.queue.kinds import (
+    FILTER_ENTRIES,
+    NO_BOUND,
+    Bounds,
+    FilesOnDisk,
+    Oddities,
+    QueueOnDisk,
+    StoredQueue,
+    StoredRows,
+)
+from reput.queue.reader import QueueSpan, queue_span, read_entries, read_rows
 from reput.queue.tail import Trimmed
 
 FILE = "file"
@@ -101,6 +111,25 @@ class FileQueue:
         """See `read_entries`."""
         return read_entries(self.folder, begin, end)
 
+    def rows(self, begin: int, end: int) -> StoredRows:
+        """See `read_rows`; entries have no time."""
+        return StoredRows(read_rows(self.folder, begin, end), None)
+
+    def packed(self, begin: int, end: int) -> NDArray[np.uint8]:
+        """The entries [begin, end); zeros where no file holds them."""
+        found = np.zeros((end - begin) * ENTRY_SIZE, dtype=np.uint8)
+        at = begin * ENTRY_SIZE
+        for file in self.folder.files:
+            low, high = max(at, file.start), min(end * ENTRY_SIZE, file.start + file.size)
+            if low < high:
+                data = fs.read_bytes(file.path, high - low, low - file.start) or b""
+                found[low - at : low - at + len(data)] = np.frombuffer(data, dtype=np.uint8)
+        return found
+
+    def store_time(self, offset: int) -> int | None:  # noqa: ARG002 - as QueueOnDisk has it
+        """Entries have no time: the log tells it."""
+        return None
+
 
 class FileKind:
     """The queue files below a consumequeue folder; `file_size` bytes each."""
@@ -127,6 +156,19 @@ class FileKind:
             return
         folders = list_queues(self.folder) if topic is None else list_topic_queues(self.folder / os.fsdecode(topic))
         yield from map(FileQueue, folders)
+
+    @contextmanager
+    def asked(self) -> Iterator[Callable[[QueueKey], FileQueue | None]]:
+        """Single queues: what their folders hold."""
+        yield self._queue
+
+    def _queue(self, key: QueueKey) -> FileQueue | None:
+        if not paths.is_topic_folder_name(key.topic):
+            return None
+        topic = os.fsdecode(key.topic)
+        folder = self.folder / topic / str(key.queue_id)
+        files = list_queue_files(folder)
+        return FileQueue(QueueFolder(topic, key.queue_id, folder, files)) if files else None
 
     def complete_to(self) -> int | None:
         """Files do not say it."""

@@ -8,6 +8,7 @@ which kinds there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -35,6 +36,16 @@ class FilesOnDisk(NamedTuple):
 
     number: int
     bytes: int
+
+
+class StoredRows(NamedTuple):
+    """Consecutive entries as they are stored: 20 bytes each (uint8), and their records' store times (int64, ms).
+
+    None for the times where the kind does not have them.
+    """
+
+    entries: NDArray[np.uint8]
+    store_timestamps: NDArray[np.int64] | None
 
 
 class Oddities(NamedTuple):
@@ -112,6 +123,22 @@ class QueueOnDisk(Protocol):
         """
         ...
 
+    def rows(self, begin: int, end: int) -> StoredRows:
+        """The same as arrays; pre-blanks where a kind that may have gaps has one.
+
+        Raises:
+            DamagedStoreError: some are missing, or are of another length.
+        """
+        ...
+
+    def packed(self, begin: int, end: int) -> NDArray[np.uint8]:
+        """The entries [begin, end) at once in the ConsumeQueue's own layout, 20 bytes each; zeros for what is gone."""
+        ...
+
+    def store_time(self, offset: int) -> int | None:
+        """The store time (ms) that the entry itself tells, -1 where there is none; None where only the log tells it."""
+        ...
+
 
 class DurableQueues(Protocol):
     """The durable entries of all queues of an open store, as far as their records lie below a frontier.
@@ -187,6 +214,10 @@ class QueueKind(Protocol):
 
         A queue is good until the next one is asked for.
         """
+        ...
+
+    def asked(self) -> AbstractContextManager[Callable[[QueueKey], QueueOnDisk | None]]:
+        """Single queues by their keys, without a look at others; they are good as long as the context goes on."""
         ...
 
     def complete_to(self) -> int | None:
