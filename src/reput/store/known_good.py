@@ -55,9 +55,7 @@ def known_good(layout: StoreLayout) -> KnownGood:
     return KnownGood(*max(told), checkpoint.physic_msg_timestamp)
 
 
-def why_known_good(
-    layout: StoreLayout, log: LogMaps, end: int, written: int, last_store_timestamp: int = -1
-) -> str:
+def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, last_store_timestamp: int = -1) -> str:
     """Why the `written` bytes at log offset `end`, where no record is, are known to have been good; "" if they are not.
 
     `last_store_timestamp` of the record in front, where it is known.
