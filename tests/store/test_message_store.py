@@ -272,6 +272,52 @@ def test_full_tail_waits_then_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         put(store, 1)
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_more_than_the_tail_may_hold_at_open(read_only: bool, tmp_path: Path) -> None:
+    """A log that is long past its indexes is not decoded whole: the error names what builds them, and the bound."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 30)
+        image = shutil.copytree(path, tmp_path / "image")
+    few = replace(CONFIG, tail_max_entries=10)
+    with pytest.raises(
+        TailFullError, match=r"30 messages.*10 \(tail_max_entries\).*--until-caught-up.*store.reput\(\)"
+    ):
+        reput.MessageStore.open(image, few, read_only=read_only)
+    with reput.MessageStore.open(image, replace(CONFIG, tail_max_entries=30), read_only=read_only) as store:
+        assert len(bodies(store)) == 30
+
+
+def test_following_catches_up_before_the_store_is_opened(tmp_path: Path) -> None:
+    """Opened with a follower, such a log is indexed first; then the store is open, with nothing in its tail."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 30)
+        image = shutil.copytree(path, tmp_path / "image")
+    with reput.MessageStore.open(image, replace(CONFIG, tail_max_entries=10), follow="loop") as store:
+        assert store.lag().messages == 0
+        put(store, 5)
+        assert len(bodies(store)) == 35
+    assert_sound(image, CONFIG)
+
+
+def test_a_reader_beside_is_bounded(tmp_path: Path) -> None:
+    """A reader says when more waits for its indexes than it may hold, and reads on when they are built."""
+    path = tmp_path / "s"
+    few = replace(CONFIG, tail_max_entries=10)
+    with (
+        reput.MessageStore.open(path, CONFIG) as store,
+        reput.MessageStore.open(path, few, read_only=True) as reader,
+    ):
+        put(store, 10)
+        assert len(bodies(reader)) == 10
+        put(store, 10)
+        with pytest.raises(TailFullError, match="tail_max_entries"):
+            bodies(reader)
+        store.reput(spark=False)
+        assert len(bodies(reader)) == 20
+
+
 def test_threads(store: reput.MessageStore) -> None:
     """Many writers and readers at once: every queue holds each message once, in one order."""
     errors: list[BaseException] = []

@@ -35,6 +35,7 @@ from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_log
 from reput.store.expired import delete_expired_indexes
 from reput.store.ext_end import cut_all_units
+from reput.store.follower import TAIL_MAX_ENTRIES
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, make_folders, refuse_what_we_cannot_build
@@ -50,8 +51,6 @@ from reput.store.view import PullLimits, StoreView
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-TAIL_MAX_ENTRIES = 16_000_000
-"""Entries that the tail may hold: some 830 MB of memory with three index items a message."""
 TAIL_WAIT_S = 5.0
 _TICK_S = 0.1
 _LOOK_OUT_S = 0.02
@@ -123,6 +122,7 @@ class MessageStore(ProgressCalls, Reading):
             NotAStoreError: there is no store, and none is to be made.
             StoreLockedError: a live broker or another reput process has it. (A follower that catches up lets go.)
             DamagedLogError: the log is damaged below what was once known to be durable; nothing was changed.
+            TailFullError: more messages wait for their indexes than memory is to be spent on.
             ReputError: see `reput.errors`.
         """
         config = config or StoreConfig()
@@ -145,6 +145,8 @@ class MessageStore(ProgressCalls, Reading):
     def _begin_to_write(self, opened: Opened) -> None:
         assert self._owned is not None
         owner, view = fs.owner_of(self.layout.root), self.view
+        # From now on puts wait.
+        view.follower.most_entries = None
         if opened.tail.written or view.log.file_at(opened.tail.end) is None:
             self._cut(opened, owner)
         fs.write_whole(self.layout.abort, str(os.getpid()).encode(), owner)
