@@ -155,6 +155,7 @@ class MessageStore(ProgressCalls, Reading):
             self.layout.commit_log,
             log_settings(self.config, view.log.file_size),
             end_offset=opened.tail.end,
+            flushed_offset=self._flushed_to(),
             queues=queues,
             watermarks=self._owned.watermarks,
             last_store_timestamp=opened.last_store_timestamp,
@@ -164,6 +165,9 @@ class MessageStore(ProgressCalls, Reading):
         appender = self._appender
         self._append = appender.append
         self._sync_flush = appender.settings.sync_flush
+        if self._sync_flush:
+            # What is readable is durable.
+            appender.flush()
         view.confirmed = lambda: appender.confirmed
         marks = self._owned.watermarks
         view.watch(Watched(marks.address("confirmed_offset"), memory=marks.memory))
@@ -172,6 +176,13 @@ class MessageStore(ProgressCalls, Reading):
         self._flush = FlushService(appender, self._on_flushed)
         self._housekeeper = threading.Thread(target=self._keep_house, name="reput-store", daemon=True)
         self._housekeeper.start()
+
+    def _flushed_to(self) -> int:
+        """How much of the log reput has made durable: what a killed writer left behind that may not be."""
+        assert self._owned is not None
+        frontier = read_frontier(self.layout)
+        durable = max(frontier.queue_offset, frontier.index_offset) if frontier else 0
+        return max(self._owned.watermarks["flushed_offset"], durable, self.view.log.min_offset)
 
     def _cut(self, opened: Opened, owner: fs.Owner) -> None:
         tail = opened.tail
