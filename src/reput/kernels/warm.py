@@ -46,17 +46,19 @@ def warm_filter_kernels() -> None:
     name, ends = np.frombuffer(b"a", dtype=np.uint8), np.array([1], dtype=np.int32)
     at, size, found = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.bool_)
     status = np.zeros(1, dtype=np.uint8)
-    value_at, value_size = np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1), dtype=np.int32)
+    values = np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1), dtype=np.int32), np.zeros((1, 1), dtype=np.uint64)
     run = filter_kernels()
-    run.locate_properties(buffer, np.zeros(1, dtype=np.int64), at, size)
-    run.find_values(buffer, at, size, name, ends, value_at, value_size)
-    texts = buffer, value_at[0], value_size[0]
-    run.is_one_of(*texts, name, ends, found)
+    run.find_values(buffer, at, size, True, name, ends, *values)
+    texts, word = (buffer, values[0][0], values[1][0]), values[2][0]
+    run.first_bytes(*texts, word)
+    run.is_one_of(*texts, word, name, ends, False, 0, status)
     run.is_same(*texts, *texts, found)
     run.holds_text(*texts, name, False, False, found)
     run.has_wide(*texts, found)
-    run.read_whole(*texts, 0, 1, np.zeros(1, dtype=np.int64), status)
+    run.compare_whole(*texts, word, 0, 1, 0, 1, 0, status)
+    run.compare_double(*texts, 0, 1, 0, status)
     run.read_double(*texts, np.zeros(1, dtype=np.float64), status)
+    run.join_codes(np.zeros(16, dtype=np.uint8), status, status, status)
 
 
 def warm_field_kernels() -> None:
