@@ -12,7 +12,6 @@ from reput.log.encode import LENGTH_SIZE, Frame, RecordEncoder
 from reput.log.message import Message, MessageRefusedError, PropertyEncoder, PutManyResult, PutStatus, illegal
 from reput.log.topics import Topic, TopicTable
 
-
 Write = Callable[[int, bytes | memoryview], None]
 """Stores bytes at a position of the log's file; see `AppendFile.write`."""
 
