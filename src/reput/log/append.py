@@ -349,8 +349,7 @@ class LogAppender:
             if not batch.size:
                 self._raise_stopped()
                 return stored_nothing(PutStatus.PUT_OK)
-            if self._end + batch.size > self._room_end:
-                self._make_room(batch.size)
+            self._make_room(batch.size, by_write=True)
             file, position = self._files.current, self._end - self._start
             assert file is not None
             try:
@@ -380,8 +379,10 @@ class LogAppender:
             return self._last_ms
         return now
 
-    def _make_room(self, size: int) -> None:
+    def _make_room(self, size: int, by_write: bool = False) -> None:
         """Have `size` bytes fit at the log's end, which may become the start of the next file.
+
+        `by_write`: for `AppendFile.write`, else for its memory.
 
         Raises:
             MessageRefusedError: the disk is full, or no file is large enough.
@@ -394,7 +395,7 @@ class LogAppender:
                 f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"
             )
         try:
-            file, offset = self._files.make_room(self._end, size)
+            file, offset = self._files.make_room(self._end, size, by_write)
         except NoSpaceError as error:
             raise MessageRefusedError(PutStatus.DISK_FULL, str(error)) from error
         if offset != self._end:
