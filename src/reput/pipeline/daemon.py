@@ -28,4 +28,5 @@ if __name__ == "__main__":
 
         warm_kernels()
         warm_field_kernels()
+        nursery.freeze_what_is_loaded()
         manager()

@@ -11,6 +11,7 @@ The socket lies in a folder of this user alone. The nursery ends with the driver
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -73,6 +74,7 @@ def _serve(path: str) -> None:
     listening.bind(path)
     listening.listen()
     _load()
+    freeze_what_is_loaded()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         ready, _, _ = select.select([listening, sys.stdin], [], [])
@@ -94,6 +96,15 @@ def _load() -> None:
 
     warm_kernels()
     warm_field_kernels()
+
+
+def freeze_what_is_loaded() -> None:
+    """Take all objects there are out of the garbage collector's sight; called before workers are forked.
+
+    Spark's workers collect garbage after each task, the modules of numba and the kernels every time: 50 ms a task.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _become_daemon(asking: socket.socket) -> None:
