@@ -146,7 +146,7 @@ def _prepare(
         ext=ext_job(layout, dataclasses.replace(settings, calc_bitmaps=False), log.file_size),
         checked=str(layout.root),
     )
-    refuse_batches_beside(settings.types, job.kinds)
+    refuse_batches_beside(settings.types, present_kinds(layout))
     return Check(layout, log, settings, engine, job, listener, report)
 
 

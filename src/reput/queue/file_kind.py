@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.files.maps import MapCache
-from reput.formats import paths
+from reput.formats import paths, queue_kinds
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
 from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues, max_offset
 from reput.queue.kinds import (
@@ -29,7 +29,7 @@ from reput.queue.kinds import (
 from reput.queue.reader import QueueSpan, queue_span, read_entries, read_rows
 from reput.queue.tail import Trimmed
 
-FILE = "file"
+FILE = queue_kinds.FILE
 _MOST_MAPS = 8192
 _FEW_ENTRIES = 64
 """Without a filter no more is looked at than is given, but for a few gaps."""
@@ -119,6 +119,8 @@ class FileKind:
     """The queue files below a consumequeue folder; `file_size` bytes each."""
 
     name = FILE
+    has_ext = True
+    stands_beside_batches = True
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.folder = folder
@@ -149,6 +151,10 @@ class FileKind:
             files = list_queue_files(path) if paths.is_topic_folder_name(key.topic) else ()
             if files:
                 yield FileQueue(QueueFolder(name, key.queue_id, path, files))
+
+    def shared_bytes(self) -> int:
+        """None: every file is a queue's."""
+        return 0
 
     def complete_to(self) -> int | None:
         """Files do not say it."""

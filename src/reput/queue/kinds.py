@@ -192,6 +192,12 @@ class QueueKind(Protocol):
 
     name: str
 
+    has_ext: bool
+    """Whether entries may lead to units of ConsumeQueueExt."""
+
+    stands_beside_batches: bool
+    """Whether topics of batches may have their own queues beside it, as they have in files."""
+
     def is_present(self) -> bool:
         """Whether the folder has queues of this kind."""
         ...
@@ -209,6 +215,10 @@ class QueueKind(Protocol):
 
     def some_queues(self, keys: Iterable[QueueKey]) -> Generator[QueueOnDisk]:
         """Those of these queues that are there, in the order of `keys`; each is good until the next is asked for."""
+        ...
+
+    def shared_bytes(self) -> int:
+        """Bytes of the files that no queue has for itself."""
         ...
 
     def complete_to(self) -> int | None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from reput.errors import DamagedStoreError, StoreLockedError
 from reput.files import database, fs
 from reput.files.database import DatabaseOwner, DatabaseReader, Family
-from reput.formats import paths
+from reput.formats import paths, queue_kinds
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue
@@ -34,7 +34,7 @@ from reput.queue.kinds import (
 from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed
 
-ROCKSDB = "rocksdb"
+ROCKSDB = queue_kinds.ROCKSDB
 FAMILIES = (fmt.ENTRY_FAMILY, fmt.OFFSET_FAMILY)
 _READ_AHEAD = 2048
 _READ_ENTRIES = 1 << 12
@@ -42,6 +42,7 @@ _MOST_REMEMBERED = 1 << 16
 _MOST_BLOCKS = 1024
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 _BATCH_QUEUES = 10_000
+_NOT_COPIED = ("LOCK", "LOG")
 
 
 def open_reader(folder: Path) -> DatabaseReader:
@@ -51,6 +52,17 @@ def open_reader(folder: Path) -> DatabaseReader:
         DamagedStoreError: it cannot be read, or is no database of RocketMQ's queues.
     """
     return DatabaseReader(folder, FAMILIES)
+
+
+def remove_topics(database: DatabaseOwner, wanted: Callable[[bytes], bool]) -> None:
+    """Remove the queues of these topics: entries, ends and all."""
+    table, batch, gone = EntryTable(database.families), database.batch(), set()
+    for key, _, _ in table.ends():
+        if key.topic not in gone and wanted(key.topic):
+            gone.add(key.topic)
+            for family in FAMILIES:
+                batch.delete_range(family, *fmt.topic_bounds(key.topic))
+    database.write(batch)
 
 
 class EntryTable:
@@ -379,6 +391,10 @@ class RocksdbKind:
     """The database in a consumequeue folder. `logs`: a folder for RocksDB's text logs when something is changed."""
 
     name = ROCKSDB
+    has_ext = False
+    # `RocksDBConsumeQueueStore.dispatch` writes one entry a record, at its first number, whatever it holds: the numbers
+    # inside a batch have none, and `RocksDBConsumeQueue` reads each entry as one message.
+    stands_beside_batches = False
 
     def __init__(self, folder: Path, logs: Path) -> None:
         self.folder = folder
@@ -412,6 +428,11 @@ class RocksdbKind:
                 if last is not None:
                     yield RocksdbQueue(str(self.folder), table, key, last, table.offset(key, fmt.MIN))
 
+    def shared_bytes(self) -> int:
+        """The database's files."""
+        entries = fs.list_dir(self.folder) if self.is_present() else []
+        return sum(entry.size for entry in entries if not entry.is_dir)
+
     def complete_to(self) -> int | None:
         """The restart point: 0 where there is none."""
         if not self.is_present():
@@ -430,6 +451,17 @@ class RocksdbKind:
             StoreLockedError: somebody else has it.
         """
         return DatabaseOwner(self.folder, FAMILIES, self.logs, owner)
+
+    def copy_to(self, folder: Path, owner: fs.Owner) -> None:
+        """Give the database, which nobody has open, a twin: tables, which never change, are shared, the rest copied."""
+        fs.make_dirs(folder, owner)
+        for entry in fs.list_dir(self.folder) if self.is_present() else ():
+            if entry.is_dir or not fmt.is_database_file(entry.name) or entry.name in _NOT_COPIED:
+                continue
+            if entry.name.endswith(".sst"):
+                fs.link(self.folder / entry.name, folder / entry.name)
+            else:
+                fs.copy_file(self.folder / entry.name, folder / entry.name, owner)
 
     def cut(self, end: int, owner: fs.Owner) -> list[str]:
         """Remove the entries of records at or behind log offset `end`, and lower the restart point.

@@ -159,7 +159,7 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
         frontiers = Frontiers(visible, visible)
     else:
         refuse_misplaced_queues(layout, settings.types)
-        refuse_batches_beside(settings.types, [kind.name for kind in kinds])
+        refuse_batches_beside(settings.types, kinds)
         frontiers = find_start(layout, log, kinds, settings.index_enabled, settings.types).frontiers
     queues = Queues(kinds[0].open())
     queues.load(min(frontiers), log.min_offset)
