@@ -194,7 +194,7 @@ def test_a_queue_is_deleted(tmp_path: Path) -> None:
         for queue_id in (0, 1, 2, 256, 257):
             store.put_message(reput.Message("orders", b"x"), queue_id)
         store.reput(spark=False)
-    databases.rocksdb(path).delete_queue(QueueKey(b"orders", 256), fs.owner_of(path))
+    databases.rocksdb(path).delete(b"orders", 256, fs.owner_of(path), path / "aside")
     found = databases.entries(databases.rocksdb(path))
     assert [key.queue_id for key in found] == [0, 1, 2, 257]
 

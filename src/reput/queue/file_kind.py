@@ -15,7 +15,7 @@ from reput.files import fs
 from reput.files.maps import MapCache
 from reput.formats import paths, queue_kinds
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
-from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues, max_offset
+from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues, max_offset, move_queues_aside
 from reput.queue.kinds import (
     FILTER_ENTRIES,
     NO_BOUND,
@@ -177,6 +177,13 @@ class FileKind:
                 _zero_entries(queue, kept, span.max_offset, owner)
                 cut.append(f"{queue.topic}/{queue.queue_id}")
         return cut
+
+    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it
+        """Their folders go.
+
+        Source: `ConsumeQueueStore.deleteTopic`, `ConsumeQueue.destroy`.
+        """
+        return move_queues_aside(self.folder, topic, queue_id, aside)
 
     def delete_expired(self, log_min_offset: int) -> list[str]:
         """Delete the files whose records all lie below the log's first byte, but a queue's last one.

@@ -8,6 +8,7 @@ which kinds there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -231,6 +232,13 @@ class QueueKind(Protocol):
 
     def cut(self, end: int, owner: fs.Owner) -> list[str]:
         """Take away the entries of records at or behind log offset `end`, durably; returns the queues that had such."""
+        ...
+
+    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:
+        """Remove the queues of a topic, or one of them, each at once; returns those that went.
+
+        `aside` is a folder on the same file system into which files may be moved first.
+        """
         ...
 
     def delete_expired(self, log_min_offset: int) -> list[str]:

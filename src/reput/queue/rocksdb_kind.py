@@ -55,13 +55,21 @@ def open_reader(folder: Path) -> DatabaseReader:
 
 
 def remove_topics(database: DatabaseOwner, wanted: Callable[[bytes], bool]) -> None:
-    """Remove the queues of these topics: entries, ends and all."""
-    table, batch, gone = EntryTable(database.families), database.batch(), set()
-    for key, _, _ in table.ends():
-        if key.topic not in gone and wanted(key.topic):
-            gone.add(key.topic)
-            for family in FAMILIES:
-                batch.delete_range(family, *fmt.topic_bounds(key.topic))
+    """Remove the queues of these topics: entries, ends and all, also where one has lost the other."""
+    batch = database.batch()
+    for family, decoded in ((fmt.ENTRY_FAMILY, fmt.decode_entry_key), (fmt.OFFSET_FAMILY, fmt.decode_offset_key)):
+        at = b""
+        while found := database.families[family].some(at, 1):
+            raw = found[0][0]
+            place = decoded(raw)
+            if place is None:
+                at = raw + b"\0"
+                continue
+            topic = place[0].topic
+            bounds = fmt.topic_bounds(topic)
+            if raw != fmt.RESTART_KEY and wanted(topic):
+                batch.delete_range(family, *bounds)
+            at = bounds[1]
     database.write(batch)
 
 
@@ -530,12 +538,21 @@ class RocksdbKind:
                 written.compact(fmt.ENTRY_FAMILY)
         return [f"{self.folder}: expired entries of {queues} queues"] if queues else []
 
-    def delete_queue(self, key: QueueKey, owner: fs.Owner) -> None:
-        """Remove a queue: its entries and its numbers."""
+    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it
+        """Their entries go by range, and their ends.
+
+        Source: `RocksDBConsumeQueueStore.destroy`, `RocksDBConsumeQueueTable.destroyCQ`.
+        """
+        if not self.is_present():
+            return []
         with self.open_to_write(owner) as written:
+            found = [key for key, _, _ in EntryTable(written.families).ends(topic)]
+            keys = [key for key in found if queue_id is None or key.queue_id == queue_id]
             batch = written.batch()
-            batch.delete_range(fmt.ENTRY_FAMILY, *fmt.queue_bounds(key))
-            for kind in (fmt.MAX, fmt.MIN):
-                batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, kind))
+            for key in keys:
+                batch.delete_range(fmt.ENTRY_FAMILY, *fmt.queue_bounds(key))
+                for kind in (fmt.MAX, fmt.MIN):
+                    batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, kind))
             written.write(batch)
             written.sync()
+        return keys
