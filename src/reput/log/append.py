@@ -316,6 +316,13 @@ class LogAppender:
             return PutResult(refusal.status, reason=refusal.reason)
         return PutResult(PutStatus.PUT_OK, offset, size, number if numbered else 0, now)
 
+    def forget_queues(self, topic: str, queue_id: int | None = None) -> None:
+        """The queues of a topic, or this one, have been deleted: their numbers begin again at 0."""
+        with self._lock:
+            known = self._known.get(topic)
+            if known is not None:
+                self._topics.forget(known, queue_id)
+
     def append_many(self, messages: Iterable[Message], queue_id: int | Sequence[int] = 0) -> PutManyResult:
         """Store messages one behind the other in one file, all or none; `queue_id` is one for all, or one for each.
 

@@ -14,9 +14,17 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.files.maps import MapCache
-from reput.formats import paths
+from reput.formats import paths, queue_kinds
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
-from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues, max_offset
+from reput.queue.files import (
+    QueueFile,
+    QueueFolder,
+    list_queue_files,
+    list_queues,
+    list_topic_queues,
+    max_offset,
+    move_queues_aside,
+)
 from reput.queue.kinds import (
     FILTER_ENTRIES,
     NO_BOUND,
@@ -30,7 +38,7 @@ from reput.queue.kinds import (
 from reput.queue.reader import QueueSpan, queue_span, read_entries, read_rows
 from reput.queue.tail import Trimmed
 
-FILE = "file"
+FILE = queue_kinds.FILE
 _MOST_MAPS = 8192
 _FEW_ENTRIES = 64
 """Without a filter no more is looked at than is given, but for a few gaps."""
@@ -135,6 +143,8 @@ class FileKind:
     """The queue files below a consumequeue folder; `file_size` bytes each."""
 
     name = FILE
+    has_ext = True
+    stands_beside_batches = True
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.folder = folder
@@ -170,6 +180,10 @@ class FileKind:
         files = list_queue_files(folder)
         return FileQueue(QueueFolder(topic, key.queue_id, folder, files)) if files else None
 
+    def shared_bytes(self) -> int:
+        """None: every file is a queue's."""
+        return 0
+
     def complete_to(self) -> int | None:
         """Files do not say it."""
         return None
@@ -191,6 +205,13 @@ class FileKind:
                 _zero_entries(queue, kept, span.max_offset, owner)
                 cut.append(f"{queue.topic}/{queue.queue_id}")
         return cut
+
+    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it
+        """Their folders go.
+
+        Source: `ConsumeQueueStore.deleteTopic`, `ConsumeQueue.destroy`.
+        """
+        return move_queues_aside(self.folder, topic, queue_id, aside)
 
     def delete_expired(self, log_min_offset: int) -> list[str]:
         """Delete the files whose records all lie below the log's first byte, but a queue's last one.

@@ -161,7 +161,7 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
         frontiers = Frontiers(visible, visible)
     else:
         refuse_misplaced_queues(layout, settings.types)
-        refuse_batches_beside(settings.types, [kind.name for kind in kinds])
+        refuse_batches_beside(settings.types, kinds)
         refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue))
         refuse_cut_queue_files(kinds, settings.queue_file_size)
         frontiers = find_start(layout, log, kinds, settings.index_enabled, settings.types).frontiers

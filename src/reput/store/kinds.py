@@ -9,14 +9,12 @@ from reput.config import StoreConfig
 from reput.errors import DamagedStoreError, UnsupportedStoreError
 from reput.formats import own
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE
+from reput.formats.queue_kinds import DEFAULT_KINDS, DEFAULT_STORE_TYPE, DOUBLE_WRITE, STORE_TYPES
 from reput.queue.batch_files import BatchFiles
-from reput.queue.file_kind import FILE, FileKind, FileQueue
+from reput.queue.file_kind import FileKind, FileQueue
 from reput.queue.kinds import QueueKind
-from reput.queue.rocksdb_kind import ROCKSDB, RocksdbKind
+from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.layout import StoreLayout
-
-STORE_TYPE_FILE, STORE_TYPE_ROCKSDB = "default", "defaultRocksDB"
-_STORE_TYPES = {STORE_TYPE_FILE: FILE, STORE_TYPE_ROCKSDB: ROCKSDB}
 
 
 def all_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> dict[str, QueueKind]:
@@ -37,15 +35,17 @@ def configured_kinds(config: StoreConfig) -> list[str]:
     Raises:
         UnsupportedStoreError: a storeType that reput does not know.
     """
-    told = config.store_type or (STORE_TYPE_FILE if config.rocksdb_cq_double_write_enable else None)
+    told = config.store_type or (DEFAULT_STORE_TYPE if config.rocksdb_cq_double_write_enable else None)
     if told is None:
         return []
-    first = _STORE_TYPES.get(told)
+    first = STORE_TYPES.get(told)
     if first is None:
-        known = " or ".join(_STORE_TYPES)
+        known = " or ".join(STORE_TYPES)
         raise UnsupportedStoreError(f"storeType={told}: reput does not know this kind of store; {known} are known")
     # RocketMQ writes both with a store of files alone.
-    return [first, ROCKSDB] if config.rocksdb_cq_double_write_enable and first == FILE else [first]
+    if config.rocksdb_cq_double_write_enable and told == DEFAULT_STORE_TYPE:
+        return list(DOUBLE_WRITE)
+    return [first]
 
 
 def store_kinds(
@@ -66,7 +66,7 @@ def store_kinds(
             f"{' and '.join(names)} queues. `reput convert` makes them"
         )
     kinds = all_kinds(layout, file_size)
-    return [kinds[name] for name in _in_order(wanted, names) or [FILE]]
+    return [kinds[name] for name in _in_order(wanted, names) or DEFAULT_KINDS]
 
 
 def _has_queue(kind: QueueKind) -> bool:

@@ -65,7 +65,7 @@ def open_view(
     log = LogMaps(layout.commit_log, files.file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
     refuse_misplaced_queues(layout, settings.types)
-    refuse_batches_beside(settings.types, [kind.name for kind in kinds])
+    refuse_batches_beside(settings.types, kinds)
     if not beside:
         refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue))
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
