@@ -109,10 +109,10 @@ class _Bitmaps:
         known = np.repeat(self.any_bits[None, :], len(bitmaps), axis=0)
         for one in self.filters:
             matched = one.filter.select(records)
-            lacking: NDArray[np.bool_] = ((bitmaps & one.bits) != one.bits).any(axis=1)
+            lacking: NDArray[np.bool_] = np.any((bitmaps & one.bits) != one.bits, axis=1)
             missing |= matched & (times > one.born_ms) & lacking
             known[matched] |= one.bits
-        stray: NDArray[np.bool_] = (bitmaps & ~known).any(axis=1)
+        stray: NDArray[np.bool_] = np.any((bitmaps & ~known) != 0, axis=1)
         return missing, stray
 
 
