@@ -115,7 +115,7 @@ class LookupKernels(NamedTuple):
 
     pull_entries: Callable[[int, int, int, int, int], int]
     seek_time: Callable[[int, int, int], int]
-    find_key: Callable[[int, int, bytes, int, int], int]
+    find_key: Callable[[int, bytes, int, int], int]
 
 
 @cache
