@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from reput.pipeline.follow_query import FollowHandle
     from reput.pipeline.listener import ProgressListener
-    from reput.store.indexer import CatchUp
+    from reput.store.indexer import CatchUp, Indexer
     from reput.store.view import PullLimits
 
 
@@ -58,6 +58,30 @@ class MessageStore(message_store.MessageStore):
 
         with engine_for(spark, master) as engine:
             return self.catch_up_with(SparkIndexer(engine, listener))
+
+    def delete_topic(self, topic: str) -> list[int]:
+        """Delete all queues of a topic, durably; returns their ids.
+
+        Their entries and numbers go, of every kind of queue, and new messages begin at 0. The log keeps the messages:
+        they are found by key, and a rebuild brings them back as far as no message has been put behind the deletion
+        (`--skip-topic` leaves them out). Nobody may put to the topic meanwhile. Committed offsets are kept: see
+        `delete_offsets`.
+
+        Raises:
+            AccessError: the store is open read-only.
+            StoreLockedError: a follower is at work; end it first.
+        """
+        return self.delete_queues_with(self._indexer(), topic)
+
+    def delete_queue(self, topic: str, queue_id: int) -> bool:
+        """Delete one queue as `delete_topic` does; whether it was there."""
+        return bool(self.delete_queues_with(self._indexer(), topic, queue_id))
+
+    def _indexer(self) -> Indexer:
+        from reput.pipeline.catch_up import SparkIndexer
+        from reput.pipeline.engine import LoopEngine
+
+        return SparkIndexer(LoopEngine())
 
     @classmethod
     def open(

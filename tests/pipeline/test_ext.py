@@ -276,6 +276,92 @@ def test_damage(damage: str, tmp_path: Path) -> None:
     assert_sound(store, CONFIG)
 
 
+def change_bitmap(path: Path, which: int, change: bytes) -> int:
+    """Turn over these bits of one unit's bitmap; returns the unit's place."""
+    data, place = bytearray(path.read_bytes()), 0
+    for _ in range(which):
+        unit = decode_unit(data, place)
+        assert unit is not None
+        place += unit.size
+    unit = decode_unit(data, place)
+    assert unit is not None
+    bitmap = bytes(one ^ other for one, other in zip(unit.bitmap, change, strict=True))
+    data[place : place + unit.size] = encode_unit(unit._replace(bitmap=bitmap))
+    path.write_bytes(data)
+    return place
+
+
+def bitmap_findings(store: Path) -> list[tuple[str, str, str, int | None, int]]:
+    """What a check says of bitmaps: severity, rule, file, offset, count."""
+    report = reput.check(store, spark=False, config=CONFIG)
+    return [
+        (one.severity, one.rule, one.file, one.offset, one.count)
+        for one in report.findings
+        if one.rule.startswith("ext-bitmap")
+    ]
+
+
+def with_bitmaps(store: Path, *groups: str) -> tuple[Path, int, int]:
+    """A store with bitmaps; orders/0's first ext file, and which units in it are of a matching and another message."""
+    register(store, *groups)
+    with reput.MessageStore.open(store, CONFIG) as opened:
+        put(opened, 0, 800)
+        opened.reput(spark=False)
+        matches = {message.queue_offset for message in opened.get_message("orders", 0, 0, 20, reput.SqlFilter(SQL))}
+    _, _, path = key_with_units(store)
+    in_file = EXT_FILE_SIZE // 34
+    return path, min(matches), min(set(range(in_file)) - matches)
+
+
+def test_a_bitmap_that_hides_a_message(tmp_path: Path) -> None:
+    """A bit that is missing where the message matches a registered filter is damage, told with file and place."""
+    store = tmp_path / "store"
+    path, matching, _ = with_bitmaps(store, "group-a")
+    assert bitmap_findings(store) == []
+    bits = BLOOM.positions(filter_key("group-a", "orders"))
+    place = change_bitmap(path, matching, BLOOM.bitmap([bits[:1]]))
+    assert bitmap_findings(store) == [("damage", "ext-bitmap-missing", str(path), place, 1)]
+    reput.rebuild(store, spark=False, config=CONFIG, only="queue")
+    assert bitmap_findings(store) == []
+
+
+def test_bits_of_nobody(tmp_path: Path) -> None:
+    """Bits that no registered filter gives cost a look at the log, and are no damage: a group may have gone."""
+    store = tmp_path / "store"
+    path, _, other = with_bitmaps(store, "group-a")
+    change_bitmap(path, other, BLOOM.bitmap([BLOOM.positions(filter_key("group-a", "orders"))]))
+    assert bitmap_findings(store) == [("note", "ext-bitmap-stray", str(path), None, 1)]
+    assert_sound(store, CONFIG)
+
+
+def test_bitmaps_from_before_a_filter(tmp_path: Path) -> None:
+    """Of messages stored before a filter was born bitmaps need not have its bits: no pull believes them."""
+    store = tmp_path / "store"
+    with_bitmaps(store, "group-a")
+    filters = ConsumerFilters.load(store / paths.CONFIG, BLOOM)
+    filters.register("orders", "late", SQL, 1)
+    filters.persist()
+    assert bitmap_findings(store) == []
+    # A filter that had been there all along would have to have its bits everywhere.
+    register(store, "group-c")
+    assert {rule for _, rule, _, _, _ in bitmap_findings(store)} == {"ext-bitmap-missing"}
+
+
+@pytest.mark.parametrize("why", ["crash", "damaged"])
+def test_bitmaps_that_cannot_be_judged(why: str, tmp_path: Path) -> None:
+    """Behind a crash, or with a damaged registry, nobody knows what bitmaps must be: nothing is said of them."""
+    store = tmp_path / "store"
+    path, matching, _ = with_bitmaps(store, "group-a")
+    change_bitmap(path, matching, BLOOM.bitmap([BLOOM.positions(filter_key("group-a", "orders"))]))
+    if why == "crash":
+        (store / paths.ABORT).write_bytes(b"")
+    else:
+        (store / paths.CONFIG / "consumerFilter.json").write_bytes(b"{")
+    report = reput.check(store, spark=False, config=CONFIG)
+    assert not [one for one in report.findings if one.rule.startswith("ext-bitmap")]
+    assert any("bitmaps were not looked at" in note for note in report.notes) == (why == "damaged")
+
+
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [("mappedFileSizeConsumeQueueExt=37", "from 38 bytes on"), ("expectConsumerNumUseFilter=1000000", "are allowed")],

@@ -14,7 +14,6 @@ from reput.files import fs
 from reput.files.database import DatabaseReader
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import QueueKey
 from reput.formats.record import TRANSACTION_PREPARED
 from reput.pipeline import grow, grow_rocksdb
 from reput.queue.rocksdb_kind import EntryTable, open_reader
@@ -194,7 +193,7 @@ def test_a_queue_is_deleted(tmp_path: Path) -> None:
         for queue_id in (0, 1, 2, 256, 257):
             store.put_message(reput.Message("orders", b"x"), queue_id)
         store.reput(spark=False)
-    databases.rocksdb(path).delete_queue(QueueKey(b"orders", 256), fs.owner_of(path))
+    databases.rocksdb(path).delete(b"orders", 256, fs.owner_of(path), path / "aside")
     found = databases.entries(databases.rocksdb(path))
     assert [key.queue_id for key in found] == [0, 1, 2, 257]
 

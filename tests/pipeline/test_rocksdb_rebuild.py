@@ -9,9 +9,10 @@ import pytest
 
 import reput
 from reput.errors import UnsupportedStoreError
+from reput.files import fs
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue, decode_offset_value, offset_key
 from support import databases, golden, stores
 from support.crooked import CASES, SPLITS, written
@@ -118,12 +119,63 @@ def test_a_queue_without_records_keeps_its_number(tmp_path: Path) -> None:
         assert (opened.min_offset("topic", 0), opened.max_offset("topic", 0)) == (20, 20)
 
 
-def test_single_topics_are_refused(tmp_path: Path) -> None:
-    """One database holds all topics, so one alone cannot be swapped in."""
+def spoil(store: Path, *topics: bytes) -> None:
+    """Give queue 0 of these topics another entry, and one too many; and none of its last."""
+    with databases.rocksdb(store).open_to_write(fs.owner_of(store)) as database:
+        batch = database.batch()
+        for topic in topics:
+            key = QueueKey(topic, 0)
+            for offset in (1, 1 << 40):
+                batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(key, offset), fmt.encode_value(Entry(7, 8, 9), 10))
+            batch.delete(fmt.ENTRY_FAMILY, fmt.entry_key(key, 2))
+            batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MAX))
+        database.write(batch)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["rocksdb", "double"])
+@pytest.mark.parametrize("choice", [{"topics": ["orders"]}, {"skip_topics": ["%RETRY%group-a"]}])
+def test_some_topics(name: str, choice: dict[str, list[str]], tmp_path: Path) -> None:
+    """Only the topics that are asked for are built anew; every key and value, and file, of the others is as it was."""
+    store = golden.unpack(name, tmp_path)
+    reput.rebuild(store, spark=False, config=stores.GOLDEN)
+    right, files = databases.content(store), list(golden.queue_files(store))
+    spoil(store, b"orders", b"%RETRY%group-a")
+    spoilt = databases.content(store)
+    assert spoilt != right
+    reput.rebuild(store, spark=False, config=stores.GOLDEN, **choice)  # type: ignore[arg-type]
+    found = databases.content(store)
+    begin, end = fmt.topic_bounds(b"%RETRY%group-a")
+    for family in (fmt.ENTRY_FAMILY, fmt.OFFSET_FAMILY):
+        others = {key: value for key, value in spoilt[family].items() if begin <= key < end}
+        wanted = {key: value for key, value in right[family].items() if not begin <= key < end}
+        assert found[family] == wanted | others
+    assert list(golden.queue_files(store)) == files
+    # Nothing is shared with anybody any more.
+    assert {path.stat().st_nlink for path in (store / "consumequeue").rglob("*") if path.is_file()} == {1}
+    reput.rebuild(store, spark=False, config=stores.GOLDEN, topics=["%RETRY%group-a"])
+    assert databases.content(store) == right
+
+
+@pytest.mark.golden
+def test_some_topics_do_not_make_the_others_complete(tmp_path: Path) -> None:
+    """The restart point stays in front of what the other topics lack, and the next opener takes that in."""
+    store = golden.unpack("rocksdb", tmp_path)
+    reput.rebuild(store, spark=False, config=stores.GOLDEN)
+    right = databases.content(store)
+    cut = 1 << 20
+    databases.rocksdb(store).cut(cut, fs.owner_of(store))
+    reput.rebuild(store, spark=False, config=stores.GOLDEN, topics=["orders"])
+    assert databases.rocksdb(store).complete_to() == cut
+    with reput.MessageStore.open(store, stores.GOLDEN):
+        pass
+    assert databases.content(store) == right
+
+
+def test_an_odd_store_type_is_refused(tmp_path: Path) -> None:
+    """A storeType that nobody knows is an error that names it."""
     log = LogBuilder(4096)
     log.message()
     store = stores.with_log(tmp_path, log)
-    with pytest.raises(UnsupportedStoreError, match="--topic"):
-        reput.rebuild(store, spark=False, config=ROCKSDB, topics=["topic"])
     with pytest.raises(UnsupportedStoreError, match="storeType=odd"):
         reput.rebuild(store, spark=False, config=replace(stores.SMALL, store_type="odd"))

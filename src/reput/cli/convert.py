@@ -6,6 +6,7 @@ import click
 
 from reput.cli import options, output
 from reput.cli.rebuild import show_report
+from reput.formats.queue_kinds import TARGETS
 
 _INTERRUPTED = 130
 
@@ -13,7 +14,7 @@ _INTERRUPTED = 130
 @click.command()
 @click.option(
     "--to",
-    type=click.Choice(["file", "rocksdb", "both"]),
+    type=click.Choice(list(TARGETS)),
     required=True,
     help="The kind of queues that the store shall have; `both` is RocketMQ's double write.",
 )

@@ -23,6 +23,7 @@ from reput.cli.dump_parts import (
     some,
     text_of,
 )
+from reput.formats.queue_kinds import STORE_TYPES
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
@@ -182,7 +183,9 @@ def _show_record(found: LogRecord, body_bytes: int | None, as_json: bool) -> Non
 @_queue_option
 @click.option("-o", "--offset", type=int, help="Begin with this queue offset; a negative one counts from the end.")
 @count_option("entries of each queue")
-@click.option("--kind", help="Show this kind of queues, `file` or `rocksdb`, where the store has both.")
+@click.option(
+    "--kind", type=click.Choice(list(STORE_TYPES.values())), help="Show this kind of queues, where the store has both."
+)
 @click.option("--records", is_flag=True, help="Add the record that each entry points to.")
 @body_option
 @options.config_options

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput.cli import options, output
+from reput.formats.queue_kinds import KINDS_IN_WORDS
 
 if TYPE_CHECKING:
     from reput.store.info_values import LogInfo, StoreInfo, TopicInfo
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 _TOPICS_SHOWN = 40
 _INDEX_FILES_SHOWN = 20
 _LINES_SHOWN = 20
-_KINDS = {("rocksdb",): "in RocksDB", ("file", "rocksdb"): "in files and in RocksDB"}
 
 
 @click.command()
@@ -75,7 +75,7 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         f"queues      {found.queues:,} in {output.counted(len(found.topics), 'topic')}, "
         f"{output.counted(found.queue_entries, 'entry', 'entries')}, "
         f"{output.size_text(found.queue_bytes)}"
-        f"{f', {_KINDS[tuple(found.queue_kinds)]}' if tuple(found.queue_kinds) in _KINDS else ''}"
+        f"{f', {KINDS_IN_WORDS[tuple(found.queue_kinds)]}' if tuple(found.queue_kinds) in KINDS_IN_WORDS else ''}"
     )
     if found.ext_files:
         yield f"ext         {output.counted(found.ext_files, 'file')}, {output.size_text(found.ext_bytes)}"

@@ -26,6 +26,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP}
 _NEW_OR_OURS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 """How files are opened to be written. Never through a link: it could lead root's writes out of the store."""
+_COPY_BYTES = 8 << 20
 
 
 @contextlib.contextmanager
@@ -363,6 +364,27 @@ def link(source: Path | str, target: Path | str) -> None:
     """Give a file a second name in the file system."""
     with errors_named(source, f"link to {target}"):
         os.link(source, target, follow_symlinks=False)
+
+
+def link_tree(source: Path | str, target: Path | str, owner: Owner) -> None:
+    """Make a folder whose files are those of another one."""
+    make_dirs(target, owner)
+    for entry in list_dir(source):
+        if entry.is_dir:
+            link_tree(Path(source) / entry.name, Path(target) / entry.name, owner)
+        else:
+            link(Path(source) / entry.name, Path(target) / entry.name)
+
+
+def copy_file(source: Path | str, target: Path | str, owner: Owner) -> None:
+    """Copy a file's bytes to a new name, a piece at a time."""
+    size = size_of(source)
+    descriptor = open_sized(str(target), size, owner)
+    try:
+        for offset in range(0, size, _COPY_BYTES):
+            pwrite(descriptor, read_bytes(source, min(_COPY_BYTES, size - offset), offset) or b"", offset)
+    finally:
+        close(descriptor)
 
 
 def symlink(target: Path | str, name: Path | str) -> None:

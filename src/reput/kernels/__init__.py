@@ -115,7 +115,7 @@ class LookupKernels(NamedTuple):
 
     pull_entries: Callable[[int, int, int, int, int], int]
     seek_time: Callable[[int, int, int], int]
-    find_key: Callable[[int, int, bytes, int, int], int]
+    find_key: Callable[[int, bytes, int, int], int]
 
 
 @cache
@@ -136,14 +136,16 @@ def lookup_kernels(kind: str | None = None) -> LookupKernels:
 class FilterKernels(NamedTuple):
     """The kernels of SQL92 filters; signatures stand in `reput.kernels.reference_filter`."""
 
-    locate_properties: Callable[..., None]
     find_values: Callable[..., None]
+    first_bytes: Callable[..., None]
     is_one_of: Callable[..., None]
     is_same: Callable[..., None]
     holds_text: Callable[..., None]
     has_wide: Callable[..., None]
-    read_whole: Callable[..., None]
+    compare_whole: Callable[..., int]
+    compare_double: Callable[..., int]
     read_double: Callable[..., None]
+    join_codes: Callable[..., None]
 
 
 @cache

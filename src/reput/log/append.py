@@ -321,6 +321,13 @@ class LogAppender:
             return PutResult(refusal.status, reason=refusal.reason)
         return PutResult(PutStatus.PUT_OK, offset, size, number if numbered else 0, now)
 
+    def forget_queues(self, topic: str, queue_id: int | None = None) -> None:
+        """The queues of a topic, or this one, have been deleted: their numbers begin again at 0."""
+        with self._lock:
+            known = self._known.get(topic)
+            if known is not None:
+                self._topics.forget(known, queue_id)
+
     def append_many(self, messages: Iterable[Message], queue_id: int | Sequence[int] = 0) -> PutManyResult:
         """Store messages one behind the other in one file, all or none; `queue_id` is one for all, or one for each.
 
@@ -354,8 +361,7 @@ class LogAppender:
             if not batch.size:
                 self._raise_stopped()
                 return stored_nothing(PutStatus.PUT_OK)
-            if self._end + batch.size > self._room_end:
-                self._make_room(batch.size)
+            self._make_room(batch.size, by_write=True)
             file, position = self._files.current, self._end - self._start
             assert file is not None
             try:
@@ -385,8 +391,10 @@ class LogAppender:
             return self._last_ms
         return now
 
-    def _make_room(self, size: int) -> None:
+    def _make_room(self, size: int, by_write: bool = False) -> None:
         """Have `size` bytes fit at the log's end, which may become the start of the next file.
+
+        `by_write`: for `AppendFile.write`, else for its memory.
 
         Raises:
             MessageRefusedError: the disk is full, or no file is large enough.
@@ -399,7 +407,7 @@ class LogAppender:
                 f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"
             )
         try:
-            file, offset = self._files.make_room(self._end, size)
+            file, offset = self._files.make_room(self._end, size, by_write)
         except NoSpaceError as error:
             raise MessageRefusedError(PutStatus.DISK_FULL, str(error)) from error
         if offset != self._end:

@@ -119,6 +119,13 @@ class TopicTable:
             )
         return offset
 
+    def forget(self, topic: Topic, queue_id: int | None = None) -> None:
+        """A topic's queues, or this one, begin again at 0."""
+        for one in [*topic.next_offset] if queue_id is None else [queue_id]:
+            topic.next_offset.pop(one, None)
+        for held in [held for held in self._held_back if held[0] is topic and queue_id in (None, held[1])]:
+            del self._held_back[held]
+
     def items(self) -> Iterator[tuple[tuple[bytes, int], int]]:
         """Each queue (topic, queue id) with its next offset."""
         for (topic, queue_id), offset in self._held_back.items():

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from reput.config import StoreConfig
-from reput.errors import ReputError
+from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs, locks
 from reput.formats.consume_queue import QueueKey
 from reput.index.files import list_index_files
@@ -56,7 +56,7 @@ from reput.pipeline.check_queues import (
 from reput.pipeline.check_rocksdb import check_rocksdb
 from reput.pipeline.check_state import Check
 from reput.pipeline.engine import Engine
-from reput.pipeline.ext_job import ext_job
+from reput.pipeline.ext_job import ExtJob, ext_job
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
@@ -73,7 +73,7 @@ from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_bu
 from reput.store.queue_rules import compare_entries
 from reput.store.queue_types import refuse_batches_beside
 from reput.store.report import CheckReport
-from reput.store.settings import resolve_settings
+from reput.store.settings import StoreSettings, resolve_settings
 from reput.store.standstill import begin_reading, end_reading
 
 _QUEUES_A_TASK = 256
@@ -145,11 +145,26 @@ def _prepare(
         kinds=tuple(kind.name for kind in present_kinds(layout)) or (FILE,),
         build_index=settings.index_enabled and bool(list_index_files(layout.index)),
         fenced=False,
-        ext=ext_job(layout, dataclasses.replace(settings, calc_bitmaps=False), log.file_size),
+        ext=_ext_to_check(layout, settings, log.file_size, report),
         checked=str(layout.root),
     )
-    refuse_batches_beside(settings.types, job.kinds)
+    refuse_batches_beside(settings.types, present_kinds(layout))
     return Check(layout, log, settings, engine, job, listener, report)
+
+
+def _ext_to_check(
+    layout: StoreLayout, settings: StoreSettings, log_file_size: int, report: CheckReport
+) -> ExtJob | None:
+    """With the filters that bitmaps are held against; without, where they are not known.
+
+    A broker at work, or one that crashed, has computed bitmaps for filters that it has not written down.
+    """
+    if report.closed_cleanly:
+        try:
+            return ext_job(layout, dataclasses.replace(settings, calc_bitmaps=True), log_file_size)
+        except DamagedStoreError as error:
+            report.notes.append(f"bitmaps were not looked at: {error}")
+    return ext_job(layout, dataclasses.replace(settings, calc_bitmaps=False), log_file_size)
 
 
 def _run(check: Check, split_mb: float) -> None:

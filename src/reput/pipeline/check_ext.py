@@ -1,8 +1,11 @@
 """The part of `check` that looks at ConsumeQueueExt: each address leads to a unit that says what the log says.
 
 Units follow one another. What stands between them, or behind the last, belongs to no entry: RocketMQ leaves such units
-when it dispatches messages again after a crash, and they harm nobody. Bitmaps are not checked: which filters were
-registered when they were computed is not known any more.
+when it dispatches messages again after a crash, and they harm nobody.
+
+Bitmaps are held against the filters that consumerFilter.json has, by the rules by which a pull believes them: a bitmap
+of the Bloom filter's size, of a message stored after a filter was born, must have that filter's bits where the message
+matches, or the group never gets it. Bits that no filter gives only cost a look at the log: perhaps its group has gone.
 """
 
 from __future__ import annotations
@@ -13,19 +16,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.dispatch.bitmaps import FilterBits
+from reput.dispatch.sql import CompiledFilter
+from reput.dispatch.sql.columns import RecordProperties
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
-from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS
+from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, UNIT_SIZE
 from reput.formats.paths import offset_name
 from reput.formats.record import MIN_RECORD_SIZE
 from reput.pipeline.ext_build import LogFiles, store_times
+from reput.pipeline.ext_job import ExtJob
 from reput.pipeline.job import Job
 from reput.pipeline.sink import queue_path
 from reput.queue.ext import ExtReader, list_ext_files
 from reput.store.sql_filter import plain_entries
 
-ORPHANS = "ext-orphans"
+ORPHANS, STRAY_BITS = "ext-orphans", "ext-bitmap-stray"
+_MISSING_BITS = "ext-bitmap-missing"
 _ENTRIES_AT_ONCE = 1 << 16
+_BITS_IN_WORDS = {
+    _MISSING_BITS: "bitmaps without the bits of a registered filter that matches: its group does not get the message",
+    STRAY_BITS: "bitmaps with bits that no registered filter gives: another one had been registered, or damage",
+}
 _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 
 
@@ -57,21 +69,63 @@ def unit_findings(job: Job, key: QueueKey, first: int, end: int) -> list[UnitFin
         for file in list_ext_files(reader.folder, key)
         if file.size != job.ext.file_size
     ]
-    return found or _Walk(job, key, reader, LogFiles(job.ext.log_folder, job.ext.log_file_size)).findings(first, end)
+    log = LogFiles(job.ext.log_folder, job.ext.log_file_size)
+    return found or _Walk(job, job.ext, key, reader, log).findings(first, end)
 
 
 def _reader(job: Job, file_size: int) -> ExtReader:
     return ExtReader(Path(job.checked) / "consumequeue_ext", file_size)
 
 
+class _BornFilter(NamedTuple):
+    """A filter that this program can ask, its bits as a bitmap (uint8), and since when bitmaps have them (ms)."""
+
+    filter: CompiledFilter
+    bits: NDArray[np.uint8]
+    born_ms: int
+
+
+class _Bitmaps:
+    """What a topic's registered filters say that bitmaps must be; `any_bits`: of filters that cannot be asked."""
+
+    def __init__(self, ext: ExtJob, topic: bytes) -> None:
+        self.size = ext.bitmap_size
+        self.any_bits = np.zeros(self.size, dtype=np.uint8)
+        self.filters: list[_BornFilter] = []
+        for (text, positions), born_ms in zip(ext.filters.get(topic, ()), ext.born_ms.get(topic, ()), strict=True):
+            one, bits = FilterBits.of(text, positions), np.zeros(self.size, dtype=np.uint8)
+            for position in positions:
+                bits[position // 8] |= np.uint8(1 << position % 8)
+            if one.compiled is None:
+                self.any_bits |= bits
+            else:
+                self.filters.append(_BornFilter(one.compiled, bits, born_ms))
+
+    def judge(
+        self, bitmaps: NDArray[np.uint8], times: NDArray[np.int64], records: RecordProperties
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which bitmaps (uint8, one row a message) lack bits that they must have, and which have bits of nobody."""
+        missing: NDArray[np.bool_] = np.zeros(len(bitmaps), dtype=np.bool_)
+        known = np.repeat(self.any_bits[None, :], len(bitmaps), axis=0)
+        for one in self.filters:
+            matched = one.filter.select(records)
+            lacking: NDArray[np.bool_] = np.any((bitmaps & one.bits) != one.bits, axis=1)
+            missing |= matched & (times > one.born_ms) & lacking
+            known[matched] |= one.bits
+        stray: NDArray[np.bool_] = np.any((bitmaps & ~known) != 0, axis=1)
+        return missing, stray
+
+
 class _Walk:
     """Goes through a queue's entries and units in order; `expected`: where the next unit must stand (-1: anywhere)."""
 
-    def __init__(self, job: Job, key: QueueKey, reader: ExtReader, log: LogFiles) -> None:
+    def __init__(self, job: Job, ext: ExtJob, key: QueueKey, reader: ExtReader, log: LogFiles) -> None:
         self.job, self.key, self.reader, self.log = job, key, reader, log
         self.folder = queue_path(f"{job.checked}/consumequeue", key)
+        self.bitmaps = _Bitmaps(ext, key.topic) if ext.filters.get(key.topic) else None
         self.expected = -1
         self.wrong: dict[str, tuple[int, int, str]] = {}
+        self.wrong_bits: dict[str, tuple[int, int]] = {}
 
     def findings(self, first: int, end: int) -> list[UnitFinding]:
         """What is wrong with the entries [first, end) and behind them, each rule once."""
@@ -85,7 +139,11 @@ class _Walk:
             at = place * ENTRY_SIZE % self.job.queue_file_size
             path = f"{self.folder}/{offset_name(place * ENTRY_SIZE - at)}"
             found.append(UnitFinding(rule, path, at, times, -1, detail))
-        return found if self.wrong or self.expected < 0 else self._behind()
+        for rule, (times, address) in self.wrong_bits.items():
+            start = address // self.reader.file_size * self.reader.file_size
+            path = f"{queue_path(str(self.reader.folder), self.key)}/{offset_name(start)}"
+            found.append(UnitFinding(rule, path, address - start, times, -1, _BITS_IN_WORDS[rule]))
+        return found if self.wrong or self.expected < 0 else [*found, *self._behind()]
 
     def _piece(self, first: int, count: int) -> None:
         start = first * ENTRY_SIZE // self.job.queue_file_size * self.job.queue_file_size
@@ -103,9 +161,36 @@ class _Walk:
         times = self._times(begin[rows])
         other = (times >= 0) & (times != units.store_timestamp[units.found])
         self._note("ext-store-time", first, rows[other], "units with another store time than the record, first at")
+        self._judge_bitmaps(
+            codes[rows], begin[rows], units.size[units.found], times == units.store_timestamp[units.found]
+        )
         back, ahead = self._out_of_order(codes[rows] - np.int64(MIN_ADDRESS), sizes)
         self._note("ext-order", first, rows[back], "units that lie in front of the end of the one before, first at")
         self._note(ORPHANS, first, rows[ahead], "places between units that no entry leads to, first in front of")
+
+    def _judge_bitmaps(
+        self,
+        addresses: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        is_right: NDArray[np.bool_],
+    ) -> None:
+        """Look at the bitmaps of units that are their records' (`is_right`)."""
+        if self.bitmaps is None:
+            return
+        chosen = np.flatnonzero(is_right & (sizes == UNIT_SIZE + self.bitmaps.size))
+        starts = positions[chosen] // self.log.file_size * self.log.file_size
+        for start in np.unique(starts).tolist():
+            mine = chosen[starts == start]
+            array = self.log.array(start)
+            inside = positions[mine] - start
+            bitmaps = self.reader.bitmaps(self.key, addresses[mine], self.bitmaps.size)
+            judged = self.bitmaps.judge(bitmaps, store_times(array, inside), RecordProperties(array, inside))
+            for rule, wrong in zip((_MISSING_BITS, STRAY_BITS), judged, strict=True):
+                if wrong.any():
+                    first = int((addresses[mine[wrong]] - np.int64(MIN_ADDRESS))[0])
+                    times, place = self.wrong_bits.get(rule, (0, first))
+                    self.wrong_bits[rule] = times + int(np.count_nonzero(wrong)), place
 
     def _times(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Store times of the records; -1 where the log has none there, which is another rule's business."""

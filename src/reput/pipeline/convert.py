@@ -10,21 +10,12 @@ from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
+from reput.formats.queue_kinds import TARGET_SETTINGS, TARGETS
 from reput.pipeline.engine import Engine
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.rebuild import rebuild_store
 from reput.pipeline.rebuild_state import LOG, QUEUE, RebuildOptions
-from reput.queue.file_kind import FILE
-from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store.report import RebuildReport
-
-TARGETS = {"file": (FILE,), "rocksdb": (ROCKSDB,), "both": (FILE, ROCKSDB)}
-SETTINGS = {
-    "file": "storeType=default",
-    "rocksdb": "storeType=defaultRocksDB",
-    "both": "rocksdbCQDoubleWriteEnable=true",
-}
-"""What broker.conf must say for a broker to go on with such queues."""
 
 
 def convert_store(
@@ -59,5 +50,5 @@ def convert_store(
         source=source,
     )
     report = rebuild_store(root, engine, config, options, listener)
-    report.notes.append(f"a broker goes on with these queues when its broker.conf says {SETTINGS[to]}")
+    report.notes.append(f"a broker goes on with these queues when its broker.conf says {TARGET_SETTINGS[to]}")
     return report

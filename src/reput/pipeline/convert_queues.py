@@ -27,7 +27,7 @@ from reput.pipeline.convert_source import (
 )
 from reput.pipeline.job import Job, Oddities, SplitResult
 from reput.pipeline.merge import QueueTable
-from reput.pipeline.rebuild_queues import finish_queues
+from reput.pipeline.rebuild_queues import finish_queues, queue_parts
 from reput.pipeline.rebuild_report import topic_summaries
 from reput.pipeline.rebuild_state import Run
 from reput.pipeline.rocksdb_parts import key_order
@@ -117,6 +117,7 @@ def _source(run: Run, kind: QueueKind) -> Source:
         kind.name,
         settings.queue_file_size,
         settings.ext_file_size,
+        run.job.ext is not None,
         run.log.file_size,
         run.log.end_offset,
         covered,
@@ -214,9 +215,7 @@ def _publish(run: Run, source: Source, last: Taken) -> None:
             logics_physical_offset=min(old.logics_physical_offset, last.last_record),
         )
         publish.stage_checkpoint(layout, run.owned.epoch, new, job.owner)
-        swap_parts = [paths.CONSUME_QUEUE, paths.CHECKPOINT]
-        if job.ext is not None:
-            swap_parts.insert(0, paths.CONSUME_QUEUE_EXT)
+        swap_parts = [*queue_parts(run), paths.CHECKPOINT]
         frontier = read_frontier(layout)
         if frontier is not None:
             at = min(frontier.queue_offset, source.covered)

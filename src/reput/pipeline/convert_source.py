@@ -37,13 +37,14 @@ _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 class Source:
     """Where entries are read: a store's queues of one kind, up to log offset `covered`, and its log.
 
-    `ext_file_size`: None for a store without ext.
+    `ext_file_size`: None for a store without ext. `needs_records`: each entry's record must be there.
     """
 
     layout: StoreLayout
     kind: str
     queue_file_size: int
     ext_file_size: int | None
+    needs_records: bool
     log_file_size: int
     log_end: int
     covered: int
@@ -185,8 +186,8 @@ class _Reader:
             places, sizes = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
             blank = (places == 0) & np.isin(sizes, _BLANK_SIZES)
             self._refuse_impossible(queue, begin, places, sizes, blank)
-            times = self._times(places, sizes, blank) if told is None else told
-            times = _filled(times, blank if told is None else np.zeros(len(times), dtype=np.bool_), time_before)
+            times = self._times(places, sizes, blank) if told is None or self.source.needs_records else told
+            times = _filled(times, blank, time_before) if told is None else told
             time_before = int(times[-1])
             self.blanks += int(np.count_nonzero(blank))
             self._keep_last(places, sizes, blank)

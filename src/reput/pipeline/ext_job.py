@@ -22,6 +22,8 @@ class ExtJob(NamedTuple):
     log_file_size: int
     bitmap_size: int
     filters: Mapping[bytes, tuple[tuple[str, tuple[int, ...]], ...]]
+    born_ms: Mapping[bytes, tuple[int, ...]] = {}
+    """Since when bitmaps have the bits of each of these filters, in the same order."""
 
 
 def ext_job(layout: StoreLayout, settings: StoreSettings, log_file_size: int) -> ExtJob | None:
@@ -33,13 +35,16 @@ def ext_job(layout: StoreLayout, settings: StoreSettings, log_file_size: int) ->
     if settings.ext_file_size is None:
         return None
     filters: dict[bytes, list[tuple[str, tuple[int, ...]]]] = {}
+    born_ms: dict[bytes, list[int]] = {}
     if settings.calc_bitmaps:
         for one in ConsumerFilters.load(layout.root / paths.CONFIG, settings.bloom).all():
             filters.setdefault(one.topic.encode(), []).append((one.expression, one.bit_positions))
+            born_ms.setdefault(one.topic.encode(), []).append(one.born_ms)
     return ExtJob(
         settings.ext_file_size,
         str(layout.commit_log),
         log_file_size,
         settings.bloom.size,
         {topic: tuple(of_topic) for topic, of_topic in filters.items()},
+        {topic: tuple(of_topic) for topic, of_topic in born_ms.items()},
     )

@@ -14,12 +14,12 @@ from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.formats.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
+from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
 from reput.pipeline.decode import Gap
 from reput.pipeline.ext_job import ExtJob
-from reput.queue.file_kind import FILE
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,17 @@ class Job:
     sync_in_tasks: bool = False
     fenced: bool = True
     live: str | None = None
-    kinds: tuple[str, ...] = (FILE,)
+    kinds: tuple[str, ...] = DEFAULT_KINDS
     frontier: int = 0
     batch_queue_file_size: int = DEFAULT_BATCH_FILE_SIZE
     types: QueueTypes = UNKNOWN_TYPES
     ext: ExtJob | None = None
     checked: str = ""
+
+    @property
+    def of_all_topics(self) -> bool:
+        """Whether the queues of every topic are built."""
+        return self.topics is None and not self.skip_topics
 
     def wants(self, topic: bytes) -> bool:
         """Whether the queues of this topic are built."""

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import ReputError, UnsupportedStoreError
+from reput.errors import ReputError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
@@ -28,7 +28,7 @@ from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.rebuild_batches import batch_parts, batch_topics, build_batches, enter_batches
-from reput.pipeline.rebuild_queues import finish_queues
+from reput.pipeline.rebuild_queues import finish_queues, queue_parts
 from reput.pipeline.rebuild_report import (
     fill_report,
     judge,
@@ -38,13 +38,11 @@ from reput.pipeline.rebuild_report import (
 from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions, Run
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
-from reput.queue.file_kind import FILE
-from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store import swap
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
-from reput.store.kinds import configured_kinds, store_kinds
+from reput.store.kinds import all_kinds, configured_kinds, store_kinds
 from reput.store.known_good import known_good
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
@@ -116,7 +114,10 @@ def _prepare(
     if options.only != QUEUE and not settings.index_enabled:
         report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
     tag_items = _tag_items(layout, log, settings, options, report) if build_index else False
-    kinds = tuple(_kinds_to_build(layout, config, options))
+    # Those that are asked for, those that the configuration names, or those that are there.
+    names = options.kinds or configured_kinds(config) or [kind.name for kind in store_kinds(layout)]
+    kinds = [all_kinds(layout)[name] for name in names]
+    has_ext = options.only != INDEX and any(kind.has_ext for kind in kinds)
     job = Job(
         reput_folder=str(layout.reput),
         staging=str(layout.staging(owned.epoch)),
@@ -133,29 +134,14 @@ def _prepare(
         topics=frozenset(topic.encode() for topic in options.topics) if options.topics else None,
         skip_topics=frozenset(topic.encode() for topic in options.skip_topics),
         sync_in_tasks=not engine.shares_driver_files,
-        kinds=kinds,
-        ext=ext_job(layout, settings, log.file_size) if options.only != INDEX and FILE in kinds else None,
+        kinds=tuple(names),
+        ext=ext_job(layout, settings, log.file_size) if has_ext else None,
     )
-    refuse_batches_beside(settings.types, job.kinds)
+    refuse_batches_beside(settings.types, kinds)
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
     # One that cannot be read is refused before any work, not when the new indexes are ready.
     read_frontier(layout)
     return Run(layout, log, settings, options, owned, engine, job, listener, report)
-
-
-def _kinds_to_build(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -> Sequence[str]:
-    """The kinds that are asked for, those that the configuration names, or those that are there.
-
-    Raises:
-        UnsupportedStoreError: topics are to be left out, and there is a kind that is only swapped whole.
-    """
-    kinds = options.kinds or configured_kinds(config) or [kind.name for kind in store_kinds(layout)]
-    if (options.topics or options.skip_topics) and options.only != INDEX and ROCKSDB in kinds:
-        raise UnsupportedStoreError(
-            f"{layout.consume_queue}: one database holds the queues of all topics, so --topic and --skip-topic cannot "
-            "leave some as they are. Rebuild all of them"
-        )
-    return kinds
 
 
 def _tag_items(
@@ -195,7 +181,7 @@ def _rebuild(run: Run) -> None:
     fill_report(run, stitched, table, retained, index_files)
     if not job.build_index and run.settings.index_enabled:
         warn_of_index_behind(run, stitched)
-    whole = job.build_queues and job.topics is None and not job.skip_topics
+    whole = job.build_queues and job.of_all_topics
     _publish(run, stitched, last, index_files, whole)
 
 
@@ -272,11 +258,7 @@ def _publish(
         if job.build_index:
             swap_parts.insert(0, paths.INDEX)
         if job.build_queues:
-            fs.make_dirs(job.queue_folder, job.owner)
-            swap_parts[:0] = [paths.CONSUME_QUEUE] if whole else _staged_topics(job.queue_folder)
-            swap_parts[:0] = batch_parts(run, whole)
-        if job.ext is not None:
-            swap_parts[:0] = [paths.CONSUME_QUEUE_EXT] if whole else _staged_topics(job.ext_folder)
+            swap_parts[:0] = [*batch_parts(run, whole), *queue_parts(run)]
         publish.go_live(run.owned, swap_parts, run.report)
 
 
@@ -293,7 +275,3 @@ def _mark_known_good(run: Run, stitched: Stitched, old: Checkpoint, new: Checkpo
         # Killed before the swap the old frontier and checkpoint still tell, or the next run says so again.
         run.owned.watermarks["flushed_offset"] = min(run.owned.watermarks["flushed_offset"], stitched.end)
     return new
-
-
-def _staged_topics(folder: str) -> list[str]:
-    return [f"{Path(folder).name}/{entry.name}" for entry in fs.list_dir(folder) if entry.is_dir]

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from reput.files import fs
+from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.pipeline import finish
 from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
@@ -62,6 +63,19 @@ class FileSide:
             fs.make_dirs(run.job.ext_folder, run.job.owner)
             units = sum(run.engine.run(partial(build_units, run.job), ext_tasks(work), run.listener.advance))
         run.report.notes.append(f"ConsumeQueueExt: {units} units")
+
+    def parts(self, run: Run) -> list[str]:
+        """The folders of queues and of their ext units: whole, or those of the topics that were built."""
+        job = run.job
+        folders = {paths.CONSUME_QUEUE: job.queue_folder}
+        if job.ext is not None:
+            folders[paths.CONSUME_QUEUE_EXT] = job.ext_folder
+        found = []
+        for part, folder in folders.items():
+            fs.make_dirs(folder, job.owner)
+            topics = [entry.name for entry in fs.list_dir(folder) if entry.is_dir]
+            found += [part] if job.of_all_topics else [f"{part}/{topic}" for topic in topics]
+        return found
 
     def verify(self, run: Run, table: QueueTable) -> list[str]:
         """Each queue's files must end, without a hole in between, where its records do."""

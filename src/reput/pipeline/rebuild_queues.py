@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from reput.errors import DamagedStoreError
+from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
+from reput.pipeline.kinds import SIDES, QueueSide
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rebuild_batches import batch_topics
-from reput.pipeline.rebuild_files import FileSide
 from reput.pipeline.rebuild_report import lost_ranges, report_shortened, warn_of_many_repeats
-from reput.pipeline.rebuild_rocksdb import RocksdbSide
 from reput.pipeline.rebuild_state import EndToKeep, Run
 from reput.pipeline.stitch import Stitched
-from reput.queue.file_kind import FILE
-from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store.report import QueueOddity
 from reput.store.retained import Retained, retained_queues, shortened_queues, unbelievable_queues, unreadable_kinds
-
-
-class QueueSide(Protocol):
-    """The driver's part in building one kind of queues."""
-
-    def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
-        """Bring all queues of the table into shape; returns what the crooked ones did."""
-        ...
-
-    def finish(
-        self, run: Run, table: QueueTable, retained: Sequence[Retained], kept: Sequence[EndToKeep], end: int
-    ) -> None:
-        """Give the rest its number, and say that the kind is complete up to log offset `end`."""
-        ...
-
-    def verify(self, run: Run, table: QueueTable) -> list[str]:
-        """Read back what is staged; returns a line for each queue that is not as it must be."""
-        ...
-
-
-SIDES: dict[str, type[QueueSide]] = {FILE: FileSide, ROCKSDB: RocksdbSide}
 
 
 def finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retained]:
@@ -122,3 +98,11 @@ def _ends_to_keep(run: Run, stitched: Stitched, table: QueueTable, present: set[
             kept.append(EndToKeep(queue.key, queue.next, queue.old_end))
             table.next[table.rows[queue.key]] = queue.old_end
     return kept
+
+
+def queue_parts(run: Run) -> list[str]:
+    """What the kinds that were built have swapped in, relative to the store."""
+    found = {part: None for kind in run.job.kinds for part in SIDES[kind]().parts(run)}
+    if paths.CONSUME_QUEUE in found:
+        return [part for part in found if not part.startswith(f"{paths.CONSUME_QUEUE}/")]
+    return list(found)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Collection, Sequence
 from itertools import islice
 
-from reput.errors import ConfigError, DamagedLogError
+from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
 from reput.files import fs
 from reput.formats.record import Verdict
 from reput.index.files import list_index_files
@@ -19,6 +21,7 @@ from reput.pipeline.merge import QueueTable
 from reput.pipeline.rebuild_state import Run
 from reput.pipeline.stitch import Stitched
 from reput.store.frontier import read_frontier
+from reput.store.kinds import present_kinds
 from reput.store.known_good import why_known_good
 from reput.store.report import LogGap, RebuildReport, TopicSummary
 from reput.store.retained import Retained, Shortened, configured_topics
@@ -177,9 +180,7 @@ def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable, batch
     )
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
         known = [
-            topic
-            for topic in topics
-            if topic.encode("utf-8", "surrogateescape") in told or fs.exists(run.layout.consume_queue / topic)
+            topic for topic in topics if topic.encode("utf-8", "surrogateescape") in told or _has_old_queues(run, topic)
         ]
         if topics and not known:
             named = ", ".join(topics[:_NAMED])
@@ -187,6 +188,17 @@ def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable, batch
                 f"{option} {named}: neither the log nor {run.layout.consume_queue} has such a topic (`reput info` "
                 "lists them). Nothing was changed"
             )
+
+
+def _has_old_queues(run: Run, topic: str) -> bool:
+    if fs.exists(run.layout.consume_queue / topic):
+        return True
+    for kind in present_kinds(run.layout):
+        # What cannot be read has no topic that anybody could name.
+        with contextlib.suppress(DamagedStoreError), contextlib.closing(kind.queues(os.fsencode(topic))) as queues:
+            if next(queues, None) is not None:
+                return True
+    return False
 
 
 def lost_ranges(run: Run, stitched: Stitched) -> list[tuple[int, int]]:

@@ -5,11 +5,14 @@ The restart point is written last: a database without it is complete up to 0.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from reput.files import fs
 from reput.files.database import Batch, DatabaseOwner
+from reput.formats import own, paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import LAST_BLANK, PRE_BLANK, QueueKey
 from reput.formats.rocksdb import OffsetValue
@@ -21,7 +24,7 @@ from reput.pipeline.rebuild_state import EndToKeep, Run
 from reput.pipeline.rocksdb_stretches import plan_stretches
 from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, load_ends
 from reput.pipeline.stitch import Stitched
-from reput.queue.rocksdb_kind import FAMILIES
+from reput.queue.rocksdb_kind import FAMILIES, RocksdbKind, remove_topics
 from reput.store.retained import Retained
 
 _BLANKS_AT_ONCE = 50_000
@@ -53,7 +56,12 @@ class RocksdbSide:
         """Take the tables in, and write the ends of all queues."""
         job = run.job
         folder, logs = Path(job.queue_folder), Path(job.parts_folder) / "log"
+        restart = end
+        if not job.of_all_topics:
+            restart = self._begin_with_the_others(run)
         with run.stage("ingest"), DatabaseOwner(folder, FAMILIES, logs, job.owner) as database:
+            if not job.of_all_topics:
+                remove_topics(database, job.wants)
             database.ingest(fmt.ENTRY_FAMILY, [path for built in self._built for path in built.tables])
             later = {one.key: one for one in kept}
             for built in self._built:
@@ -61,8 +69,25 @@ class RocksdbSide:
             batch = database.batch()
             for one in retained:
                 _put_ends(batch, one.key, OffsetValue(0, one.next), OffsetValue(0, one.next - 1))
-            batch.put(fmt.OFFSET_FAMILY, fmt.RESTART_KEY, fmt.RESTART_VALUE.struct.pack(end))
+            batch.put(fmt.OFFSET_FAMILY, fmt.RESTART_KEY, fmt.RESTART_VALUE.struct.pack(min(restart, end)))
             database.write(batch)
+
+    def _begin_with_the_others(self, run: Run) -> int:
+        """Let the staged folder have what the live one has of all topics; returns how far those are complete."""
+        live = RocksdbKind(run.layout.consume_queue, run.layout.own(own.ROCKSDB_LOGS))
+        folder = Path(run.job.queue_folder)
+        with run.stage("copy"):
+            live.copy_to(folder, run.job.owner)
+            # The folder goes live whole, and other kinds may have queues in it too.
+            for topic in fs.list_dir(live.folder):
+                if topic.is_dir and not run.job.wants(os.fsencode(topic.name)):
+                    fs.link_tree(live.folder / topic.name, folder / topic.name, run.job.owner)
+        return live.complete_to() or 0
+
+    def parts(self, run: Run) -> list[str]:
+        """The folder, in which the database's files lie beside other kinds' queues."""
+        fs.make_dirs(run.job.queue_folder, run.job.owner)
+        return [paths.CONSUME_QUEUE]
 
     def verify(self, run: Run, table: QueueTable) -> list[str]:  # noqa: ARG002 - as QueueSide has it
         """Hold the staged database against what the splits left, read back from its tables."""

@@ -14,9 +14,17 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.files.maps import MapCache
-from reput.formats import paths
+from reput.formats import paths, queue_kinds
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
-from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues, max_offset
+from reput.queue.files import (
+    QueueFile,
+    QueueFolder,
+    list_queue_files,
+    list_queues,
+    list_topic_queues,
+    max_offset,
+    move_queues_aside,
+)
 from reput.queue.kinds import (
     FILTER_ENTRIES,
     NO_BOUND,
@@ -30,7 +38,7 @@ from reput.queue.kinds import (
 from reput.queue.reader import QueueSpan, queue_span, read_entries, read_rows
 from reput.queue.tail import Trimmed
 
-FILE = "file"
+FILE = queue_kinds.FILE
 _MOST_MAPS = 8192
 _FEW_ENTRIES = 64
 """Without a filter no more is looked at than is given, but for a few gaps."""
@@ -78,18 +86,19 @@ class FileQueue:
                 return f"{file.path} at {at - file.start}"
         return f"{self.folder.path} at byte {at} of the queue"
 
-    def oddities(self) -> Oddities:
+    def oddities(self, file_size: int | None = None) -> Oddities:
         """Files of another length or at another place than they must have."""
         notes, damage, empty, files = [], [], [], self.folder.files
+        expected = file_size or next((file.size for file in files), 0)
         for number, file in enumerate(files):
             if file.size == 0 and number == len(files) - 1:
                 notes.append(f"{file.path}: empty last file, which RocketMQ removes when it loads the queue")
             elif file.size == 0:
                 empty.append(f"{file.path}: an empty file among others. Run `reput rebuild --only queue`")
-            elif file.size % ENTRY_SIZE or file.start % ENTRY_SIZE or file.size != files[0].size:
+            elif file.size % ENTRY_SIZE or file.start % ENTRY_SIZE or file.size != expected:
                 damage.append(
-                    f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
-                    f"{files[0].size}; files of one size, in entries of {ENTRY_SIZE} bytes, are expected. "
+                    f"{file.path}: {file.size} bytes from byte {file.start} of the queue, where a queue file has "
+                    f"{expected}, in entries of {ENTRY_SIZE} bytes: it was cut, or is another store's. "
                     "Run `reput rebuild --only queue`"
                 )
         return Oddities(notes, damage, empty)
@@ -135,6 +144,8 @@ class FileKind:
     """The queue files below a consumequeue folder; `file_size` bytes each."""
 
     name = FILE
+    has_ext = True
+    stands_beside_batches = True
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.folder = folder
@@ -170,6 +181,10 @@ class FileKind:
         files = list_queue_files(folder)
         return FileQueue(QueueFolder(topic, key.queue_id, folder, files)) if files else None
 
+    def shared_bytes(self) -> int:
+        """None: every file is a queue's."""
+        return 0
+
     def complete_to(self) -> int | None:
         """Files do not say it."""
         return None
@@ -191,6 +206,13 @@ class FileKind:
                 _zero_entries(queue, kept, span.max_offset, owner)
                 cut.append(f"{queue.topic}/{queue.queue_id}")
         return cut
+
+    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it
+        """Their folders go.
+
+        Source: `ConsumeQueueStore.deleteTopic`, `ConsumeQueue.destroy`.
+        """
+        return move_queues_aside(self.folder, topic, queue_id, aside)
 
     def delete_expired(self, log_min_offset: int) -> list[str]:
         """Delete the files whose records all lie below the log's first byte, but a queue's last one.

@@ -6,6 +6,7 @@ is full. `ConsumeQueueStore.loadConsumeQueues`: folders that are no number are s
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -68,6 +69,24 @@ def list_topic_queues(folder: Path) -> Iterator[QueueFolder]:
     for queue_id in sorted(ids):
         path = folder / str(queue_id)
         yield QueueFolder(folder.name, queue_id, path, list_queue_files(path))
+
+
+def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: Path) -> list[QueueKey]:
+    """Move a topic's queues, or one of them, from below `folder` into `aside`; returns those that went."""
+    if not paths.is_topic_folder_name(topic):
+        return []
+    name, moved = os.fsdecode(topic), []
+    for queue in list_topic_queues(folder / name):
+        if queue_id is None or queue.queue_id == queue_id:
+            target = aside / folder.name / name / str(queue.queue_id)
+            fs.make_dirs(target.parent)
+            fs.rename(queue.path, target)
+            moved.append(queue.key)
+    if moved:
+        if not fs.list_dir(folder / name):
+            fs.remove_tree(folder / name)
+        fs.sync_path(folder / name if fs.exists(folder / name) else folder)
+    return moved
 
 
 def list_queue_files(folder: Path) -> tuple[QueueFile, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -99,8 +100,8 @@ class QueueOnDisk(Protocol):
         """Where the entry of a queue offset lies, for people."""
         ...
 
-    def oddities(self) -> Oddities:
-        """What its files' names and lengths say that they should not."""
+    def oddities(self, file_size: int | None = None) -> Oddities:
+        """What its files' names and lengths say that they should not; `file_size`: a file's, where that is known."""
         ...
 
     def bounds(self, log_min_offset: int = 0) -> Bounds:
@@ -201,6 +202,12 @@ class QueueKind(Protocol):
 
     name: str
 
+    has_ext: bool
+    """Whether entries may lead to units of ConsumeQueueExt."""
+
+    stands_beside_batches: bool
+    """Whether topics of batches may have their own queues beside it, as they have in files."""
+
     def is_present(self) -> bool:
         """Whether the folder has queues of this kind."""
         ...
@@ -220,6 +227,10 @@ class QueueKind(Protocol):
         """Single queues by their keys, without a look at others; they are good as long as the context goes on."""
         ...
 
+    def shared_bytes(self) -> int:
+        """Bytes of the files that no queue has for itself."""
+        ...
+
     def complete_to(self) -> int | None:
         """The log offset up to which the kind itself says that it is complete; None where it does not say."""
         ...
@@ -230,6 +241,13 @@ class QueueKind(Protocol):
 
     def cut(self, end: int, owner: fs.Owner) -> list[str]:
         """Take away the entries of records at or behind log offset `end`, durably; returns the queues that had such."""
+        ...
+
+    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:
+        """Remove the queues of a topic, or one of them, each at once; returns those that went.
+
+        `aside` is a folder on the same file system into which files may be moved first.
+        """
         ...
 
     def delete_expired(self, log_min_offset: int) -> list[str]:

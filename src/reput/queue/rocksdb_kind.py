@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from reput.errors import DamagedStoreError, StoreLockedError
 from reput.files import database, fs
 from reput.files.database import DatabaseOwner, DatabaseReader, Family
-from reput.formats import paths
+from reput.formats import paths, queue_kinds
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue
@@ -36,7 +36,7 @@ from reput.queue.kinds import (
 from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed
 
-ROCKSDB = "rocksdb"
+ROCKSDB = queue_kinds.ROCKSDB
 FAMILIES = (fmt.ENTRY_FAMILY, fmt.OFFSET_FAMILY)
 _READ_AHEAD = 2048
 _READ_ENTRIES = 1 << 12
@@ -44,6 +44,7 @@ _MOST_REMEMBERED = 1 << 16
 _MOST_BLOCKS = 1024
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 _BATCH_QUEUES = 10_000
+_NOT_COPIED = ("LOCK", "LOG")
 
 
 def open_reader(folder: Path) -> DatabaseReader:
@@ -53,6 +54,25 @@ def open_reader(folder: Path) -> DatabaseReader:
         DamagedStoreError: it cannot be read, or is no database of RocketMQ's queues.
     """
     return DatabaseReader(folder, FAMILIES)
+
+
+def remove_topics(database: DatabaseOwner, wanted: Callable[[bytes], bool]) -> None:
+    """Remove the queues of these topics: entries, ends and all, also where one has lost the other."""
+    batch = database.batch()
+    for family, decoded in ((fmt.ENTRY_FAMILY, fmt.decode_entry_key), (fmt.OFFSET_FAMILY, fmt.decode_offset_key)):
+        at = b""
+        while found := database.families[family].some(at, 1):
+            raw = found[0][0]
+            place = decoded(raw)
+            if place is None:
+                at = raw + b"\0"
+                continue
+            topic = place[0].topic
+            bounds = fmt.topic_bounds(topic)
+            if raw != fmt.RESTART_KEY and wanted(topic):
+                batch.delete_range(family, *bounds)
+            at = bounds[1]
+    database.write(batch)
 
 
 class EntryTable:
@@ -336,7 +356,7 @@ class RocksdbQueue:
         """The database and the key."""
         return f"{self._place}, {self._key} queue offset {offset}"
 
-    def oddities(self) -> Oddities:
+    def oddities(self, file_size: int | None = None) -> Oddities:  # noqa: ARG002 - as QueueOnDisk has it
         """There are none that show without a look at the entries."""
         return Oddities([], [])
 
@@ -388,6 +408,10 @@ class RocksdbKind:
     """The database in a consumequeue folder. `logs`: a folder for RocksDB's text logs when something is changed."""
 
     name = ROCKSDB
+    has_ext = False
+    # `RocksDBConsumeQueueStore.dispatch` writes one entry a record, at its first number, whatever it holds: the numbers
+    # inside a batch have none, and `RocksDBConsumeQueue` reads each entry as one message.
+    stands_beside_batches = False
 
     def __init__(self, folder: Path, logs: Path) -> None:
         self.folder = folder
@@ -425,6 +449,11 @@ class RocksdbKind:
 
             yield queue
 
+    def shared_bytes(self) -> int:
+        """The database's files."""
+        entries = fs.list_dir(self.folder) if self.is_present() else []
+        return sum(entry.size for entry in entries if not entry.is_dir)
+
     def complete_to(self) -> int | None:
         """The restart point: 0 where there is none."""
         if not self.is_present():
@@ -443,6 +472,17 @@ class RocksdbKind:
             StoreLockedError: somebody else has it.
         """
         return DatabaseOwner(self.folder, FAMILIES, self.logs, owner)
+
+    def copy_to(self, folder: Path, owner: fs.Owner) -> None:
+        """Give the database, which nobody has open, a twin: tables, which never change, are shared, the rest copied."""
+        fs.make_dirs(folder, owner)
+        for entry in fs.list_dir(self.folder) if self.is_present() else ():
+            if entry.is_dir or not fmt.is_database_file(entry.name) or entry.name in _NOT_COPIED:
+                continue
+            if entry.name.endswith(".sst"):
+                fs.link(self.folder / entry.name, folder / entry.name)
+            else:
+                fs.copy_file(self.folder / entry.name, folder / entry.name, owner)
 
     def cut(self, end: int, owner: fs.Owner) -> list[str]:
         """Remove the entries of records at or behind log offset `end`, and lower the restart point.
@@ -511,12 +551,21 @@ class RocksdbKind:
                 written.compact(fmt.ENTRY_FAMILY)
         return [f"{self.folder}: expired entries of {queues} queues"] if queues else []
 
-    def delete_queue(self, key: QueueKey, owner: fs.Owner) -> None:
-        """Remove a queue: its entries and its numbers."""
+    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it
+        """Their entries go by range, and their ends.
+
+        Source: `RocksDBConsumeQueueStore.destroy`, `RocksDBConsumeQueueTable.destroyCQ`.
+        """
+        if not self.is_present():
+            return []
         with self.open_to_write(owner) as written:
+            found = [key for key, _, _ in EntryTable(written.families).ends(topic)]
+            keys = [key for key in found if queue_id is None or key.queue_id == queue_id]
             batch = written.batch()
-            batch.delete_range(fmt.ENTRY_FAMILY, *fmt.queue_bounds(key))
-            for kind in (fmt.MAX, fmt.MIN):
-                batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, kind))
+            for key in keys:
+                batch.delete_range(fmt.ENTRY_FAMILY, *fmt.queue_bounds(key))
+                for kind in (fmt.MAX, fmt.MIN):
+                    batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, kind))
             written.write(batch)
             written.sync()
+        return keys

@@ -23,7 +23,6 @@ from reput.log.reader import LogRecord, record_at
 from reput.queue.batch_files import BatchFiles
 from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind
-from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store import swap
 from reput.store.info_end import Ends, read_log_end
 from reput.store.info_values import IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo
@@ -100,9 +99,8 @@ def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends
         info.damage += [*odd.damage, *odd.empty]
     ends.last_entries += [entry for _, entry in newest]
     _read_batch_queues(layout, log, info, ends)
-    if ROCKSDB in info.queue_kinds:
-        info.queue_bytes += sum(entry.size for entry in fs.list_dir(layout.consume_queue) if not entry.is_dir)
-        _compare_kinds(kinds, log.min_offset, info)
+    info.queue_bytes += sum(kind.shared_bytes() for kind in kinds)
+    _compare_kinds(kinds, log.min_offset, info)
 
 
 def _read_batch_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends) -> None:

@@ -33,6 +33,7 @@ from reput.log.running import RunningFlag
 from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_log
+from reput.store.deletion import delete_queues
 from reput.store.expired import delete_expired_indexes
 from reput.store.ext_end import cut_all_units
 from reput.store.follower import TAIL_MAX_ENTRIES
@@ -393,6 +394,20 @@ class MessageStore(ProgressCalls, Reading):
         minimum. A disk over its highest ratio stops puts (DISK_FULL) until there is room again.
         """
         return self._clean(self._writer(), manual)
+
+    def delete_queues_with(self, indexer: Indexer, topic: str, queue_id: int | None = None) -> list[int]:
+        """Delete a topic's queues, or one of them; see `reput.MessageStore.delete_topic`."""
+        appender = self._writer()
+        assert self._owned is not None
+        key = self.view.key_of(topic, queue_id or 0)
+        remedy = "It may be at these queues; end it first"
+        # What is not indexed yet would come back behind the deletion.
+        self.catch_up_with(indexer)
+        with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
+            gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id)
+            appender.forget_queues(topic, queue_id)
+            self.view.load(self.view.frontiers)
+        return [one.queue_id for one in gone]
 
     def _clean(self, appender: LogAppender, manual: bool = False) -> list[str]:
         below = self._durable_frontier()

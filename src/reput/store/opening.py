@@ -68,9 +68,9 @@ def open_view(
     log = LogMaps(layout.commit_log, files.file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
     refuse_misplaced_queues(layout, settings.types)
-    refuse_batches_beside(settings.types, [kind.name for kind in kinds])
+    refuse_batches_beside(settings.types, kinds)
     if not beside:
-        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue))
+        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size)
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     confirmed, refresh, watched = _follow(writer, layout, kinds, log)

@@ -8,13 +8,13 @@ Source: `QueueTypeUtils.getCQType`, `ConsumeQueueStore.queueTypeShouldBe`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
-from reput.queue.rocksdb_kind import ROCKSDB
+from reput.queue.kinds import QueueKind
 from reput.store.layout import StoreLayout
 from reput.store.retained import read_config
 
@@ -60,17 +60,18 @@ def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:
         )
 
 
-def refuse_batches_beside(types: QueueTypes, kinds: Collection[str]) -> None:
-    """Refuse queues of batches where queues are in RocksDB: RocketMQ keeps them there in a way of its own.
+def refuse_batches_beside(types: QueueTypes, kinds: Iterable[QueueKind]) -> None:
+    """Refuse queues of batches beside kinds in which RocketMQ itself loses all of a batch but its first message.
 
     Raises:
         UnsupportedStoreError: there are both.
     """
-    if types.batch and ROCKSDB in kinds:
+    alone = [kind.name for kind in kinds if not kind.stands_beside_batches]
+    if types.batch and alone:
         named = min(types.batch).decode("utf-8", "replace")
         raise UnsupportedStoreError(
-            f"topic {named}: its {QUEUE_TYPE} is {BATCH}, and the store's queues are in RocksDB: batches there are "
-            "what reput can neither read nor build yet"
+            f"topic {named}: its {QUEUE_TYPE} is {BATCH}, and the store has {alone[0]} queues, in which RocketMQ has "
+            "no entries for the messages inside a batch: reput neither reads nor builds such a store"
         )
 
 
