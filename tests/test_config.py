@@ -64,7 +64,9 @@ def test_names_are_the_peers() -> None:
             "cleanFileForciblyEnable": "false", "deleteFileBatchMax": "16", "cleanResourceInterval": "17",
             "tailMaxEntries": "18", "mapperFileSizeBatchConsumeQueue": "19", "mappedFileSizeConsumeQueueExt": "20",
             "enableCalcFilterBitMap": "true", "maxErrorRateOfBloomFilter": "21", "expectConsumerNumUseFilter": "22",
-            "brokerIP1": "10.1.2.3", "listenPort": "23",
+            "brokerIP1": "10.1.2.3", "listenPort": "23", "autoMessageVersionOnTopicLen": "false",
+            "commitCommitLogThoroughInterval": "0", "flushConsumerOffsetInterval": "24",
+            "consumerOffsetUpdateVersionStep": "25",
         }
     )  # fmt: skip
     assert [field.name for field in fields(told) if getattr(told, field.name) is None] == []
@@ -85,6 +87,12 @@ def test_values_of_the_wrong_kind(line: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=line.partition("=")[0]) as caught:
         StoreConfig.from_file(path)
     assert str(path) in str(caught.value)
+
+
+def test_zero_where_the_peer_gives_it_a_meaning() -> None:
+    """A broker.conf may say 0 for pages, thorough intervals, ages and ratios."""
+    told = StoreConfig.from_properties({"flushCommitLogLeastPages": "0", "fileReservedTime": "0"})
+    assert (told.flush_commit_log_least_pages, told.file_reserved_time) == (0, 0)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

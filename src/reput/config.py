@@ -51,6 +51,7 @@ class StoreConfig:
     broker_ip1: str | None = None
     listen_port: int | None = None
     max_message_size: int | None = None
+    auto_message_version_on_topic_len: bool | None = None
     enabled_append_prop_crc: bool | None = None
     flush_disk_type: str | None = None
     flush_interval_commit_log: int | None = None
@@ -60,6 +61,7 @@ class StoreConfig:
     transient_store_pool_enable: bool | None = None
     commit_interval_commit_log: int | None = None
     commit_commit_log_least_pages: int | None = None
+    commit_commit_log_thorough_interval: int | None = None
     delete_when: str | None = None
     file_reserved_time: int | None = None
     disk_max_used_space_ratio: int | None = None
@@ -68,6 +70,8 @@ class StoreConfig:
     clean_file_forcibly_enable: bool | None = None
     delete_file_batch_max: int | None = None
     clean_resource_interval: int | None = None
+    flush_consumer_offset_interval: int | None = None
+    consumer_offset_update_version_step: int | None = None
 
     tail_max_entries: int | None = None
     """reput's own: how many messages may wait for their durable indexes before a put waits."""
@@ -146,6 +150,14 @@ _FIELDS["checkCRCOnRecover"] = _FIELDS.pop("checkCrcOnRecover")
 _FIELDS["enabledAppendPropCRC"] = _FIELDS.pop("enabledAppendPropCrc")
 _FIELDS["rocksdbCQDoubleWriteEnable"] = _FIELDS.pop("rocksdbCqDoubleWriteEnable")
 _FIELDS["enableDLegerCommitLog"] = _FIELDS.pop("enableDledgerCommitLog")
+# RocketMQ gives 0 a meaning here: at once, anything at all, or the lowest that it takes.
+_MAY_BE_ZERO = frozenset(
+    {
+        "flushCommitLogLeastPages", "flushCommitLogThoroughInterval", "commitCommitLogLeastPages",
+        "commitCommitLogThoroughInterval", "syncFlushTimeout", "fileReservedTime", "diskMaxUsedSpaceRatio",
+        "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio",
+    }
+)  # fmt: skip
 _KINDS = {field.name: str(field.type).split(" ")[0] for field in fields(StoreConfig)}
 
 
@@ -156,8 +168,9 @@ def _parse(name: str, text: str, kind: str, where: str) -> object:
         if text.lower() not in (_TRUE, _FALSE):
             raise ConfigError(f"{where}: {name}={text}: true or false is needed")
         return text.lower() == _TRUE
-    if not re.fullmatch(r"\d{1,18}", text) or int(text) == 0:
-        raise ConfigError(f"{where}: {name}={text}: a whole number above 0 is needed")
+    lowest = 0 if name in _MAY_BE_ZERO else 1
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < lowest:
+        raise ConfigError(f"{where}: {name}={text}: a whole number from {lowest} on is needed")
     return int(text)
 
 

@@ -208,3 +208,24 @@ def test_the_last_records_were_durable_too(clock: list[int], first_bad: int, ind
     with pytest.raises(DamagedLogError, match=f"log offset {placed[first_bad]}.*nothing is cut"):
         reput.MessageStore.open(path, CONFIG)
     assert stores.digest(path, inodes=True) == before
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_crcs_may_be_left_alone(checked: bool, tmp_path: Path) -> None:
+    """With checkCRCOnRecover=false a body that has changed is no reason to stop, as in RocketMQ."""
+    path, placed = killed(tmp_path, flushed=10)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    data[placed[15] + MIN_RECORD_SIZE - 3] ^= 1
+    log.write_bytes(data)
+    with reput.MessageStore.open(path, replace(CONFIG, check_crc_on_recover=checked)) as store:
+        assert len(bodies(store)) == (15 if checked else 20)
+
+
+def test_topics_that_need_a_v2_record(tmp_path: Path) -> None:
+    """With autoMessageVersionOnTopicLen=false a broker's configuration keeps long topics out."""
+    config = replace(CONFIG, auto_message_version_on_topic_len=False)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        refused = store.put_message(reput.Message("t" * 128, b""))
+        assert "autoMessageVersionOnTopicLen" in refused.reason
+        put(store, 1, topic="t" * 127)

@@ -44,7 +44,7 @@ from reput.store.log_settings import log_settings
 from reput.store.lookup import Watched
 from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, take_over
-from reput.store.progress import ConsumerProgress
+from reput.store.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
 from reput.store.progress_calls import ProgressCalls
 from reput.store.reading import Reading
 from reput.store.view import PullLimits, StoreView
@@ -85,7 +85,11 @@ class MessageStore(ProgressCalls, Reading):
         self.config = config
         self.notes: list[str] = opened.notes
         self.opened_in_s = opened.seconds
-        self.progress = ConsumerProgress.load(layout.root / paths.CONFIG)
+        self.progress = ConsumerProgress.load(
+            layout.root / paths.CONFIG,
+            persist_interval_ms=config.flush_consumer_offset_interval or PERSIST_INTERVAL_MS,
+            version_step=config.consumer_offset_update_version_step or VERSION_STEP,
+        )
         self.notes += self.progress.notes
         self.background_error: Exception | None = None
         self._owned = owned

@@ -64,7 +64,7 @@ def open_view(
     """
     writer = writer_of(layout) if beside else Writer.NOBODY
     files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
-    settings = resolve_settings(layout, config)
+    settings = resolve_settings(layout, config, config.check_crc_on_recover is not False)
     log = LogMaps(layout.commit_log, files.file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
     refuse_misplaced_queues(layout, settings.types)

@@ -44,7 +44,8 @@ class ConsumerProgress:
     Args:
         config_folder: the store's folder `config`; made when there is something to write.
         clock_ms: gives the time, in milliseconds since 1970.
-        persist_interval_ms: how long a change may wait in memory, see `persist_if_due`.
+        persist_interval_ms: how long a change may wait in memory, see `persist_if_due` (flushConsumerOffsetInterval).
+        version_step: commits from one data version to the next (consumerOffsetUpdateVersionStep).
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class ConsumerProgress:
         *,
         clock_ms: Callable[[], int] = wall_clock_ms,
         persist_interval_ms: int = PERSIST_INTERVAL_MS,
+        version_step: int = VERSION_STEP,
     ) -> None:
         self.notes: list[str] = []
         self._folder = config_folder
         self._clock_ms = clock_ms
         self._interval_ms = persist_interval_ms
+        self._version_step = version_step
         self._lock = threading.Lock()
         self._table: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
@@ -77,6 +80,7 @@ class ConsumerProgress:
         *,
         clock_ms: Callable[[], int] = wall_clock_ms,
         persist_interval_ms: int = PERSIST_INTERVAL_MS,
+        version_step: int = VERSION_STEP,
     ) -> Self:
         """The progress that consumerOffset.json holds, or its .bak where it is missing or damaged; changes no file.
 
@@ -86,7 +90,9 @@ class ConsumerProgress:
             DamagedStoreError: the file is damaged, and its .bak is missing or damaged, too.
             ReputError: the system refuses to let us read.
         """
-        progress = cls(config_folder, clock_ms=clock_ms, persist_interval_ms=persist_interval_ms)
+        progress = cls(
+            config_folder, clock_ms=clock_ms, persist_interval_ms=persist_interval_ms, version_step=version_step
+        )
         progress._load()
         return progress
 
@@ -117,7 +123,7 @@ class ConsumerProgress:
                 queues[queue_id] = offset
                 self._dirty = True
             self._commits += 1
-            if self._commits % VERSION_STEP == 0:
+            if self._commits % self._version_step == 0:
                 self._version = DataVersion(self._version.counter + 1, 0, self._clock_ms())
                 self._dirty = True
         return True
