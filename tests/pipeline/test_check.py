@@ -104,6 +104,19 @@ def test_expired_log_files_leave_a_sound_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
+def test_files_that_are_not_rocketmqs(tmp_path: Path) -> None:
+    """What somebody has left among the indexes is named, by check and by info, and is no damage."""
+    store = golden.unpack("basic", tmp_path)
+    (store / "index" / "notes.txt").write_text("mine")
+    (store / "consumequeue" / "backup.tar").write_text("mine")
+    report = check(store)
+
+    assert (only(report, "stray-file").count, report.sound) == (2, True)
+    assert "index/notes.txt" in only(report, "stray-file").detail
+    assert any("consumequeue/backup.tar" in note for note in reput.info(store).notes)
+
+
+@pytest.mark.golden
 def test_a_check_changes_nothing(tmp_path: Path) -> None:
     """Not a byte of a store is changed and nothing is made in it, sound or not."""
     store = golden.unpack("basic", tmp_path)

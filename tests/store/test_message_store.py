@@ -318,6 +318,14 @@ def test_a_reader_beside_is_bounded(tmp_path: Path) -> None:
         assert len(bodies(reader)) == 20
 
 
+def test_an_index_file_of_other_sizes_is_told(tmp_path: Path) -> None:
+    """An IndexFile that cannot be searched with the store's sizes is named when the store is opened."""
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+        put(store, 3, keys="k")
+    with reput.MessageStore.open(tmp_path / "s", replace(CONFIG, max_hash_slot_num=17)) as store:
+        assert any("no message is found by key" in note and "maxHashSlotNum" in note for note in store.notes)
+
+
 def test_threads(store: reput.MessageStore) -> None:
     """Many writers and readers at once: every queue holds each message once, in one order."""
     errors: list[BaseException] = []

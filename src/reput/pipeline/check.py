@@ -34,6 +34,7 @@ from reput.pipeline.check_findings import (
     mismatch_findings,
     note_crooked,
     outside_finding,
+    stray_findings,
     uncovered_findings,
 )
 from reput.pipeline.check_index import (
@@ -183,6 +184,7 @@ def _run(check: Check, split_mb: float) -> None:
     elif check.settings.index_enabled and any(result.items for result in results):
         folder_missing(check, "index", "no IndexFiles at all", _first(results, "items"))
     check_checkpoint(check)
+    stray_findings(check)
 
 
 def _first(results: list[SplitResult], what: str) -> int:

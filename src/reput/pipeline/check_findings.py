@@ -25,6 +25,7 @@ from reput.store.known_good import why_known_good
 from reput.store.report import LEFTOVER, NOTE
 from reput.store.retained import configured_topics
 from reput.store.standstill import marks_of
+from reput.store.strays import list_strays, strays_text
 
 _NAMED = 5
 
@@ -190,6 +191,13 @@ def uncovered_findings(check: Check, index_end: int, skipped_tags: int, found: S
     else:
         detail = f"items of messages that no IndexFile has, first of the message at log offset {first}"
         report.damage("index-item-missing", folder, None, items, detail)
+
+
+def stray_findings(check: Check) -> None:
+    """Files among the indexes that RocketMQ does not know, and passes over."""
+    strays = list_strays(check.layout)
+    if strays:
+        check.report.remark(NOTE, "stray-file", str(check.layout.root), len(strays), strays_text(strays))
 
 
 def check_checkpoint(check: Check) -> None:

@@ -28,6 +28,7 @@ from reput.store.info_end import Ends, read_log_end
 from reput.store.info_values import IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo
 from reput.store.kinds import present_kinds
 from reput.store.layout import StoreLayout, find_store, unsupported_kinds
+from reput.store.strays import list_strays, strays_text
 
 _OWN_FILE_LIMIT = 64 << 20
 _NEWEST = 64
@@ -57,6 +58,8 @@ def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo
         info.ext_bytes += sum(file.size for file in queue.files)
     _read_index(layout, info, ends)
     read_log_end(log, info, ends, config)
+    if strays := list_strays(layout):
+        info.notes.append(strays_text(strays))
     return info
 
 

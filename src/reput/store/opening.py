@@ -96,6 +96,13 @@ def open_view(
                 f"the log ends at {tail.end}, and {known.told_by} calls it durable up to {known.offset}: it was "
                 "replaced by an older copy, or its end is lost. Queues go on from what is there"
             )
+    if odd := view.index.odd:
+        more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+        notes.append(
+            f"{odd[0]}{more}: not as long as {settings.index_slots} slots and {settings.index_items} items give, so no "
+            "message is found by key there. Name its sizes (maxHashSlotNum, maxIndexNum), or run `reput rebuild --only "
+            "index`"
+        )
     view.refresh = refresh
     view.lookups.watched = watched
     if tail.written:

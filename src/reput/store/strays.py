@@ -32,8 +32,19 @@ def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]
             fs.link(layout.root / name, target)
             kept.append(name)
     if kept:
-        more = f" and {len(kept) - _NAMED} more" if len(kept) > _NAMED else ""
-        report.notes.append(f"kept files that are not RocketMQ's: {', '.join(kept[:_NAMED])}{more}")
+        report.notes.append(f"kept {strays_text(kept)}")
+
+
+def list_strays(layout: StoreLayout) -> list[str]:
+    """The files in the folders of queues and IndexFiles that are not RocketMQ's, relative to the store."""
+    kinds = list(all_kinds(layout).values())
+    return [name for part in (*_QUEUE_FOLDERS, paths.INDEX) for name in _strays(layout.root / part, part, kinds)]
+
+
+def strays_text(names: Sequence[str]) -> str:
+    """Some of these files by name, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"files that are not RocketMQ's: {', '.join(names[:_NAMED])}{more}"
 
 
 def _strays(folder: Path, name: str, kinds: Sequence[QueueKind]) -> Iterator[str]:
