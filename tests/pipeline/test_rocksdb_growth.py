@@ -14,7 +14,6 @@ from reput.files import fs
 from reput.files.database import DatabaseReader
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import QueueKey
 from reput.formats.record import TRANSACTION_PREPARED
 from reput.pipeline import grow, grow_rocksdb
 from reput.queue.rocksdb_kind import EntryTable, open_reader

@@ -111,8 +111,7 @@ class _Bitmaps:
             matched = one.filter.select(records)
             missing |= matched & (times > one.born_ms) & ((bitmaps & one.bits) != one.bits).any(axis=1)
             known[matched] |= one.bits
-        stray: NDArray[np.bool_] = (bitmaps & ~known).any(axis=1)
-        return missing, stray
+        return missing, np.asarray((bitmaps & ~known).any(axis=1), dtype=np.bool_)
 
 
 class _Walk:

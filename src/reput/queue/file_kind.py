@@ -15,7 +15,15 @@ from reput.files import fs
 from reput.files.maps import MapCache
 from reput.formats import paths, queue_kinds
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
-from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues, max_offset, move_queues_aside
+from reput.queue.files import (
+    QueueFile,
+    QueueFolder,
+    list_queue_files,
+    list_queues,
+    list_topic_queues,
+    max_offset,
+    move_queues_aside,
+)
 from reput.queue.kinds import (
     FILTER_ENTRIES,
     NO_BOUND,
