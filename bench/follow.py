@@ -18,17 +18,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import follow_report
 import machine
 import runs
+from follow_report import Found
 from machine import say
 from report import ratio_line
 from rich.console import Console
@@ -67,43 +67,6 @@ class Sizes:
             rate=given("RATE", 100_000),
             messages=round(given("MESSAGES", 0.4 if quick else 16) * 1e6),
         )
-
-
-@dataclass
-class Found:
-    """What a run has measured; seconds, one a round."""
-
-    messages: int
-    log_bytes: int
-    follow: dict[str, Any] = field(default_factory=dict)
-    peer_seconds: list[float] = field(default_factory=list)
-    catch_up_seconds: list[float] = field(default_factory=list)
-    scan_seconds: list[float] = field(default_factory=list)
-    parquet_seconds: list[float] = field(default_factory=list)
-    narrow_seconds: list[float] = field(default_factory=list)
-    narrow_messages: int = 0
-
-    def ratios(self) -> dict[str, float]:
-        """The figures of the last line."""
-        median = statistics.median
-        return {
-            "catch_up": median(self.peer_seconds) / median(self.catch_up_seconds),
-            "p50_ms": self.follow["visible_ms"]["p50"],
-            "p99_ms": self.follow["visible_ms"]["p99"],
-            "scan_mps": self.messages / median(self.scan_seconds) / 1e6,
-            "parquet_mps": self.messages / median(self.parquet_seconds) / 1e6,
-        }
-
-    def further(self) -> dict[str, float]:
-        """Figures of the line before it."""
-        memory = [size for _, size in self.follow["memory"]]
-        third = max(1, len(memory) // 3)
-        return {
-            "durable_p99_ms": self.follow["durable_ms"]["p99"],
-            "memory_gib": max(memory) / 2**30,
-            "memory_growth": statistics.median(memory[-third:]) / statistics.median(memory[third : 2 * third]),
-            "narrow_s": statistics.median(self.narrow_seconds),
-        }
 
 
 def start(command: str, *words: Any, stdin: int | None = None) -> subprocess.Popen[str]:

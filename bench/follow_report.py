@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from report import ratio_line
@@ -12,8 +12,6 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from follow import Found
 
 COUNTED = (
     "Follow: a process puts messages one by one at the given rate, a process of reput follows on Spark, a third looks.",
@@ -27,6 +25,43 @@ COUNTED = (
     "    They run in a plain Spark session, catch-up and following in reput's own, which starts faster.",
     "The log is in the page cache. Values are the medians of the rounds; records have 296 bytes.",
 )
+
+
+@dataclass
+class Found:
+    """What a run has measured; seconds, one a round."""
+
+    messages: int
+    log_bytes: int
+    follow: dict[str, Any] = field(default_factory=dict)
+    peer_seconds: list[float] = field(default_factory=list)
+    catch_up_seconds: list[float] = field(default_factory=list)
+    scan_seconds: list[float] = field(default_factory=list)
+    parquet_seconds: list[float] = field(default_factory=list)
+    narrow_seconds: list[float] = field(default_factory=list)
+    narrow_messages: int = 0
+
+    def ratios(self) -> dict[str, float]:
+        """The figures of the last line."""
+        median = statistics.median
+        return {
+            "catch_up": median(self.peer_seconds) / median(self.catch_up_seconds),
+            "p50_ms": self.follow["visible_ms"]["p50"],
+            "p99_ms": self.follow["visible_ms"]["p99"],
+            "scan_mps": self.messages / median(self.scan_seconds) / 1e6,
+            "parquet_mps": self.messages / median(self.parquet_seconds) / 1e6,
+        }
+
+    def further(self) -> dict[str, float]:
+        """Figures of the line before it."""
+        memory = [size for _, size in self.follow["memory"]]
+        third = max(1, len(memory) // 3)
+        return {
+            "durable_p99_ms": self.follow["durable_ms"]["p99"],
+            "memory_gib": max(memory) / 2**30,
+            "memory_growth": statistics.median(memory[-third:]) / statistics.median(memory[third : 2 * third]),
+            "narrow_s": statistics.median(self.narrow_seconds),
+        }
 
 
 def rows(found: Found) -> list[tuple[str, str, str]]:

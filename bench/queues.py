@@ -63,7 +63,7 @@ class Bench:
                 self._rebuild(workload, small)
                 if queues == 64:
                     self._read(workload)
-            shutil.rmtree(workload.store)
+            workload.remove()
         for _ in range(self.rounds):
             self._put()
         self._filter()

@@ -88,7 +88,7 @@ def measure(case: Case, work: Path, rounds: int) -> Measured:
         )
     measured.peak_pss_bytes = runs.peak_pss_bytes(workload)
     say(f"{case}: peak memory {measured.peak_pss_bytes / 2**30:.2f} GiB")
-    remove(workload, work)
+    workload.remove()
     return measured
 
 
@@ -102,14 +102,7 @@ def measure_round(measured: Measured, workload: Workload, warm_up: Workload, asi
     assert_same_indexes(aside, workload.store)
     measured.warm_seconds.append(runs.warm_seconds(workload, warm_up))
     measured.files_compared = assert_same_indexes(aside, workload.store)
-    shutil.rmtree(aside)
-
-
-def remove(workload: Workload, work: Path) -> None:
-    """Free the disk for the next case."""
-    shutil.rmtree(workload.store)
-    for note in work.glob(f"{workload.case}.*"):
-        note.unlink()
+    workload.discard(aside)
 
 
 def show(plain: list[Measured], crowded: list[Measured], about: dict[str, Any]) -> None:

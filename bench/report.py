@@ -20,7 +20,7 @@ COUNTED = (
     "Peer: RocketMQ's own store code loads a store without indexes; the start of its JVM is not counted.",
     "reput: `python -m reput rebuild STORE --json`, wall clock: the start of Python, Java and Spark counts.",
     "warm: `reput.rebuild(STORE, spark=session)` in a session of reput's settings that has rebuilt a small store.",
-    "Before each run: indexes deleted, dirty pages written, the log read once. Values are the medians.",
+    "Before each run: indexes put away, dirty pages written, the log read once. Values are the medians.",
     "After each run of reput: its files equal the peer's byte for byte; only IndexFiles have other names.",
     "Memory: PSS summed over reput's processes, sampled every 100 ms in a `reput rebuild` that is not timed.",
     "ratio: peer seconds over reput seconds, end to end and warm, at the largest size.",

@@ -174,7 +174,7 @@ def follow(
     master: str | None = None,
     config: StoreConfig | str | Path | None = None,
     until_caught_up: bool = False,
-    max_batch_mb: float = 512,
+    max_batch_mb: float = 2048,
     checkpoint: str | Path | None = None,
     listener: ProgressListener | None = None,
     tell: Callable[[FollowProgress], None] | None = None,
@@ -239,6 +239,7 @@ def export(
     config: StoreConfig | str | Path | None = None,
     topics: Sequence[str] = (),
     columns: Sequence[str] = (),
+    salvage: bool = False,
     listener: ProgressListener | None = None,
 ) -> ExportReport:
     """Export a store's messages as Parquet files by topic and day, or go on with an export.
@@ -248,19 +249,22 @@ def export(
         folder: where the files go; see `reput.connect.export` for what lies there.
         topics: only these; all without.
         columns: only these columns; all without.
+        salvage: go on behind damaged bytes, and list every gap.
         listener: told how far it is.
 
     Raises:
         ConfigError: the folder has an export of another store, or with other columns or topics.
         DataLossError: log files were deleted before they were exported.
+        DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`; what was exported is kept, and the next run goes on.
     """
     from reput.connect.export import export_store
 
     with engine_for(spark, master) as engine:
         return export_store(
-            path, folder, engine, config_from(config), topics=topics, columns=columns, listener=listener
-        )
+            path, folder, engine, config_from(config), topics=topics, columns=columns, salvage=salvage,
+            listener=listener,
+        )  # fmt: skip
 
 
 def register(spark: SparkSession) -> None:

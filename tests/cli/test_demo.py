@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.cli import demo
+from reput.cli import demo, demo_golden, demo_own, demo_run
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY_SIZE
@@ -28,12 +28,12 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo without Spark: the same tasks, one after the other."""
-    monkeypatch.setattr(demo, "start_spark", lambda: 0.0)
-    monkeypatch.setattr(demo, "rebuild", rebuild_by_loop)
+    monkeypatch.setattr(demo_run, "start_spark", lambda: 0.0)
+    monkeypatch.setattr(demo_run, "rebuild", rebuild_by_loop)
 
 
 def rebuild_by_loop(store: Path, config: Path | None) -> RebuildReport:
-    """`demo.rebuild` without Spark."""
+    """`demo_run.rebuild` without Spark."""
     return reput.rebuild(store, config=config, spark=False)
 
 
@@ -48,7 +48,7 @@ def after_rebuild(monkeypatch: pytest.MonkeyPatch, path: str, offset: int) -> No
         target.write_bytes(data)
         return report
 
-    monkeypatch.setattr(demo, "rebuild", rebuild)
+    monkeypatch.setattr(demo_run, "rebuild", rebuild)
 
 
 @pytest.mark.golden
@@ -99,7 +99,7 @@ def test_missing_and_additional_files_differ(tmp_path: Path) -> None:
             folder.mkdir(parents=True)
             (folder / paths.offset_name(0)).write_bytes(bytes(20 * (1 + (name == "2" and store is ours))))
 
-    compared = demo.compare_queues(theirs, ours)["t"]
+    compared = demo_golden.compare_queues(theirs, ours)["t"]
 
     assert compared.text == "1 of 4"
     assert [text.partition(": ")[2] for text in compared.differences] == [
@@ -107,7 +107,7 @@ def test_missing_and_additional_files_differ(tmp_path: Path) -> None:
         "40 bytes, RocketMQ's has 20",
         "RocketMQ had no such file",
     ]
-    assert demo.compare_indexes(theirs, ours).text == "0 of 0"
+    assert demo_golden.compare_indexes(theirs, ours).text == "0 of 0"
 
 
 @pytest.mark.parametrize(("content", "said"), [(None, "no such file"), (b"no archive", "unpack")])
@@ -123,7 +123,7 @@ def test_without_a_golden_store_the_way_is_told(
     folder.mkdir()
     if content is not None:
         (folder / "basic.tar.gz").write_bytes(content)
-    monkeypatch.setenv(demo.GOLDEN_SWITCH, str(folder))
+    monkeypatch.setenv(demo_golden.GOLDEN_SWITCH, str(folder))
 
     assert demo.main([]) == 2
 
@@ -142,7 +142,7 @@ def test_half_a_golden_store_is_refused(
         folder = tarfile.TarInfo("basic/commitlog")
         folder.type = tarfile.DIRTYPE
         archive.addfile(folder)
-    monkeypatch.setenv(demo.GOLDEN_SWITCH, str(scratch))
+    monkeypatch.setenv(demo_golden.GOLDEN_SWITCH, str(scratch))
 
     assert demo.main([]) == 2
     assert "holds no basic/consumequeue" in capsys.readouterr().err
@@ -164,7 +164,7 @@ def test_a_store_of_any_size_is_written_and_rebuilt(
 
 def test_records_are_as_long_as_announced(tmp_path: Path) -> None:
     """A record of the demo's store takes 296 bytes, like those that are measured."""
-    written = demo.write_store(tmp_path, 100, ProgressListener())
+    written = demo_own.write_store(tmp_path, 100, ProgressListener())
 
     assert written == 296 * 100
 
@@ -217,7 +217,7 @@ def test_a_disk_too_small_is_told_before_anything_is_written(
 ) -> None:
     """No room for N messages: exit code 2, with what is needed, what is free, and what to do."""
     monkeypatch.setattr(fs, "free_bytes", lambda _: 1 << 30)
-    monkeypatch.setattr(demo, "write_store", None)
+    monkeypatch.setattr(demo_own, "write_store", None)
 
     assert demo.main(["4000000"]) == 2
 
@@ -236,7 +236,7 @@ def test_an_interrupted_demo_cleans_up(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "rebuild", interrupted)
+    monkeypatch.setattr(demo_run, "rebuild", interrupted)
 
     assert demo.main(["100"]) == 130
     assert "interrupted" in capsys.readouterr().err

@@ -110,3 +110,21 @@ def test_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 1
     assert f"{placed[5].offset}" in capsys.readouterr().err
     assert len(stores.entries(store, "a")[1]) == 5
+
+
+def test_a_cut_queue_file(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A queue file that was cut is told by name with the remedy and exit code 1, and nothing is called caught up."""
+    assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
+    cut = max((store / "consumequeue" / "a" / "0").iterdir())
+    for size in (100, 33):
+        os.truncate(cut, size)
+        capsys.readouterr()
+        assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 1
+        told = capsys.readouterr().err
+        assert str(cut) in told
+        assert "reput rebuild" in told
+        assert "caught up" not in told
+    os.truncate(cut, 0)
+    assert run(["rebuild", str(store), *LOOP]) == 0
+    assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
+    assert_sound(store, stores.SMALL)

@@ -151,3 +151,34 @@ def test_spark_reads_an_export(spark: SparkContext, tmp_path: Path) -> None:
     counts = {row["topic"]: row["count"] for row in frame.groupBy("topic").count().collect()}
     topics = frames.table(store)["topic"].to_pylist()
     assert counts == {topic: topics.count(topic) for topic in set(topics)}
+
+
+def test_salvage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Damage ends an export with exit code 1; with --salvage it goes on behind it, and lists what it passed over."""
+    log, (store,) = grown(tmp_path, (200,))
+    hurt = log.placed[70]
+    path = store / paths.COMMIT_LOG / paths.offset_name(hurt.offset // (1 << 14) * (1 << 14))
+    data = bytearray(path.read_bytes())
+    data[hurt.offset % (1 << 14) + 4] ^= 0xFF
+    path.write_bytes(data)
+    out = tmp_path / "out"
+    verb = ["export", str(store), "--to", str(out), "--engine", "loop"]
+    assert run(verb) == 1
+    assert "reput check" in capsys.readouterr().err
+    assert run([*verb, "--salvage"]) == 0
+    assert f"log offset {hurt.offset}" in capsys.readouterr().err
+    places = [row["physicalOffset"] for row in exported(out)]
+    assert places == [placed.offset for placed in log.placed if placed.offset != hurt.offset]
+    assert run([*verb, "--salvage", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(gap["begin"], gap["size"]) for gap in told["gaps"]] == [(hurt.offset, hurt.size)]
+    assert told["messages"] == 0
+
+
+def test_salvage_with_a_missing_file(tmp_path: Path) -> None:
+    """A file that is gone from the middle is told, and the messages of all others are exported."""
+    log, (store,) = grown(tmp_path, (200,))
+    (store / paths.COMMIT_LOG / paths.offset_name(1 << 14)).unlink()
+    report = reput.export(store, tmp_path / "out", salvage=True, **LOOP)
+    assert report.messages == sum(placed.offset // (1 << 14) != 1 for placed in log.placed)
+    assert any("16384" in note for note in report.notes)

@@ -19,6 +19,7 @@ from reput.config import StoreConfig
 from reput.errors import EngineError, ReputError
 from reput.files import fs
 from reput.formats import paths
+from reput.pipeline import grow
 from reput.pipeline.engine import LoopEngine
 from reput.pipeline.follow import Follow
 from support import stores
@@ -59,8 +60,15 @@ def spoil(function: str, at: int, torn: bool) -> None:
     setattr(fs, function, spoiled)
 
 
-def work(path: Path, function: str, at: int, torn: bool) -> None:
+def take_long_ranges() -> None:
+    """Have every range decoded by several tasks into parts, and the range behind it while it is placed."""
+    grow.ONE_SPLIT_BYTES, grow._PARALLEL_SPLIT_BYTES = 100, 250
+
+
+def work(path: Path, ranges: str, function: str, at: int, torn: bool) -> None:
     """Put, follow in steps that take part of it, make durable now and then, close."""
+    if ranges == "long":
+        take_long_ranges()
     store = reput.MessageStore.open(path, CONFIG)
     follower = Follow(path, LoopEngine(), CONFIG, max_batch_bytes=600)
     spoil(function, at, torn)
@@ -93,20 +101,24 @@ def assert_as_rebuilt(path: Path, folder: Path, config: StoreConfig = CONFIG) ->
 
 
 @pytest.mark.parametrize(
-    ("function", "torn", "stride"),
+    ("ranges", "function", "torn", "stride"),
     [
-        ("pwrite", False, 9),
-        ("pwrite", True, 9),
-        ("rename", False, 1),
-        ("open_sized", False, 3),
-        ("sync_tree", False, 1),
+        ("short", "pwrite", False, 9),
+        ("short", "pwrite", True, 9),
+        ("short", "rename", False, 1),
+        ("short", "open_sized", False, 3),
+        ("short", "sync_tree", False, 1),
+        ("long", "pwrite", False, 17),
+        ("long", "pwrite", True, 17),
+        ("long", "open_sized", False, 5),
+        ("long", "remove_tree", False, 2),
     ],
 )
-def test_killed_at_any_call(function: str, torn: bool, stride: int, tmp_path: Path) -> None:
+def test_killed_at_any_call(ranges: str, function: str, torn: bool, stride: int, tmp_path: Path) -> None:
     """Wherever it dies, the next follower brings the indexes to what a rebuild makes."""
     for at in range(1, 2000, stride):
         path = tmp_path / f"{at}"
-        process = multiprocessing.get_context("fork").Process(target=work, args=(path, function, at, torn))
+        process = multiprocessing.get_context("fork").Process(target=work, args=(path, ranges, function, at, torn))
         process.start()
         process.join()
         assert process.exitcode in (0, KILLED), (function, at)

@@ -188,21 +188,22 @@ def run_filters(chance: Random, buffer: NDArray[np.uint8], positions: list[int])
     twin, size = filter_kernels("compiled"), len(buffer)
     places = np.array([*positions, 0, size, -1, chance.randrange(size + 1)], dtype=np.int64)
     count = len(places)
-    at, lengths = guarded_array(count, np.int64), guarded_array(count, np.int32)
-    twin.locate_properties(buffer, places, at, lengths)
     names = np.frombuffer(b"TAGSregion\xe5\xba\x8f", dtype=np.uint8)
     ends = np.array([4, 10, 13], dtype=np.int32)
-    value_at = guarded_array(3 * count, np.int64).reshape(3, count)
-    value_size = guarded_array(3 * count, np.int32).reshape(3, count)
-    twin.find_values(buffer, at, lengths, names, ends, value_at, value_size)
+    value_at, value_size, value_word = (
+        guarded_array(3 * count, kind).reshape(3, count) for kind in (np.int64, np.int32, np.uint64)
+    )
+    twin.find_values(buffer, places, guarded_array(0, np.int32), True, names, ends, value_at, value_size, value_word)
     found, status = guarded_array(count, np.bool_), guarded_array(count, np.uint8)
     for row in range(3):
-        texts = buffer, value_at[row], value_size[row]
-        twin.is_one_of(*texts, names, ends, found)
+        texts, word = (buffer, value_at[row], value_size[row]), value_word[row]
+        twin.first_bytes(*texts, word)
+        twin.is_one_of(*texts, word, names, ends, chance.random() < 0.5, 2, status)
         twin.is_same(*texts, *texts, found)
         twin.holds_text(*texts, names[:2], chance.random() < 0.5, chance.random() < 0.5, found)
         twin.has_wide(*texts, found)
-        twin.read_whole(*texts, -(1 << 63), (1 << 63) - 1, guarded_array(count, np.int64), status)
+        twin.compare_whole(*texts, word, -(1 << 63), (1 << 63) - 1, 5, 4, 2, status)
+        twin.compare_double(*texts, 5, 4, 2, status)
         twin.read_double(*texts, guarded_array(count, np.float64), status)
 
 

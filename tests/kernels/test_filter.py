@@ -8,9 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reput.formats.properties import decode_properties
 from reput.formats.record import encode_record
 from reput.kernels import FilterKernels, filter_kernels
-from reput.kernels.columns import Read
+from reput.kernels.columns import Code, Read
+from reput.kernels.reference_filter import sortable
 from support.records import damages, logs, records
 from support.twins import TWINS, as_buffer
 
@@ -20,8 +22,28 @@ if TYPE_CHECKING:
     from reput.formats.record import Record
     from support.records import LogBuilder
 
-PIECES = (b"a", b"ab", b"x", b"\x01", b"\x02", b"5", b"-", b".", b"e", b" ", "é".encode(), b"\xff", b"true", b"9" * 12)
-TEXTS = st.lists(st.lists(st.sampled_from(PIECES), max_size=5).map(b"".join), min_size=1, max_size=10)
+NAMES = (b"a", b"ab", b"x", b"5", b"a" * 7, b"a" * 8, b"a" * 9)
+PIECES = (
+    b"a" * 7,
+    b"a" * 8,
+    b"\x01x\x02",
+    b"a",
+    b"ab",
+    b"x",
+    b"\x01",
+    b"\x02",
+    b"5",
+    b"-",
+    b".",
+    b"e",
+    b" ",
+    "é".encode(),
+    b"\xff",
+    b"true",
+    b"9" * 12,
+)
+TEXTS = st.lists(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join), min_size=1, max_size=10)
+NO_SIZES = np.empty(0, dtype=np.int32)
 
 
 def columns(texts: list[bytes]) -> tuple[Any, Any, Any]:
@@ -38,62 +60,102 @@ def both(call: Callable[[FilterKernels], tuple[Any, ...]]) -> list[Any]:
     return compiled
 
 
-@settings(deadline=None)
-@given(TEXTS, st.lists(st.sampled_from([b"a", b"ab", b"x", b"5"]), min_size=1, max_size=3, unique=True))
-def test_find_values(texts: list[bytes], names: list[bytes]) -> None:
-    """Properties are found by name as the properties' own reader finds them."""
-    buffer, at, size = columns(texts)
+def values_of(kernels: FilterKernels, buffer: Any, at: Any, size: Any, in_records: bool, names: list[bytes]) -> Any:
+    """What a kernel finds under these names."""
     ends = np.cumsum([len(name) for name in names], dtype=np.int32)
+    found = [np.full((len(names), len(at)), 7, dtype=kind) for kind in (np.int64, np.int32, np.uint64)]
+    kernels.find_values(buffer, at, size, in_records, as_buffer(b"".join(names)), ends, *found)
+    return tuple(found)
 
-    def call(kernels: FilterKernels) -> tuple[Any, ...]:
-        value_at = np.full((len(names), len(at)), 7, dtype=np.int64)
-        value_size = np.full((len(names), len(at)), 7, dtype=np.int32)
-        kernels.find_values(buffer, at, size, as_buffer(b"".join(names)), ends, value_at, value_size)
-        return value_at, value_size
 
-    both(call)
+@settings(deadline=None)
+@given(TEXTS, st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True), st.integers(0, 99))
+def test_find_values(texts: list[bytes], names: list[bytes], behind: int) -> None:
+    """Properties are found by name as the properties' own reader finds them, wherever the buffer ends."""
+    buffer, at, size = columns(texts)
+    buffer = as_buffer(buffer.tobytes() + b"x" * behind)
+    value_at, value_size, _ = both(lambda kernels: values_of(kernels, buffer, at, size, False, names))
+    for n, text in enumerate([b"", *texts]):
+        found = decode_properties(text)
+        for k, name in enumerate(names):
+            begin, length = value_at[k][n], value_size[k][n]
+            assert (found.get(name) is None) == (length < 0)
+            assert length < 0 or buffer[begin : begin + length].tobytes() == found[name]
 
 
 @settings(deadline=None)
 @given(TEXTS, st.lists(st.sampled_from(PIECES), min_size=1, max_size=4), st.booleans(), st.booleans())
-def test_texts(texts: list[bytes], wanted: list[bytes], at_start: bool, at_end: bool) -> None:
+def test_texts(texts: list[bytes], wanted: list[bytes], first: bool, second: bool) -> None:
     """Texts are compared, searched and looked through for bytes that are not ASCII."""
     column = columns(texts)
+    wanted = [*wanted, texts[0]]
     ends = np.cumsum([len(text) for text in wanted], dtype=np.int32)
     other = columns(texts[::-1])
 
     def call(kernels: FilterKernels) -> tuple[Any, ...]:
-        found = [np.ones(len(column[1]), dtype=np.bool_) for _ in range(4)]
-        kernels.is_one_of(*column, as_buffer(b"".join(wanted)), ends, found[0])
-        kernels.is_same(*column, *other, found[1])
-        kernels.holds_text(*column, as_buffer(wanted[0]), at_start, at_end and not at_start, found[2])
-        kernels.has_wide(*column, found[3])
-        return tuple(found)
+        found = [np.ones(len(column[1]), dtype=np.bool_) for _ in range(3)]
+        codes, word = np.full(len(column[1]), 9, dtype=np.uint8), np.full(len(column[1]), 9, dtype=np.uint64)
+        kernels.first_bytes(*column, word)
+        kernels.is_one_of(*column, word, as_buffer(b"".join(wanted)), ends, first, 2, codes)
+        kernels.is_same(*column, *other, found[0])
+        kernels.holds_text(*column, as_buffer(wanted[0]), first, second and not first, found[1])
+        kernels.has_wide(*column, found[2])
+        return word, codes, *found
 
     both(call)
 
 
+NUMBERS = [b"-9223372036854775808", b"9223372036854775808", b"-2147483648", b"0.1", b"9007199254740993", b"12345678",
+           b"01234567", b"123456789", b"1234567/", b"1234567:", b"+5", b"-0", b"-0.0", b"\x005"]  # fmt: skip
+WHOLE = (-(1 << 63), -(1 << 31), -5, 0, 5, 1234567, 12345678, (1 << 63) - 1)
+
+
 @settings(deadline=None)
-@given(TEXTS, st.sampled_from([(-(1 << 31), (1 << 31) - 1), (-(1 << 63), (1 << 63) - 1)]))
-def test_numbers(texts: list[bytes], bounds: tuple[int, int]) -> None:
-    """Numbers are read exactly, or left to slower code, or bad."""
-    column = columns(
-        [*texts, b"-9223372036854775808", b"9223372036854775808", b"-2147483648", b"0.1", b"9007199254740993"]
-    )
+@given(
+    TEXTS,
+    st.sampled_from([(-(1 << 31), (1 << 31) - 1), (-(1 << 63), (1 << 63) - 1)]),
+    st.sampled_from(WHOLE),
+    st.integers(0, 7),
+)
+def test_numbers(texts: list[bytes], bounds: tuple[int, int], key: int, holds: int) -> None:
+    """Texts are read as numbers exactly, or left to slower code, or bad; compared they are as those numbers are."""
+    texts = [*texts, *NUMBERS]
+    column = columns(texts)
+    count = len(column[1])
+    double_key = sortable(float(key))
 
     def call(kernels: FilterKernels) -> tuple[Any, ...]:
-        count = len(column[1])
-        whole, doubles = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.float64)
-        status = [np.full(count, 9, dtype=np.uint8) for _ in range(2)]
-        kernels.read_whole(*column, *bounds, whole, status[0])
-        kernels.read_double(*column, doubles, status[1])
-        return whole, status[0], doubles, status[1]
+        doubles, word = np.zeros(count, dtype=np.float64), np.zeros(count, dtype=np.uint64)
+        codes = [np.full(count, 9, dtype=np.uint8) for _ in range(3)]
+        kernels.first_bytes(*column, word)
+        left = [
+            kernels.compare_whole(*column, word, *bounds, key, holds, 2, codes[0]),
+            kernels.compare_double(*column, double_key, holds, 2, codes[1]),
+        ]
+        kernels.read_double(*column, doubles, codes[2])
+        return *codes, doubles, np.array(left)
 
-    whole, status, doubles, double_status = both(call)
-    for text, value, how in zip([b"", *texts], whole, status, strict=False):
-        assert how != Read.GOOD or value == int(text)
-    for text, value, how in zip([b"", *texts], doubles, double_status, strict=False):
+    whole, compared, status, doubles, left = both(call)
+    assert [whole.count(Code.LEFT), compared.count(Code.LEFT)] == left
+    assert whole[0] == compared[0] == Code.UNKNOWN
+    for text, code in zip(texts, whole[1:], strict=True):
+        if code in (Code.TRUE, Code.FALSE):
+            assert code == holds >> (int(text) > key) - (int(text) < key) + 1 & 1
+    for text, value, how in zip(texts, doubles[1:], status[1:], strict=True):
         assert how != Read.GOOD or value == float(text.strip(bytes(range(0x21))))
+
+
+@given(st.lists(st.integers(0, 3), min_size=16, max_size=16), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3))))
+def test_codes_joined(table: list[int], pairs: list[tuple[int, int]]) -> None:
+    """Two parts' codes are put together as the table says."""
+    left, right = (np.array([pair[n] for pair in pairs], dtype=np.uint8) for n in (0, 1))
+
+    def call(kernels: FilterKernels) -> tuple[Any, ...]:
+        codes = np.full(len(pairs), 9, dtype=np.uint8)
+        kernels.join_codes(np.array(table, dtype=np.uint8), left, right, codes)
+        return (codes,)
+
+    assert both(call) == [[table[4 * first + second] for first, second in pairs]]
 
 
 @settings(deadline=None)
@@ -101,14 +163,12 @@ def test_numbers(texts: list[bytes], bounds: tuple[int, int]) -> None:
 def test_properties_of_a_record(record: Record) -> None:
     """The properties of any record are found where they stand."""
     data = encode_record(record)
-
-    def call(kernels: FilterKernels) -> tuple[Any, ...]:
-        at, size = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int32)
-        kernels.locate_properties(as_buffer(data), np.zeros(1, dtype=np.int64), at, size)
-        return at, size
-
-    (at,), (size,) = both(call)
-    assert data[at : at + size] == record.properties
+    expected = decode_properties(record.properties)
+    names = [*expected, b"none"]
+    place = np.zeros(1, dtype=np.int64)
+    at, size, _ = both(lambda kernels: values_of(kernels, as_buffer(data), place, NO_SIZES, True, names))
+    found = [data[begin : begin + length] for (begin,), (length,) in zip(at, size, strict=True) if length >= 0]
+    assert found == [*expected.values()]
 
 
 @settings(deadline=None, max_examples=50)
@@ -117,11 +177,8 @@ def test_properties_of_a_damaged_log(data: st.DataObject, log: LogBuilder) -> No
     """In place of records there may be anything: both kinds say the same, and stay within the buffer."""
     damaged = data.draw(damages(log))
     places = np.array([placed.offset for placed in log.placed] + [-1, len(damaged), len(damaged) - 50], dtype=np.int64)
-
-    def call(kernels: FilterKernels) -> tuple[Any, ...]:
-        at, size = np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int32)
-        kernels.locate_properties(as_buffer(damaged), places, at, size)
-        return at, size
-
-    at, size = both(call)
-    assert all(begin >= 0 and begin + max(length, 0) <= len(damaged) for begin, length in zip(at, size, strict=True))
+    names = [b"KEYS", b"TAGS", b"UNIQ_KEY", b"a"]
+    at, size, _ = both(lambda kernels: values_of(kernels, as_buffer(damaged), places, NO_SIZES, True, names))
+    begin, behind = np.array(at), np.array(at) + np.maximum(size, 0)
+    assert begin.min() >= 0
+    assert behind.max() <= len(damaged)

@@ -13,12 +13,22 @@ from hypothesis import strategies as st
 from reput.files.maps import MapTable, address_of
 from reput.formats import index_file
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK, PRE_BLANK
-from reput.formats.hashing import index_key_hash
+from reput.formats.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, encode_header
 from reput.formats.record import Record, encode_record
 from reput.kernels import LookupKernels, lookup_kernels
 from reput.kernels.compiled import lookup
-from reput.kernels.lookup_columns import ASK, NEEDS_FILE, Index, Queue, Watch
+from reput.kernels.lookup_columns import (
+    ASK,
+    COUNT_BITS,
+    COUNT_MASK,
+    MOST_MESSAGES,
+    NEEDS_FILE,
+    NEEDS_ROOM,
+    Index,
+    Queue,
+    Watch,
+)
 from support.twins import TWINS
 
 if TYPE_CHECKING:
@@ -122,14 +132,37 @@ def worlds(draw: Any, mapped: bool = True) -> World:
     return World(times, keys, draw(st.sets(st.integers(0, len(times) - 1), max_size=5)), mapped)
 
 
+class Room:
+    """Room for some places, of which others have taken two words already."""
+
+    def __init__(self, most: int) -> None:
+        self.words = np.full(4 + 2 * most, -7, dtype=np.int64)
+        self.words[:2] = 4, len(self.words)
+        self.address = address_of(self.words)
+
+    def told(self, answer: int) -> tuple[int, list[int]]:
+        """How many an answer says there are, or why it says nothing; and the places that it names."""
+        if answer < 0:
+            assert self.words[0] == 4, "who finds nothing keeps nothing"
+            return answer, []
+        assert answer >> COUNT_BITS == 4
+        places = self.words[4 : self.words[0]].tolist()
+        assert self.words[self.words[0] :].tolist() == [-7] * (len(self.words) - int(self.words[0]))
+        return answer & COUNT_MASK, places
+
+
+def topic_vector(name: bytes) -> NDArray[np.int64]:
+    """A topic as the kernels take it."""
+    data = np.frombuffer(name.ljust(-(-len(name) // 8) * 8, b"\0"), dtype=np.int64)
+    return np.concatenate([[java_string_hash_utf8(name + b"#"), len(name)], data])
+
+
 def pull(
     run: LookupKernels, vector: NDArray[np.int64], offset: int, most: int, most_bytes: int
 ) -> tuple[int, list[int]]:
-    """The answer to a pull, and what was written of it."""
-    found = np.zeros(most + (most + 1) // 2, dtype=np.int64)
-    count = run.pull_entries(address_of(vector), offset, most, most_bytes, found)
-    taken = max(0, count)
-    return count, found[:taken].tolist() + found[most:].view(np.int32)[:taken].tolist()
+    """The answer to a pull: how many, or why none; and their places."""
+    room = Room(most)
+    return room.told(run.pull_entries(address_of(vector), offset, most, most_bytes, room.address))
 
 
 @given(worlds(), st.data())
@@ -149,7 +182,7 @@ def test_twins_pull_alike(world: World, data: st.DataObject) -> None:
     taken, found = answers[0]
     if taken > 0:
         places = world.places[asked[0] : asked[0] + taken]
-        assert found == [offset for offset, _ in places] + [size for _, size in places]
+        assert found == [word for place in places for word in place]
 
 
 @given(worlds(mapped=False), st.integers(-1, 32), st.integers(0, 1))
@@ -182,21 +215,37 @@ def test_twins_seek_alike_and_find_the_first(world: World, time: int, above: int
 @settings(max_examples=150, deadline=None)
 def test_twins_find_keys_alike(world: World, key: bytes, most: int, below: int) -> None:
     """The newest messages that have the key itself, no other of its hash, each once, and whether there are more."""
-    vector = world.index_vector(below)
+    vector, topic = world.index_vector(below), topic_vector(TOPIC)
     answers = []
-    for kind in TWINS:
-        found = np.zeros(2 * most, dtype=np.int64)
-        told = lookup_kernels(kind).find_key(address_of(vector), TOPIC + b"#" + key, 6, most, address_of(found))
-        taken = min(told[0], most)
-        answers.append((told, found[:taken].tolist(), found[most:][:taken].tolist()))
-        alone = lookup_kernels(kind).find_key(address_of(vector), TOPIC + b"#" + key, 6, most, 0)
-        assert alone == (min(2, told[0]), *told[1:])
+    for run in map(lookup_kernels, TWINS):
+        room, cramped = Room(most), Room(most - 1)
+        asked = address_of(vector), address_of(topic), key, most
+        answers.append(room.told(run.find_key(*asked, room.address)))
+        small = cramped.told(run.find_key(*asked, cramped.address))
+        assert small == (answers[-1] if answers[-1][0] < most else (NEEDS_ROOM, []))
     assert answers[0] == answers[1]
-    (count, *newest), offsets, sizes = answers[0]
-    assert [place in world.places for place in zip(offsets, sizes, strict=True)] == [True] * len(offsets)
-    assert all(offset < below for offset in offsets)
-    assert offsets == sorted(set(offsets), reverse=True)
-    assert newest == ([offsets[0], sizes[0]] if count else [0, 0])
+    count, places = answers[0]
+    assert len(places) == 2 * min(count, most)
+    assert set(zip(places[::2], places[1::2], strict=True)) <= set(world.places)
+    assert all(offset < below for offset in places[::2])
+    assert places[::2] == sorted(set(places[::2]), reverse=True)
+
+
+@pytest.mark.parametrize("kind", TWINS)
+def test_a_room_that_is_full_is_told(kind: str) -> None:
+    """What has no room for its answer says so, and leaves the room as it is."""
+    world, room, run = World([1, 2], [b"k", b"k"], set()), Room(1), lookup_kernels(kind)
+    assert run.pull_entries(address_of(world.queue(0, 2)), 0, 2, 1000, room.address) == NEEDS_ROOM
+    assert room.told(run.pull_entries(address_of(world.queue(0, 2)), 1, 2, 1000, room.address))[0] == 1
+    assert run.pull_entries(address_of(world.queue(0, 2)), 0, MOST_MESSAGES + 1, 1000, room.address) == ASK
+
+
+@pytest.mark.parametrize("kind", TWINS)
+def test_keys_that_are_not_ascii_are_not_looked_for(kind: str) -> None:
+    """Bytes that are no ASCII are another text to whoever decodes them; the general way compares texts."""
+    world, room, topic = World([1], ["ключ".encode()], set()), Room(1), topic_vector(TOPIC)
+    vector, run = world.index_vector(), lookup_kernels(kind)
+    assert run.find_key(address_of(vector), address_of(topic), "ключ".encode(), 1, room.address) == ASK
 
 
 @pytest.mark.parametrize("kind", TWINS)
@@ -204,17 +253,18 @@ def test_twins_find_keys_alike(world: World, key: bytes, most: int, below: int) 
 def test_what_has_changed_is_not_answered(kind: str, mark: int) -> None:
     """More confirmed, more indexed, or another generation: the kernels leave the answer to the general way."""
     world, run = World([1, 2], [b"k", b"k"], set()), lookup_kernels(kind)
-    queue, index = world.queue(0, 2), world.index_vector()
+    queue, index, topic = world.queue(0, 2), world.index_vector(), topic_vector(TOPIC)
+    room = Room(9)
     queue[[Watch.CONFIRMED, Watch.FRONTIER, Watch.GENERATION]] = 5
     index[[Watch.CONFIRMED, Watch.FRONTIER, Watch.GENERATION]] = 5
     world.mark[:] = 5
     assert pull(run, queue, 0, 9, 1000)[0] == 2
     assert run.seek_time(address_of(queue), 2, 0) == 1
-    assert run.find_key(address_of(index), b"orders#k", 6, 9, 0)[0] == 2
+    assert run.find_key(address_of(index), address_of(topic), b"k", 9, Room(9).address) & COUNT_MASK == 2
     world.mark[mark] = 6
     assert pull(run, queue, 0, 9, 1000)[0] == ASK
     assert run.seek_time(address_of(queue), 2, 0) == ASK
-    assert run.find_key(address_of(index), b"orders#k", 6, 9, 0)[0] == ASK
+    assert run.find_key(address_of(index), address_of(topic), b"k", 9, room.address) == ASK
 
 
 @pytest.mark.parametrize("name", LookupKernels._fields)

@@ -197,6 +197,14 @@ def test_a_failed_sync_reaches_everybody(tmp_path: Path, monkeypatch: pytest.Mon
         log.close()
 
 
+def test_what_a_full_file_took_from_the_write_buffer_is_readable(tmp_path: Path) -> None:
+    """A file that has become full is written out whole, and readers may look that far at once, not a step later."""
+    with open_log(tmp_path, file_size=4096, transient_store_pool_enable=True) as log:
+        for _ in range(30):
+            log.append(one(body=bytes(200)))
+        assert log.committed == log.confirmed == log.wrote // 4096 * 4096 > 0
+
+
 def test_a_write_buffer_can_be_waited_for(tmp_path: Path) -> None:
     """Who waits for a message in the write buffer has it committed and flushed; what is not put yet takes too long."""
     log = quiet_log(tmp_path, transient_store_pool_enable=True, commit_interval_commit_log=FOREVER_MS)

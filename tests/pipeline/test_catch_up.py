@@ -87,6 +87,30 @@ def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypat
     assert_sound(store, stores.SMALL)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_ranges_decoded_ahead(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long catch-up, each range of which is decoded while the one before is placed, gives what a rebuild makes.
+
+    Bodies that imitate records, at whose borders splits begin, leave no trace in place.
+    """
+    monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 100)
+    monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 230)
+    monkeypatch.setattr(room, "_RANGE_BYTES", 2000)
+    rng = random.Random(seed)
+    log = LogBuilder(4096)
+    for step in range(3):
+        grow(log, rng, rng.randrange(50, 120))
+        log.message("a", queue_offset=rng.randrange(60), keys="k")
+        for _ in range(5):
+            log.imitation("d")
+        store = stores.with_log(tmp_path, log)
+        done = catch_up(store)
+        assert done.frontiers == (log.end, log.end)
+        assert contents(store) == rebuilt(store, tmp_path / f"copy{step}")
+        assert stores.leftovers(store) == []
+    assert_sound(store, stores.SMALL)
+
+
 @pytest.mark.parametrize("odd", ["repeat", "gap", "restart"])
 @pytest.mark.parametrize("splits", ["one", "many"])
 def test_crooked_queues(odd: str, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,11 @@ import reput
 from reput.config import StoreConfig, parse_properties
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY, QueueKey
-from reput.kernels import SWITCH, kernels
+from reput.kernels import SWITCH, kernels, lookup_kernels
 from reput.queue.by_time import Boundary
 from reput.store.layout import find_store
 from reput.store.opening import open_view
+from reput.store.reading import Reading
 from reput.store.tag_filter import TagFilter
 from reput.store.view import PullLimits
 from support import golden
@@ -87,7 +88,7 @@ def answer(view: StoreView, question: dict[str, Any]) -> dict[str, Any]:
         return {**question, "min": first, "max": end, "entries": entries}
     if "get" in question:
         topic, queue_id, offset, most, tags = question["get"]
-        got = view.get_message(topic, queue_id, offset, most, TagFilter(tags))
+        got = Reading(view).get_message(topic, queue_id, offset, most, TagFilter(tags))
         for message in got:
             assert topic.startswith("%LMQ%") or (message.topic, message.queue_id) == (topic, queue_id)
         return {
@@ -100,10 +101,10 @@ def answer(view: StoreView, question: dict[str, Any]) -> dict[str, Any]:
         }
     if "time" in question:
         topic, queue_id, time = question["time"]
-        lower, upper = (view.offset_by_time(topic, queue_id, time, boundary) for boundary in Boundary)
+        lower, upper = (Reading(view).offset_by_time(topic, queue_id, time, boundary) for boundary in Boundary)
         return {"time": question["time"], "lower": lower, "upper": upper}
     topic, key, most, begin, end = question["key"]
-    found = view.query_message(topic, key, most, begin, end, exact=False)
+    found = Reading(view).query_message(topic, key, most, begin, end, exact=False)
     return {"key": question["key"], "phys": found.physical_offsets}
 
 
@@ -143,10 +144,12 @@ def test_answers(name: str, kind: str, tmp_path: Path, monkeypatch: pytest.Monke
     """Every question is answered as RocketMQ answered it, by either kind of kernel."""
     monkeypatch.setenv(SWITCH, kind)
     kernels.cache_clear()
+    lookup_kernels.cache_clear()
     view = open_view(find_store(damaged(name, tmp_path), CONFIG), CONFIG, BROKER_LIMITS).view
     different = differences(name, view)
     view.close()
     kernels.cache_clear()
+    lookup_kernels.cache_clear()
     assert not different
 
 

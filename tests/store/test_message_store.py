@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 from dataclasses import replace
@@ -394,6 +395,25 @@ def test_damage_to_what_was_durable_is_never_cut(tmp_path: Path) -> None:
     with pytest.raises(DamagedLogError, match=f"log offset {placed[10]}.*nothing is cut"):
         reput.MessageStore.open(path, CONFIG)
     assert stores.digest(path, inodes=True) == before
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_queue_that_waits_for_its_indexes_is_no_damage(indexed: bool, tmp_path: Path) -> None:
+    """A killed store whose new queues have no folder yet is behind for `check`; below the frontier it is damage."""
+    path = tmp_path / "s"
+    store = reput.MessageStore.open(path, CONFIG)
+    put(store, 3, topic="old", keys="k")
+    if indexed:
+        store.reput(spark=False)
+    put(store, 3, topic="new")
+    image = shutil.copytree(path, tmp_path / "image")
+    store.close()
+    report = reput.check(image, spark=False, config=CONFIG)
+    assert report.sound
+    assert {finding.rule for finding in report.findings} >= {"queue-behind"}
+    if indexed:
+        shutil.rmtree(image / paths.CONSUME_QUEUE / "old")
+        assert not reput.check(image, spark=False, config=CONFIG).sound
 
 
 @pytest.mark.parametrize(("address", "told"), [("10.1.2.3", "10.1.2.3:7"), ("2001:db8::5", "[2001:db8::5]:7")])

@@ -84,7 +84,8 @@ def with_bitmaps(view: StoreView) -> tuple[str, int, list[bytes]]:
 
 def test_bitmaps() -> None:
     """Of messages that match, those whose bitmap lacks a bit do not come: where it can be believed, and only there."""
-    view = reput.MessageStore.open(golden.shared("ext"), CONFIG, read_only=True).view
+    store = reput.MessageStore.open(golden.shared("ext"), CONFIG, read_only=True)
+    view = store.view
     topic, queue_id, bitmaps = with_bitmaps(view)
     positions, everything = (5, 77), reput.SqlFilter("TRUE")
     hit = [n for n, bitmap in enumerate(bitmaps) if not bitmap or all(bitmap[p // 8] >> p % 8 & 1 for p in positions)]
@@ -92,7 +93,7 @@ def test_bitmaps() -> None:
 
     def with_bits(bloom: BloomBits | None) -> list[int]:
         view.bloom_bits = lambda _topic, _wanted: bloom
-        return [message.queue_offset for message in view.get_message(topic, queue_id, 0, len(bitmaps), everything)]
+        return [message.queue_offset for message in store.get_message(topic, queue_id, 0, len(bitmaps), everything)]
 
     assert with_bits(None) == list(range(len(bitmaps)))
     assert with_bits(BloomBits(positions, 112, born_ms=0)) == hit

@@ -18,6 +18,7 @@ _INTERRUPTED = 130
 @click.option("--to", "folder", required=True, type=click.Path(path_type=str), help="Where the files go.")
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic. May be given again.")
 @click.option("--columns", help="Only these columns, with commas between.  [default: all]")
+@click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap (exit code 0).")
 @options.follow_job
 def export(
     store: str,
@@ -25,13 +26,15 @@ def export(
     folder: str,
     topics: tuple[str, ...],
     columns: str | None,
+    salvage: bool,
     as_json: bool,
 ) -> int:
     """Export the messages of STORE as Parquet, by topic and day of store time (UTC).
 
     Files lie in DIR/topic=NAME/day=YYYY-MM-DD/; Spark, DuckDB, pandas and others read DIR as one table. A run that was
     stopped goes on where it was, and a later run adds what the log has got since: what is done is not done again.
-    Nothing in STORE is changed, and another process may write it.
+    Nothing in STORE is changed, and another process may write it. Damage in the middle of the log ends the run with
+    exit code 1; what is done stays, and --salvage goes on behind it.
 
     \b
     reput export /data/store --to /lake/messages
@@ -41,7 +44,7 @@ def export(
     from reput.cli.progress import progress
 
     spark: Literal[False] | None = False if job.engine == options.LOOP else None
-    chosen: dict[str, Any] = {"topics": topics, "columns": columns.split(",") if columns else ()}
+    chosen: dict[str, Any] = {"topics": topics, "columns": columns.split(",") if columns else (), "salvage": salvage}
     try:
         with progress(job.quiet) as listener:
             report = reput.export(
@@ -69,6 +72,8 @@ def _show(report: ExportReport, quiet: bool) -> None:
             f"{counted(report.messages_before, 'message')} were there before; the export goes to log offset "
             f"{report.log_end}"
         )
+    for gap in report.gaps:
+        output.say(f"gap: {gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes")
     if not quiet:
         for note in report.notes:
             output.say(f"note: {note}")

@@ -24,7 +24,7 @@ _INTERRUPTED = 130
 @click.option(
     "--max-batch-mb",
     type=click.FloatRange(min=0.001, max=65536),
-    default=512,
+    default=2048,
     show_default=True,
     help="At most so much log a batch, in MiB.",
 )

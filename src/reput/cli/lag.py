@@ -108,7 +108,7 @@ def lags_of(opened: MessageStore, group: str | None, topic: str | None, queue_id
     Raises:
         ConfigError: there is no such group, topic or queue.
     """
-    names = group_names(opened, group)
+    names = stores.groups_of(opened, group)
     spans: dict[str, dict[int, QueueInfo]] = {}
     for info in opened.queues():
         spans.setdefault(info.topic, {})[info.queue_id] = info
@@ -128,22 +128,6 @@ def lags_of(opened: MessageStore, group: str | None, topic: str | None, queue_id
             stores.queues_of(opened, topic, queue_id)
         output.say("note: no group has progress here" if names else "note: no group has any progress in this store")
     return found
-
-
-def group_names(opened: MessageStore, group: str | None = None) -> list[str]:
-    """All groups that have progress, sorted, or the one asked for.
-
-    Raises:
-        ConfigError: it has none.
-    """
-    from reput.errors import ConfigError
-
-    known = sorted(opened.progress.snapshot().group_topics or {})
-    if group is None:
-        return known
-    if group not in known:
-        raise ConfigError(f"{opened.layout.root}: no group {group} has progress. {stores.near(group, known)}")
-    return [group]
 
 
 def _lag(

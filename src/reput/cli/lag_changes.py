@@ -8,7 +8,6 @@ import click
 
 from reput.cli import opened as stores
 from reput.cli import output
-from reput.cli.lag import group_names
 from reput.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def change(opened: MessageStore, asked: Asked) -> list[Change]:
     if asked.clone is not None:
         return _clone(opened, *asked.clone, asked.topic)
     if asked.clean_group is not None:
-        group_names(opened, asked.clean_group)
+        stores.groups_of(opened, asked.clean_group)
         changes = _forgotten(opened, {asked.clean_group: table.topics_of(asked.clean_group)})
         table.clean_group(asked.clean_group)
         return changes
@@ -94,7 +93,7 @@ def change(opened: MessageStore, asked: Asked) -> list[Change]:
     assert topic is not None
     groups = table.groups_of(topic)
     if not groups:
-        known = sorted({name for group in group_names(opened) for name in table.topics_of(group)})
+        known = sorted({name for group in stores.groups_of(opened) for name in table.topics_of(group)})
         raise ConfigError(f"{opened.layout.root}: no group has progress in {topic}. {stores.near(topic, known)}")
     changes = _forgotten(opened, {group: [topic] for group in groups})
     table.clean_topic(topic)
@@ -106,7 +105,7 @@ def _set(opened: MessageStore, group: str, topic: str, asked: Asked) -> list[Cha
     spans = stores.queues_of(opened, topic, asked.queue_id)
     # All are looked up, and refused, before the first is changed.
     offsets = [_wanted(opened, span, asked) for span in spans]
-    known = group_names(opened)
+    known = stores.groups_of(opened)
     if group not in known:
         output.say(f"note: group {group} had no progress in this store. {stores.near(group, known)}")
     before = table.query_all(group, topic)
@@ -168,7 +167,7 @@ def _clone(opened: MessageStore, source: str, target: str, topic: str | None) ->
     table = opened.progress
     if source == target:
         raise ConfigError(f"--clone {source} {target}: a group has its own offsets already")
-    group_names(opened, source)
+    stores.groups_of(opened, source)
     topics = table.topics_of(source)
     if topic is not None and topic not in topics:
         raise ConfigError(f"group {source} has no progress in {topic}. {stores.near(topic, topics)}")

@@ -116,6 +116,22 @@ def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> 
     return chosen
 
 
+def groups_of(opened: MessageStore, group: str | None = None) -> list[str]:
+    """All groups that have progress, sorted, or the one asked for.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    from reput.errors import ConfigError
+
+    known = sorted(opened.progress.snapshot().group_topics or {})
+    if group is None:
+        return known
+    if group not in known:
+        raise ConfigError(f"{opened.layout.root}: no group {group} has progress. {near(group, known)}")
+    return [group]
+
+
 def near(name: str, names: Sequence[str]) -> str:
     """A sentence that names what is like `name`, else what there is."""
     similar = difflib.get_close_matches(name, names, _NEAR)

@@ -36,6 +36,7 @@ class Rows:
 
     `position` int64 (log offsets), `size` int32; `topics` names topics, `topic_row` int32 says which one each
     record has; `queue_id`, `queue_offset` int64. `store_timestamp` (ms) may be None: it is then read from the records.
+    `told`: where in the log what they were made of stands, and its size, where that is not `position` and `size`.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Rows:
     crc_check: int
     broker_name: str | None = None
     wants: int = field(default=0)
+    told: tuple[Int64s, NDArray[np.int32]] | None = None
 
     def __len__(self) -> int:
         return len(self.position)
@@ -82,6 +84,16 @@ class Rows:
         )
         return table, int(done)
 
+    @property
+    def places(self) -> Int64s:
+        """Where in the log the records stand that the rows come from."""
+        return self.position if self.told is None else self.told[0]
+
+    @property
+    def record_sizes(self) -> NDArray[np.int32]:
+        """The sizes of these records."""
+        return self.size if self.told is None else self.told[1]
+
     def stored_ms(self) -> Int64s:
         """Store times (ms)."""
         return self.table[Field.STORE_TIMESTAMP] if self.store_timestamp is None else self.store_timestamp
@@ -93,6 +105,7 @@ class Rows:
             self.topic_row[chosen], self.queue_id[chosen], self.queue_offset[chosen],
             None if self.store_timestamp is None else self.store_timestamp[chosen],
             self.crc_check, self.broker_name, self.wants,
+            None if self.told is None else (self.told[0][chosen], self.told[1][chosen]),
         )  # fmt: skip
         if "table" in self.__dict__:
             # What has been looked up stays known.
@@ -254,7 +267,7 @@ def _message_ids(rows: Rows) -> pa.Array:
 def _hex_ids(rows: Rows, at: Int64s, length: int, chosen: Any) -> NDArray[np.uint8]:
     """The ids of rows whose store hosts have one length, a row each."""
     host = rows.buffer[at[chosen][:, None] + np.arange(length)]
-    place = rows.position[chosen].astype(">i8").view(np.uint8).reshape(-1, 8)
+    place = rows.places[chosen].astype(">i8").view(np.uint8).reshape(-1, 8)
     raw = np.concatenate([host, place], axis=1)
     digits: NDArray[np.uint8] = _HEX_PAIRS[raw].view(np.uint8).reshape(len(raw), -1)
     return digits
@@ -302,8 +315,8 @@ _BUILDERS: dict[str, Callable[[Rows], pa.Array]] = {
     "tags": _property(Field.TAGS_AT),
     "uniqKey": _property(Field.UNIQUE_KEY_AT),
     "offsetMsgId": _message_ids,
-    "physicalOffset": lambda rows: pa.array(rows.position),
-    "storeSize": lambda rows: _int32(rows.size),
+    "physicalOffset": lambda rows: pa.array(rows.places),
+    "storeSize": lambda rows: _int32(rows.record_sizes),
     "bodyCRC": _small_field(Field.BODY_CRC),
     "sysFlag": _small_field(Field.SYS_FLAG),
     "reconsumeTimes": _small_field(Field.RECONSUME_TIMES),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from reput.connect.disk_queues import DiskQueues
 from reput.connect.edges import EARLIEST, LATEST, Edge, Kind, QueueId
 from reput.connect.options import ReadOptions, Strategy
+from reput.connect.queue_cuts import disk_queues
 from reput.connect.snapshot import Snapshot
 from reput.errors import DataLossError
-from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.log.maps import LogMaps
-from reput.queue.files import QueueFolder, list_queue_files
-from reput.queue.reader import queue_span
 
 _REMEDY = "Give offsets within it, or failOnDataLoss=false to read what is there"
 
@@ -25,23 +24,17 @@ class WholeSpan(NamedTuple):
     last_stored_ms: int
 
 
-def whole_span(snapshot: Snapshot, queue: QueueId, maps: LogMaps) -> WholeSpan | None:
-    """What there is of a queue, files and tail; None for no such queue."""
-    name = queue[0].encode("utf-8", "surrogateescape")
-    if not paths.is_topic_folder_name(name):
-        return None
-    tail = snapshot.tails.get(QueueKey(name, queue[1]))
-    folder = snapshot.layout.consume_queue / queue[0] / str(queue[1])
-    files = list_queue_files(folder)
-    if not files:
+def whole_span(snapshot: Snapshot, queues: DiskQueues, queue: QueueId) -> WholeSpan | None:
+    """What there is of a queue, on disk and in the tail; None for no such queue."""
+    key = QueueKey(queue[0].encode("utf-8", "surrogateescape"), queue[1])
+    tail, found = snapshot.tails.get(key), queues.one(key)
+    if found is None:
         return WholeSpan(*tail) if tail else None
-    found = QueueFolder(queue[0], queue[1], folder, files)
-    span = queue_span(found, snapshot.begin, snapshot.frontiers.queue_offset)
-    stored = maps.store_time(span.last.physical_offset) if span.last else -1
     if tail is None:
-        return WholeSpan(span.min_offset, span.max_offset, stored)
-    begin = span.min_offset if span.max_offset > span.min_offset else tail.begin
-    return WholeSpan(begin, max(span.max_offset, tail.end), tail.last_stored_ms)
+        stored = queues.maps.store_time(found.last_offset) if found.last_offset >= 0 else -1
+        return WholeSpan(found.begin, found.end, stored)
+    begin = found.begin if found.end > found.begin else tail.begin
+    return WholeSpan(begin, max(found.end, tail.end), tail.last_stored_ms)
 
 
 def refuse_what_is_gone(options: ReadOptions, snapshot: Snapshot) -> None:
@@ -51,13 +44,14 @@ def refuse_what_is_gone(options: ReadOptions, snapshot: Snapshot) -> None:
         DataLossError: an offset lies outside its queue, a named queue is not there, or, with the strategy error, a
             queue has no message from its starting time on.
     """
-    if not options.fail_on_data_loss:
+    if not options.fail_on_data_loss or not (options.starting.queues or options.ending.queues):
         return
     maps = LogMaps(snapshot.layout.commit_log, snapshot.log.file_size)
     try:
-        for edge in (options.starting, options.ending):
-            for queue, value in edge.queues.items():
-                _refuse(edge, queue, value, whole_span(snapshot, queue, maps), options.strategy)
+        with disk_queues(snapshot, maps) as queues:
+            for edge in (options.starting, options.ending):
+                for queue, value in edge.queues.items():
+                    _refuse(edge, queue, value, whole_span(snapshot, queues, queue), options.strategy)
     finally:
         maps.close()
 

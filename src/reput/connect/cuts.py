@@ -10,12 +10,11 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import NamedTuple
 
+from reput.connect.disk_queues import DiskQueue, DiskQueues
+from reput.connect.queue_cuts import disk_queues
 from reput.connect.snapshot import Snapshot
-from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, decode_entry
+from reput.log.maps import LogMaps
 from reput.log.reader import record_at
-from reput.queue.files import QueueFolder, list_queues
-from reput.queue.reader import QueueSpan, queue_span
 
 _QUEUES_LOOKED_AT = 64
 _QUEUES_ASKED = 4
@@ -37,9 +36,16 @@ def log_cuts(snapshot: Snapshot, begin: int, end: int, step: int, known: int = -
     Where `begin` is one of the frontiers, or `known` to be a boundary, the first range begins there; else records in
     front of it may be among them.
     """
-    asked = _QueueBoundaries(snapshot)
+    maps = LogMaps(snapshot.layout.commit_log, snapshot.log.file_size)
+    try:
+        with disk_queues(snapshot, maps) as queues:
+            return _cuts(snapshot, _QueueBoundaries(snapshot, queues), begin, min(end, snapshot.end), step, known)
+    finally:
+        maps.close()
+
+
+def _cuts(snapshot: Snapshot, asked: _QueueBoundaries, begin: int, end: int, step: int, known: int) -> list[LogCut]:
     cuts = []
-    end = min(end, snapshot.end)
     for file in snapshot.log.files:
         file_end = min(file.end, snapshot.end)
         if file_end <= begin or file.start >= end or file_end <= file.start:
@@ -82,50 +88,25 @@ def merged(cuts: list[LogCut], step: int) -> list[LogCut]:
 class _QueueBoundaries:
     """Answers with the beginnings of records that some large queues know."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, queues: DiskQueues) -> None:
         self.snapshot = snapshot
-        self.queues: list[tuple[QueueFolder, QueueSpan]] | None = None
+        self.queues = queues
+        self._asked: list[DiskQueue] | None = None
 
     def boundary_from(self, offset: int) -> int | None:
         """The first beginning of a record at or behind a log offset that the asked queues know; None for none."""
         if offset >= self.snapshot.frontiers.queue_offset:
             return None
-        if self.queues is None:
-            self.queues = self._largest()
-        found = [place for queue, span in self.queues if (place := _place_from(queue, span, offset)) is not None]
+        if self._asked is None:
+            self._asked = self._largest()
+        found = [place for queue in self._asked if (place := queue.boundary_from(offset)) is not None]
         place = min(found, default=None)
         if place is None or place >= self.snapshot.frontiers.queue_offset:
             return None
         # A queue that was written over, or a log that was: then it is no boundary.
         return place if not isinstance(record_at(self.snapshot.log, place), int) else None
 
-    def _largest(self) -> list[tuple[QueueFolder, QueueSpan]]:
-        frontier = self.snapshot.frontiers.queue_offset
-        folders = islice(list_queues(self.snapshot.layout.consume_queue), _QUEUES_LOOKED_AT)
-        spans = [(queue, queue_span(queue, self.snapshot.begin, frontier)) for queue in folders]
-        spans.sort(key=lambda pair: pair[1].max_offset - pair[1].min_offset, reverse=True)
-        return spans[:_QUEUES_ASKED]
-
-
-def _place_from(queue: QueueFolder, span: QueueSpan, offset: int) -> int | None:
-    low, high = span.min_offset, span.max_offset
-    while low < high:
-        middle = (low + high) // 2
-        entry = _entry(queue, middle)
-        if entry is None:
-            return None
-        if entry.physical_offset >= offset:
-            high = middle
-        else:
-            low = middle + 1
-    entry = _entry(queue, low) if low < span.max_offset else None
-    return entry.physical_offset if entry is not None and not entry.is_pre_blank else None
-
-
-def _entry(queue: QueueFolder, number: int) -> Entry | None:
-    at = number * ENTRY_SIZE
-    for file in queue.files:
-        if file.start <= at < file.start + file.size:
-            data = fs.read_bytes(file.path, ENTRY_SIZE, at - file.start) or b""
-            return decode_entry(data) if len(data) == ENTRY_SIZE else None
-    return None
+    def _largest(self) -> list[DiskQueue]:
+        spans = [(queue.end - queue.begin, queue.key) for queue in islice(self.queues.all(), _QUEUES_LOOKED_AT)]
+        spans.sort(reverse=True)
+        return [queue for _, key in spans[:_QUEUES_ASKED] if (queue := self.queues.one(key)) is not None]

@@ -32,11 +32,12 @@ from reput.config import StoreConfig
 from reput.connect.cuts import LogCut, log_cuts
 from reput.connect.options import ReadOptions, read_options
 from reput.connect.plan import job_of
-from reput.connect.scan import ScanJob, read_log
+from reput.connect.scan import Lost, ScanJob, read_log
 from reput.connect.selection import selection_of
 from reput.connect.snapshot import Snapshot, take_snapshot
 from reput.errors import ConfigError, DataLossError
 from reput.files import fs
+from reput.formats import paths
 from reput.formats.record import CHECK_NONE, Verdict
 from reput.log.reader import record_at
 from reput.pipeline.engine import Engine
@@ -53,9 +54,27 @@ _US_PER_DAY = 86_400_000_000
 _NO_TIME_US = 100_000_000 * _US_PER_DAY
 
 
+@dataclass(frozen=True)
+class ExportGap:
+    """Bytes of the log that are no record and were passed over: log offsets [begin, end) in `file`, and why."""
+
+    file: str
+    begin: int
+    end: int
+    why: str
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+        return self.end - self.begin
+
+
 @dataclass
 class ExportReport:
-    """What an export did: ranges of the log and messages, in this run and in all; `files` of this run."""
+    """What an export did: ranges of the log and messages, in this run and in all; `files` of this run.
+
+    `gaps`: what `salvage` passed over, in this run and those before.
+    """
 
     store: str
     folder: str
@@ -67,22 +86,27 @@ class ExportReport:
     bytes: int = 0
     log_begin: int = 0
     log_end: int = 0
+    gaps: list[ExportGap] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return asdict(self)
+        return {**asdict(self), "gaps": [{**asdict(gap), "size": gap.size} for gap in self.gaps]}
 
 
 @dataclass(frozen=True)
 class RangeDone:
-    """A range's marker: its files relative to the export's folder, and how many messages they hold."""
+    """A range's marker: its files relative to the export's folder, how many messages they hold, what was passed over.
+
+    `gaps`: log offsets and what stood there, for each stretch.
+    """
 
     begin: int
     end: int
     messages: int
     bytes: int
     files: tuple[str, ...]
+    gaps: tuple[tuple[int, int, str], ...] = ()
 
 
 def export_store(
@@ -93,22 +117,25 @@ def export_store(
     *,
     topics: Sequence[str] = (),
     columns: Sequence[str] = (),
+    salvage: bool = False,
     listener: ProgressListener | None = None,
 ) -> ExportReport:
     """Export a store's messages to `folder`, or go on with an export there.
 
     Args:
+        salvage: go on behind damaged bytes and missing files, and list every gap.
         topics: only these; all without.
         columns: only these native columns; all without. `topic` and `storeTimestamp` are read anyway.
 
     Raises:
         ConfigError: the folder has an export of another store, or with other columns or topics.
         DataLossError: log files were deleted before they were exported.
+        DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
     listener, target = listener or ProgressListener(), Path(folder).absolute()
-    options = _options(str(root), topics, columns)
-    snapshot = take_snapshot(str(root), config or StoreConfig())
+    options = _options(str(root), topics, columns, salvage)
+    snapshot = take_snapshot(str(root), config or StoreConfig(), tolerant=salvage)
     fs.make_dirs(target / _OWN)
     plan = _Plan(target, snapshot, options)
     plan.extend(snapshot)
@@ -118,19 +145,33 @@ def export_store(
         str(snapshot.layout.root), str(target), ranges_before=len(before), log_begin=plan.begin, log_end=plan.end,
         messages_before=sum(done.messages for done in before), notes=[*snapshot.notes],
     )  # fmt: skip
+    for done in before:
+        report.gaps += _gaps(snapshot, done)
     listener.stage("export", sum(cut.end - cut.begin for cut in missing))
     for done in engine.run(partial(export_range, job, str(target)), missing, listener.advance):
         report.ranges += 1
         report.messages += done.messages
         report.files += len(done.files)
         report.bytes += done.bytes
+        report.gaps += _gaps(snapshot, done)
+    report.gaps.sort(key=lambda gap: gap.begin)
     if topics and not report.messages + report.messages_before:
         report.notes.append(f"no message of {', '.join(topics)} in the log; `reput info` lists the topics")
     return report
 
 
-def _options(root: str, topics: Sequence[str], columns: Sequence[str]) -> ReadOptions:
+def _gaps(snapshot: Snapshot, done: RangeDone) -> list[ExportGap]:
+    size, folder = snapshot.log.file_size, snapshot.layout.commit_log
+    return [
+        ExportGap(str(folder / paths.offset_name(begin // size * size)), begin, end, why)
+        for begin, end, why in done.gaps
+    ]
+
+
+def _options(root: str, topics: Sequence[str], columns: Sequence[str], salvage: bool) -> ReadOptions:
     given = {"path": root}
+    if salvage:
+        given["failOnDataLoss"] = "false"
     if topics:
         given["subscribe"] = ",".join(topics)
     if columns:
@@ -213,7 +254,8 @@ class _Plan:
             if told is None or told["end"] != cut.end:
                 missing.append(cut)
             else:
-                done.append(RangeDone(**{**told, "files": tuple(told["files"])}))
+                gaps = tuple((begin, end, why) for begin, end, why in told.get("gaps", ()))
+                done.append(RangeDone(**{**told, "files": tuple(told["files"]), "gaps": gaps}))
         return done, missing
 
 
@@ -233,13 +275,14 @@ def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
         DamagedLogError: bytes of the range are no record.
     """
     files = _Files(Path(target), cut.begin)
-    messages = 0
-    for batch in read_log(job, cut):
+    messages, lost = 0, list[Lost]()
+    for batch in read_log(job, cut, lost):
         messages += batch.num_rows
         for topic, day, rows in _parts(batch):
             files.add(topic, day, rows)
     files.flush()
-    done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names))
+    gaps = tuple((gap.begin, gap.end, gap.verdict.meaning) for gap in lost)
+    done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names), gaps)
     fs.write_whole(_marker(Path(target), cut.begin), json.dumps(asdict(done)).encode())
     return done
 

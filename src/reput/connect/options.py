@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -13,8 +13,8 @@ from reput.connect import option_names
 from reput.connect.edges import Edge, Kind, ending_edge, queue_lists, starting_edge
 from reput.connect.schemas import BODIES, Column, Need, Shape, columns_of
 from reput.dispatch.sql import compile as compile_sql
-from reput.errors import ConfigError, UnsupportedStoreError
-from reput.formats.record import CHECK_BODY, CHECK_NONE, LMQ_PREFIX
+from reput.errors import ConfigError
+from reput.formats.record import CHECK_BODY, CHECK_NONE
 from reput.store.tag_filter import TagFilter
 
 E = TypeVar("E", bound=StrEnum)
@@ -50,6 +50,11 @@ class TopicChoice:
     def is_everything(self) -> bool:
         """Whether nothing is left out."""
         return self.names is None and self.pattern is None and self.assigned is None
+
+    @property
+    def named(self) -> frozenset[str] | None:
+        """The topics that are chosen by name; None where they are not."""
+        return self.names if self.assigned is None else frozenset(self.assigned)
 
     def wants(self, topic: str, queue_id: int) -> bool:
         """Whether a queue is read."""
@@ -92,7 +97,6 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
     Raises:
         ConfigError: an option is unknown, or its value is not of its form.
-        UnsupportedStoreError: a light message queue is asked for.
     """
     options = option_names.known_options(given, option_names.READ, "reading")
     shape = _choice(options, "schema", Shape, Shape.NATIVE)
@@ -182,7 +186,6 @@ def _topics(options: Mapping[str, str], broker_name: str | None) -> TopicChoice:
     name, text = given[0], options[given[0]]
     if name == "assign":
         lists = queue_lists(text, name, broker_name)
-        _refuse_light_queues(name, lists)
         return TopicChoice(assigned=lists)
     if name == "subscribePattern":
         try:
@@ -193,17 +196,7 @@ def _topics(options: Mapping[str, str], broker_name: str | None) -> TopicChoice:
     names = frozenset(piece.strip() for piece in (text.split(",") if name == "subscribe" else [text]) if piece.strip())
     if not names:
         raise ConfigError(f"option {name}: names no topic")
-    _refuse_light_queues(name, names)
     return TopicChoice(names=names)
-
-
-def _refuse_light_queues(option: str, topics: Iterable[str]) -> None:
-    for topic in topics:
-        if topic.startswith(LMQ_PREFIX.decode()):
-            raise UnsupportedStoreError(
-                f"option {option}: {topic} is a light message queue, which a frame does not have: its messages are in "
-                "the topics that they were sent to. Read those, or the queue with `reput get`"
-            )
 
 
 def _sql(given: Mapping[str, str]) -> str:

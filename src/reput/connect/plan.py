@@ -24,11 +24,12 @@ from reput.connect.options import ReadOptions, Scan, read_options, refuse_starti
 from reput.connect.queue_cuts import (
     CLOCK_SLACK_MS,
     QueueCut,
-    found_queues,
+    disk_queues,
     key_places,
     missing_topics,
     other_queues,
     queue_cuts,
+    topic_names,
 )
 from reput.connect.record_scan import RecordJob
 from reput.connect.scan import ScanJob
@@ -148,7 +149,9 @@ class _Planner:
             self.job,
             str(snapshot.layout.commit_log),
             snapshot.log.file_size,
-            snapshot.settings.queue_file_size,
+            snapshot.kinds[0],
+            snapshot.batches,
+            snapshot.begin,
             snapshot.frontiers.queue_offset,
         )
         self.maps = LogMaps(snapshot.layout.commit_log, snapshot.log.file_size)
@@ -226,19 +229,24 @@ class _Planner:
 
     def _topics(self) -> list[str] | None:
         """The topics of which keys are searched; None where they are too many for the IndexFiles."""
-        names = {queue.topic for queue in found_queues(self.snapshot, self.selection)}
-        return sorted(names) if len(names) <= _TOPICS_MOST else None
+        if self.selection.light_topics:
+            # IndexFiles know their messages by the topics that these were sent to.
+            return None
+        with disk_queues(self.snapshot, self.maps) as queues:
+            return topic_names(queues, self.selection, _TOPICS_MOST)
 
     def _by_queues(self) -> ScanPlan:
         kind = other_queues(self.snapshot, self.options.config)
         if kind is not None:
             return self._by_log(f"{kind}: only plain queues are read")
-        queues = list(found_queues(self.snapshot, self.selection))
-        missing = missing_topics(self.selection, queues)
+        with disk_queues(self.snapshot, self.maps) as queues:
+            found = queue_cuts(queues, self.selection)
+        missing = missing_topics(self.selection, found.topics)
         if missing:
             return self._by_log(f"topic {missing[0]} has no queue on disk")
-        cuts = queue_cuts(self.selection, queues, self.maps)
-        entries = sum(cut.end - cut.begin for cut in cuts)
+        if found.too_many:
+            return self._by_log(f"more than {len(found.topics)} topics have queues that are wanted")
+        cuts, entries = found.cuts, found.entries
         log_bytes = sum(cut.end - cut.begin for cut in self._cuts(Span()))
         cost = entries * self.record_bytes * _SCATTER
         if self.options.scan is Scan.AUTO and cost > log_bytes:

@@ -6,130 +6,130 @@ Only what lies below the frontier is taken from queues and IndexFiles; behind it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reput.config import StoreConfig
-from reput.connect.selection import NO_END, Selection
+from reput.connect.disk_queues import DiskQueue, DiskQueues
+from reput.connect.selection import NO_END, Selection, Span
 from reput.connect.snapshot import Snapshot
 from reput.files import fs
-from reput.formats import paths
-from reput.formats.consume_queue import ENTRY_SIZE, decode_entry
+from reput.formats.consume_queue import QueueKey
 from reput.index.search import IndexSearch
 from reput.log.maps import LogMaps
 from reput.queue.by_time import Boundary, offset_by_time
-from reput.queue.files import QueueFolder, list_queues, list_topic_queues
-from reput.queue.reader import QueueSpan, queue_span
+from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store.layout import unsupported_kinds
 
-_ROCKSDB_SIGN = "CURRENT"
-_LMQ_PREFIX = "%LMQ%"
 CLOCK_SLACK_MS = 60_000
 """Store times follow the broker's clock, and a clock may be set back: a search by time looks this much further."""
+_MOST_QUEUES = 1 << 16
+"""Queues that a plan looks at one by one."""
 
 
 class QueueCut(NamedTuple):
-    """The entries with queue offsets [begin, end) of one queue, whose files lie in `folder`."""
+    """The entries with queue offsets [begin, end) of one queue; `kind` is that of its queue."""
 
-    topic: str
-    queue_id: int
-    folder: str
+    key: QueueKey
+    kind: str
     begin: int
     end: int
 
+    @property
+    def topic(self) -> str:
+        """The topic as a frame shows it."""
+        return self.key.topic.decode("utf-8", "replace")
 
-class FoundQueue(NamedTuple):
-    """A queue on disk, and what of it lies below the frontier."""
-
-    topic: str
-    queue_id: int
-    folder: QueueFolder
-    span: QueueSpan
+    @property
+    def queue_id(self) -> int:
+        """The queue's id."""
+        return self.key.queue_id
 
 
-def found_queues(snapshot: Snapshot, selection: Selection) -> Iterator[FoundQueue]:
-    """The queues on disk that are wanted."""
-    for folder in _folders(snapshot, selection):
-        name = folder.topic.encode("utf-8", "surrogateescape")
-        if not paths.is_topic_folder_name(name):
-            continue
-        topic = name.decode("utf-8", "replace")
-        if selection.wants(topic, folder.queue_id):
-            span = queue_span(folder, snapshot.begin, snapshot.frontiers.queue_offset)
-            yield FoundQueue(topic, folder.queue_id, folder, span)
+@dataclass
+class QueueCuts:
+    """What was found: the ranges that may be wanted, and the topics that have a queue on disk.
+
+    `too_many`: there are more queues than a plan looks at, and it stopped there.
+    """
+
+    cuts: list[QueueCut] = field(default_factory=list)
+    topics: set[str] = field(default_factory=set)
+    too_many: bool = False
+
+    @property
+    def entries(self) -> int:
+        """How many queue offsets there are."""
+        return sum(cut.end - cut.begin for cut in self.cuts)
+
+
+def disk_queues(snapshot: Snapshot, maps: LogMaps) -> DiskQueues:
+    """The store's queues as far as they can be believed."""
+    return DiskQueues(snapshot.kinds[0], snapshot.batches, maps, snapshot.begin, snapshot.frontiers.queue_offset)
 
 
 def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:
-    """A kind of queue in the store that the queue plan does not read, with its place; None where all are plain."""
-    layout = snapshot.layout
-    if fs.exists(layout.consume_queue / _ROCKSDB_SIGN):
-        return f"{layout.consume_queue}: RocksDB ConsumeQueues"
-    if any(entry.is_dir for entry in fs.list_dir(layout.root / paths.BATCH_CONSUME_QUEUE)):
-        return f"{layout.root / paths.BATCH_CONSUME_QUEUE}: batch ConsumeQueues"
-    if any(entry.name.startswith(_LMQ_PREFIX) for entry in fs.list_dir(layout.consume_queue)):
-        return f"{layout.consume_queue}: light message queues (LMQ)"
-    return next(iter(unsupported_kinds(layout, config)), None)
+    """A kind of queue in the store that the queue plan does not read, with its place; None where it reads all."""
+    if snapshot.settings.types.batch and any(kind.name == ROCKSDB for kind in snapshot.kinds):
+        return f"{snapshot.layout.consume_queue}: topics of batches beside RocksDB ConsumeQueues"
+    return next(iter(unsupported_kinds(snapshot.layout, config)), None)
 
 
-def missing_topics(selection: Selection, queues: list[FoundQueue]) -> list[str]:
+def missing_topics(selection: Selection, topics: set[str]) -> list[str]:
     """Topics that are asked for by name and have no queue on disk: their index may be missing."""
-    names = _named(selection)
-    return sorted(names - {queue.topic for queue in queues}) if names is not None else []
+    names = selection.named_topics
+    return sorted(names - topics) if names is not None else []
 
 
-def _named(selection: Selection) -> frozenset[str] | None:
-    """The topics that are asked for by name; None where it is not by name."""
-    names = selection.topic_names
-    chosen = selection.topics.names if selection.topics.assigned is None else frozenset(selection.topics.assigned)
-    if chosen is None:
-        return names
-    return chosen if names is None else names & chosen
+def topic_names(queues: DiskQueues, selection: Selection, most: int) -> list[str] | None:
+    """The topics with wanted queues on disk, by name; None where there are more than `most`."""
+    names: set[str] = set()
+    for queue in _wanted(queues, selection):
+        names.add(name_of(queue))
+        if len(names) > most:
+            return None
+    return sorted(names)
 
 
-def _folders(snapshot: Snapshot, selection: Selection) -> Iterator[QueueFolder]:
-    names = _named(selection)
-    if names is None:
-        yield from list_queues(snapshot.layout.consume_queue)
-        return
-    for name in sorted(names):
-        # No name leads out of the folder.
-        if paths.is_topic_folder_name(name.encode("utf-8", "surrogateescape")):
-            yield from list_topic_queues(snapshot.layout.consume_queue / name)
+def queue_cuts(queues: DiskQueues, selection: Selection) -> QueueCuts:
+    """The entries that may be wanted, queue by queue."""
+    found = QueueCuts()
+    for number, queue in enumerate(_wanted(queues, selection)):
+        if number == _MOST_QUEUES:
+            found.too_many = True
+            break
+        found.topics.add(name_of(queue))
+        span = _span(queue, selection)
+        if not span.is_empty:
+            found.cuts.append(QueueCut(queue.key, queue.kind, span.begin, span.end))
+    return found
 
 
-def queue_cuts(selection: Selection, queues: list[FoundQueue], maps: LogMaps) -> list[QueueCut]:
-    """The entries of these queues that may be wanted."""
-    cuts = []
-    for queue in queues:
-        wanted = selection.offsets_of((queue.topic, queue.queue_id)).cut(queue.span.min_offset, queue.span.max_offset)
-        times = selection.times_of((queue.topic, queue.queue_id))
-        begin, end = wanted.begin, wanted.end
-        store_time = _StoreTimes(queue.folder, maps)
-        if begin < end and times.begin > CLOCK_SLACK_MS:
-            begin = offset_by_time(store_time, begin, end, times.begin - CLOCK_SLACK_MS, Boundary.LOWER)
-        if begin < end and times.end < NO_END - CLOCK_SLACK_MS:
-            end = offset_by_time(store_time, begin, end, times.end + CLOCK_SLACK_MS, Boundary.LOWER)
-        if begin < end:
-            cuts.append(QueueCut(queue.topic, queue.queue_id, str(queue.folder.path), begin, end))
-    return cuts
+def name_of(queue: DiskQueue) -> str:
+    """The topic as a frame shows it."""
+    return queue.key.topic.decode("utf-8", "replace")
 
 
-class _StoreTimes:
-    """Tells the store time (ms) of a queue offset, -1 where there is none."""
+def _wanted(queues: DiskQueues, selection: Selection) -> Iterator[DiskQueue]:
+    names = selection.named_topics
+    topics = None if names is None else [name.encode("utf-8", "surrogateescape") for name in sorted(names)]
+    for queue in queues.all() if topics is None else queues.of(topics):
+        topic, queue_id = name_of(queue), queue.key.queue_id
+        if selection.wants(topic, queue_id) or selection.wants_light(topic, queue_id):
+            yield queue
 
-    def __init__(self, queue: QueueFolder, maps: LogMaps) -> None:
-        self.queue = queue
-        self.maps = maps
 
-    def __call__(self, offset: int) -> int:
-        at = offset * ENTRY_SIZE
-        for file in self.queue.files:
-            if file.start <= at < file.start + file.size:
-                data = fs.read_bytes(file.path, ENTRY_SIZE, at - file.start) or b""
-                if len(data) < ENTRY_SIZE:
-                    return -1
-                entry = decode_entry(data)
-                return -1 if entry.is_pre_blank else self.maps.store_time(entry.physical_offset)
-        return -1
+def _span(queue: DiskQueue, selection: Selection) -> Span:
+    """The queue offsets that may be wanted."""
+    of = (name_of(queue), queue.key.queue_id)
+    wanted = selection.entries_of(of).cut(queue.begin, queue.end)
+    times = selection.times_of(of)
+    begin, end = wanted.begin, wanted.end
+    if begin < end and times.begin > CLOCK_SLACK_MS:
+        begin = offset_by_time(queue.store_time, begin, end, times.begin - CLOCK_SLACK_MS, Boundary.LOWER)
+    if begin < end and times.end < NO_END - CLOCK_SLACK_MS:
+        end = offset_by_time(queue.store_time, begin, end, times.end + CLOCK_SLACK_MS, Boundary.LOWER)
+    return Span(begin, end)
 
 
 def key_places(snapshot: Snapshot, selection: Selection, topics: list[str]) -> list[int] | None:

@@ -8,25 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from reput.connect.arrays import Rows, topics_of
+from reput.connect.disk_queues import BATCHES, DiskQueues
 from reput.connect.queue_cuts import QueueCut
+from reput.connect.queue_members import members
 from reput.connect.scan import BATCH_ROWS, ScanJob, batches
 from reput.connect.schemas import Need
-from reput.connect.selection import NO_END
+from reput.connect.selection import NO_END, Span, is_light
 from reput.errors import DamagedLogError, DamagedStoreError
-from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
-from reput.formats.record import MIN_RECORD_SIZE, TRANSACTION_COMMIT, TRANSACTION_MASK, Verdict, examine
+from reput.formats.record import (
+    FLAG_INNER_BATCH,
+    MIN_RECORD_SIZE,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    Verdict,
+    examine,
+)
 from reput.kernels.field_columns import Field
 from reput.log.maps import LogMaps
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
 
 _SIZE_BYTES = 4
+_NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 _NOTHING_BEGINS = (Verdict.BLANK, Verdict.ZERO, Verdict.BAD_MAGIC, Verdict.BAD_OFFSET)
 _LAST_EXT_ADDRESS = -(1 << 31) - 1
 """`ConsumeQueueExt.MAX_ADDR`: no hash of tags is as low."""
@@ -34,12 +46,17 @@ _LAST_EXT_ADDRESS = -(1 << 31) - 1
 
 @dataclass(frozen=True)
 class RecordJob:
-    """What tasks of the queue plan know beside the scan's job: the log's folder and the sizes of files in bytes."""
+    """What tasks of the queue plan know beside the scan's job: the log's folder, its files' size in bytes, the queues.
+
+    Of the queues what lies in the log from `begin` up to `end` counts.
+    """
 
     scan: ScanJob
     commit_log: str
     log_file_size: int
-    queue_file_size: int
+    kind: QueueKind
+    batches: BatchFiles
+    begin: int
     end: int
 
     @property
@@ -54,6 +71,15 @@ class RecordJob:
         )
 
 
+class Entries(NamedTuple):
+    """Some entries of a queue: log offsets, sizes, tags codes and queue offsets."""
+
+    position: NDArray[np.int64]
+    size: NDArray[np.int32]
+    tags_code: NDArray[np.int64]
+    queue_offset: NDArray[np.int64]
+
+
 def read_queues(job: RecordJob, cuts: Sequence[QueueCut]) -> Iterator[pa.RecordBatch]:
     """The wanted messages of some queues' ranges, each in its queue's order.
 
@@ -62,73 +88,91 @@ def read_queues(job: RecordJob, cuts: Sequence[QueueCut]) -> Iterator[pa.RecordB
     """
     maps = LogMaps(Path(job.commit_log), job.log_file_size)
     try:
-        for cut in cuts:
-            for first in range(cut.begin, cut.end, BATCH_ROWS):
-                entries = _entries(job, cut, first, min(cut.end, first + BATCH_ROWS))
-                for rows in _of_entries(job, cut, first, entries, maps):
-                    yield from batches(job.scan, rows)
+        with DiskQueues(job.kind, job.batches, maps, job.begin, job.end) as queues:
+            for cut in cuts:
+                is_batch = cut.kind == BATCHES
+                for entries in _batch_entries(job, cut, queues) if is_batch else _entries(job, cut, queues):
+                    for rows in _of_entries(job, cut, entries, maps):
+                        inner = np.arange(len(rows)) if is_batch else _NO_ROWS
+                        yield from batches(job.scan, rows, inner, Span(cut.begin, cut.end))
     finally:
         maps.close()
 
 
-def _entries(job: RecordJob, cut: QueueCut, begin: int, end: int) -> NDArray[np.void]:
-    """The entries [begin, end) of a queue.
+def _entries(job: RecordJob, cut: QueueCut, queues: DiskQueues) -> Iterator[Entries]:
+    """The entries of a cut, some thousands at once.
 
     Raises:
-        DamagedStoreError: a file is missing or too short.
+        DamagedStoreError: some are gone.
     """
-    pieces = []
-    per_file = job.queue_file_size // ENTRY_SIZE
-    position = begin
-    while position < end:
-        number = position // per_file
-        path = Path(cut.folder) / paths.offset_name(number * job.queue_file_size)
-        behind = min(end, (number + 1) * per_file)
-        wanted = (behind - position) * ENTRY_SIZE
-        data = fs.read_bytes(path, wanted, (position - number * per_file) * ENTRY_SIZE) or b""
-        if len(data) < wanted:
-            if job.scan.fail_on_data_loss:
-                raise DamagedStoreError(
-                    f"{path}: does not hold queue offset {position + len(data) // ENTRY_SIZE}. Run `reput rebuild "
-                    "--only queue`, or read with scan=log; failOnDataLoss=false passes it over"
-                )
-            # What is missing counts as entries without a record.
-            data = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE].ljust(wanted, b"\0")
-        pieces.append(np.frombuffer(data, dtype=ENTRY.dtype))
-        position = behind
-    return np.concatenate(pieces)
+    queue = queues.plain(cut.key)
+    for first in range(cut.begin, cut.end, BATCH_ROWS):
+        count = min(cut.end - first, BATCH_ROWS)
+        data = np.zeros(count * ENTRY_SIZE, np.uint8) if queue is None else queue.packed(first, first + count)
+        raw = data.view(ENTRY.dtype)
+        gone = raw["size"] <= 0
+        if gone.any() and job.scan.fail_on_data_loss:
+            offset = first + int(np.flatnonzero(gone)[0])
+            where = queue.place_of(offset) if queue is not None else f"{cut.topic}, queue {cut.queue_id}"
+            raise DamagedStoreError(
+                f"{where}: does not hold queue offset {offset}. Run `reput rebuild --only queue`, or read with "
+                "scan=log; failOnDataLoss=false passes it over"
+            )
+        position, size = raw["physical_offset"].astype(np.int64), raw["size"].astype(np.int32)
+        there = np.flatnonzero(~gone & ((position != 0) | ~np.isin(size, (PRE_BLANK_SIZE, LAST_BLANK_SIZE))))
+        yield Entries(
+            position[there], size[there], raw["tags_code"].astype(np.int64)[there], first + there.astype(np.int64)
+        )
 
 
-def _of_entries(job: RecordJob, cut: QueueCut, first: int, entries: NDArray[np.void], maps: LogMaps) -> Iterator[Rows]:
+def _batch_entries(job: RecordJob, cut: QueueCut, queues: DiskQueues) -> Iterator[Entries]:
+    """The entries of the batches of a cut.
+
+    Raises:
+        DamagedStoreError: some are gone.
+    """
+    queue = queues.batch(cut.key)
+    begin, end = queue.numbers(cut.begin, cut.end)
+    for first in range(begin, end, BATCH_ROWS):
+        count = min(end - first, BATCH_ROWS)
+        raw = queue.entries(first, first + count)
+        if len(raw) < count and job.scan.fail_on_data_loss:
+            raise DamagedStoreError(
+                f"{queue.files.place}: a file with its entries {first + len(raw)} to {first + count} is gone. Run "
+                "`reput rebuild --only queue`, or read with scan=log; failOnDataLoss=false passes it over"
+            )
+        yield Entries(
+            raw["physical_offset"].astype(np.int64), raw["size"].astype(np.int32),
+            raw["tags_code"].astype(np.int64), raw["base_offset"].astype(np.int64),
+        )  # fmt: skip
+
+
+def _of_entries(job: RecordJob, cut: QueueCut, entries: Entries, maps: LogMaps) -> Iterator[Rows]:
     """The rows of some entries of a queue, those of each log file apart."""
-    selection = job.scan.selection
-    position, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int32)
-    mask = (size > 0) & ((position != 0) | ~np.isin(size, (PRE_BLANK_SIZE, LAST_BLANK_SIZE)))
-    mask &= (position >= selection.position.begin) & (position < min(selection.position.end, job.end))
+    selection, position = job.scan.selection, entries.position
+    mask = (position >= selection.position.begin) & (position < min(selection.position.end, job.end))
     codes = selection.tag_codes
     if len(codes):
-        code = entries["tags_code"].astype(np.int64)
         # The address of an entry in ConsumeQueueExt says nothing of the tags: the record will.
-        mask &= np.isin(code.astype(np.int32), codes) | (code <= _LAST_EXT_ADDRESS)
+        mask &= np.isin(entries.tags_code.astype(np.int32), codes) | (entries.tags_code <= _LAST_EXT_ADDRESS)
     number = np.flatnonzero(mask)
     rows_of = _RowMaker(job, pa.array([cut.topic], pa.string()), maps)
     for chosen in _by_file(position[number], job.log_file_size):
         rows = number[chosen]
         made = rows_of.make(
             position[rows],
-            size[rows],
+            entries.size[rows],
             np.zeros(len(rows), dtype=np.int32),
             np.full(len(rows), cut.queue_id, dtype=np.int32),
-            first + rows.astype(np.int64),
+            entries.queue_offset[rows],
         )
         if made is None:
             continue
-        if not job.needs_records:
+        if not job.needs_records and cut.kind != BATCHES and not is_light(cut.topic):
             yield made
             continue
         for sound in _sound(job, made):
-            _refuse_strangers(cut, sound)
-            wanted = _in_time(job, cut, sound)
+            wanted = _in_time(job, cut, members(selection, cut, sound))
             if len(wanted):
                 yield wanted
 
@@ -139,22 +183,6 @@ def _in_time(job: RecordJob, cut: QueueCut, rows: Rows) -> Rows:
         return rows
     stored = rows.stored_ms()
     return rows.taken(np.flatnonzero((stored >= span.begin) & (stored < span.end)))
-
-
-def _refuse_strangers(cut: QueueCut, rows: Rows) -> None:
-    """A record that an entry leads to must be of that queue, with that number."""
-    table = rows.table
-    alien = (table[Field.QUEUE_ID] != rows.queue_id) | (table[Field.QUEUE_OFFSET] != rows.queue_offset)
-    found = topics_of(rows)
-    names = [name.decode("utf-8", "replace") == cut.topic for name in found.dictionary.to_pylist()]
-    alien |= ~np.array(names, dtype=np.bool_)[np.asarray(found.indices)]
-    if alien.any():
-        number = int(np.flatnonzero(alien)[0])
-        raise DamagedStoreError(
-            f"{cut.folder}: queue offset {int(rows.queue_offset[number])} leads to log offset "
-            f"{int(rows.position[number])}, where a message of another queue or number stands. Run `reput rebuild "
-            "--only queue`, or read with scan=log"
-        )
 
 
 def read_places(job: RecordJob, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -175,7 +203,9 @@ def read_places(job: RecordJob, places: Sequence[int]) -> Iterator[pa.RecordBatc
                 if made is None:
                     continue
                 for sound in _standing(job, made):
-                    yield from batches(job.scan, _judged(job, sound))
+                    judged = _judged(job, sound)
+                    inner = np.flatnonzero(judged.table[Field.SYS_FLAG] & FLAG_INNER_BATCH)
+                    yield from batches(job.scan, judged, inner)
     finally:
         maps.close()
 
@@ -190,13 +220,14 @@ def _judged(job: RecordJob, rows: Rows) -> Rows:
     rows.queue_offset = table[Field.QUEUE_OFFSET].copy()
     transaction = table[Field.SYS_FLAG] & TRANSACTION_MASK
     mask = (transaction == 0) | (transaction == TRANSACTION_COMMIT)
+    is_batch = (table[Field.SYS_FLAG] & FLAG_INNER_BATCH) != 0
     for queue in np.unique(row.astype(np.int64) << 32 | queue_id).tolist():
         topic, number = names[queue >> 32], queue & 0xFFFFFFFF
         here = (row == queue >> 32) & (queue_id == number)
         offsets, times = selection.offsets_of((topic, number)), selection.times_of((topic, number))
         mask &= ~here | (
             selection.wants(topic, number)
-            & (rows.queue_offset >= offsets.begin)
+            & ((rows.queue_offset >= offsets.begin) | is_batch)
             & (rows.queue_offset < offsets.end)
             & (rows.stored_ms() >= times.begin)
             & ((rows.stored_ms() < times.end) | (times.end == NO_END))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 
 from reput.connect.arrays import Rows, arrow_schema, record_batch, texts_of, wants_of
 from reput.connect.cuts import LogCut
+from reput.connect.inner_rows import unwrapped
 from reput.connect.schemas import Column, Need
-from reput.connect.selection import NO_END, Selection
+from reput.connect.selection import EVERYTHING, NO_END, Selection, Span
 from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql import compile as compile_sql
 from reput.dispatch.sql.columns import RecordProperties
 from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.record import CHECK_NONE, Verdict
-from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
+from reput.kernels.columns import IN_QUEUE, INNER_BATCH, Columns, State, Stop
 from reput.kernels.field_columns import FIND_PROPERTIES, Field
 from reput.log.decode import DecodeSettings, RangeDecoder
 
@@ -31,6 +32,8 @@ BATCH_BYTES = 16 << 20
 _PIECE_BYTES = 16 << 20
 
 Mask = NDArray[np.bool_]
+Int64s = NDArray[np.int64]
+_NONE: Int64s = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,16 @@ class ScanJob:
         return wants_of(self.columns) | (FIND_PROPERTIES if self.selection.by_properties else 0)
 
 
-def read_log(job: ScanJob, cut: LogCut) -> Iterator[pa.RecordBatch]:
-    """The wanted messages of a range of the log, in its order.
+class Lost(NamedTuple):
+    """Bytes [begin, end) of the log (log offsets) that are no record, and what stands at `begin`."""
+
+    begin: int
+    end: int
+    verdict: Verdict
+
+
+def read_log(job: ScanJob, cut: LogCut, lost: list[Lost] | None = None) -> Iterator[pa.RecordBatch]:
+    """The wanted messages of a range of the log, in its order; what is passed over goes to `lost`.
 
     Raises:
         DamagedLogError: bytes of the range are no record, or its records do not end where the next range begins.
@@ -59,8 +70,11 @@ def read_log(job: ScanJob, cut: LogCut) -> Iterator[pa.RecordBatch]:
     if not job.fail_on_data_loss and not fs.exists(cut.path):
         return
     with fs.mapped(cut.path, cut.begin - cut.file_start, cut.file_start + cut.file_size - cut.begin) as buffer:
-        for rows in _LogRange(job, cut, buffer).rows():
-            yield from batches(job, rows)
+        piece = _LogRange(job, cut, buffer)
+        for rows, inner in piece.rows():
+            yield from batches(job, rows, inner)
+    if lost is not None:
+        lost += piece.lost
 
 
 class _LogRange:
@@ -74,19 +88,20 @@ class _LogRange:
         settings = DecodeSettings(job.crc_check, False, job.delays_ms)
         self.decoder = RangeDecoder(buffer, cut.begin, settings, self.columns)
         self.queues = QueueTable(job.selection)
+        self.lost: list[Lost] = []
 
-    def rows(self) -> Iterator[Rows]:
-        """The wanted rows of each piece."""
+    def rows(self) -> Iterator[tuple[Rows, Int64s]]:
+        """The wanted rows of each piece, and the numbers of those that are inner batches."""
         position, end = 0, self.cut.end - self.cut.begin
         while position < end:
             # The table of queues goes on, so each queue is judged once.
-            self.columns.state[State.RECORDS] = self.columns.state[State.ITEMS] = 0
+            self.columns.state[[State.RECORDS, State.ITEMS, State.FURTHER]] = 0
             stop = self.decoder.decode(position, min(end, position + _PIECE_BYTES))
             position = int(self.columns.state[State.POSITION])
             if self.columns.records:
-                rows = self._wanted()
+                rows, inner = self._wanted()
                 if len(rows):
-                    yield rows
+                    yield rows, inner
             if stop is Stop.FILE_END:
                 return
             if stop is Stop.NOT_A_RECORD:
@@ -106,29 +121,47 @@ class _LogRange:
                 "passes over it with the option failOnDataLoss=false"
             )
         found = self.decoder.boundary(position + 1, end)
-        return found if found >= 0 else end
+        behind = found if found >= 0 else end
+        self.lost.append(Lost(self.cut.begin + position, self.cut.begin + behind, verdict))
+        return behind
 
-    def _wanted(self) -> Rows:
+    def _wanted(self) -> tuple[Rows, Int64s]:
         columns, selection, count = self.columns, self.job.selection, self.columns.records
+        if selection.light_topics:
+            self.decoder.read_further()
         self.queues.extend(columns)
-        row = columns.queue[:count]
-        mask: Mask = (columns.flags[:count] & IN_QUEUE) != 0
-        mask &= self.queues.mask(row, columns.queue_offset[:count], columns.store_timestamp[:count])
-        position = columns.position[:count]
+        flags, position = columns.flags[:count], columns.position[:count]
+        mask: Mask = (flags & IN_QUEUE) != 0
         if not selection.position.is_everything:
             mask &= (position >= selection.position.begin) & (position < selection.position.end)
         codes = selection.tag_codes
         if len(codes):
             mask &= np.isin(columns.tags_code[:count].astype(np.int32), codes)
+        own = mask & self.queues.mask(columns)
         if selection.searched_keys:
-            mask &= self._with_keys(count)
-        chosen: Any = slice(0, count) if mask.all() else np.flatnonzero(mask)
-        row = row[chosen]
-        return Rows(
+            own &= self._with_keys(count)
+        light = self._light(mask) if len(columns.further_record) else _NONE
+        chosen: Any = slice(0, count) if own.all() and not len(light) else np.flatnonzero(own)
+        if len(light):
+            chosen = np.sort(np.concatenate([chosen, light]), kind="stable")
+        row = columns.queue[:count][chosen]
+        rows = Rows(
             self.cut.path, self.buffer, self.cut.begin, position[chosen], columns.size[:count][chosen],
             self.queues.topics, row, columns.queue_id[row], columns.queue_offset[:count][chosen],
             columns.store_timestamp[:count][chosen], CHECK_NONE, self.job.broker_name, self.job.wants,
         )  # fmt: skip
+        return rows, np.flatnonzero(flags[chosen] & INNER_BATCH)
+
+    def _light(self, mask: Mask) -> Int64s:
+        """The records that wanted light queues have, once for each such queue."""
+        columns = self.columns
+        of, row, offset = columns.further_record, columns.further_queue, columns.further_offset
+        light, low, high, after, before = self.queues.light[row].T
+        stored = columns.store_timestamp[of]
+        wanted = (light != 0) & mask[of] & (offset >= low) & (offset < high)
+        wanted &= (stored >= after) & ((stored < before) | (before == NO_END))
+        found: Int64s = of[wanted].astype(np.int64)
+        return found
 
     def _with_keys(self, count: int) -> Mask:
         """Records that have an index item with the hash of a searched key."""
@@ -147,11 +180,12 @@ class QueueTable:
         self.topics = pa.array([], pa.string())
         self.hashes: set[int] = set()
         self.bounds = np.empty((0, 5), dtype=np.int64)
+        self.light = np.empty((0, 5), dtype=np.int64)
         self.is_all = True
 
     def extend(self, columns: Columns) -> None:
         """Judge the queues that are new."""
-        fresh = []
+        fresh, light = [], []
         for row in range(len(self.names), columns.queues):
             topic, queue_id = columns.topic(row).decode("utf-8", "replace"), int(columns.queue_id[row])
             self.names.append(topic)
@@ -159,25 +193,45 @@ class QueueTable:
             times = self.selection.times_of((topic, queue_id))
             wanted = self.selection.wants(topic, queue_id)
             fresh.append((wanted, offsets.begin, offsets.end, times.begin, times.end))
+            entries = self.selection.entries_of((topic, queue_id))
+            is_light = self.selection.wants_light(topic, queue_id)
+            light.append((is_light, entries.begin, entries.end, times.begin, times.end))
             self.is_all &= wanted and offsets.is_everything and times.is_everything
             if wanted:
                 self.hashes.update(self.selection.key_hashes(topic))
         if fresh:
             self.bounds = np.concatenate([self.bounds, np.array(fresh, dtype=np.int64)])
+            self.light = np.concatenate([self.light, np.array(light, dtype=np.int64)])
             self.topics = pa.array(self.names, pa.string())
 
-    def mask(self, row: NDArray[np.int32], offset: NDArray[np.int64], stored_ms: NDArray[np.int64]) -> Mask:
-        """Which records their queues' bounds leave."""
+    def mask(self, columns: Columns) -> Mask:
+        """Which records their queues' bounds leave; a batch in one record may hold messages that they leave."""
+        count = columns.records
+        row, offset, stored_ms = (
+            array[:count] for array in (columns.queue, columns.queue_offset, columns.store_timestamp)
+        )
         if self.is_all:
-            return np.ones(len(row), dtype=np.bool_)
+            return np.ones(count, dtype=np.bool_)
         wanted, low, high, after, before = self.bounds[row].T
-        mask: Mask = (wanted != 0) & (offset >= low) & (offset < high)
+        is_batch = (columns.flags[:count] & INNER_BATCH) != 0
+        mask: Mask = (wanted != 0) & ((offset >= low) | is_batch) & (offset < high)
         mask &= (stored_ms >= after) & ((stored_ms < before) | (before == NO_END))
         return mask
 
 
-def batches(job: ScanJob, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches of bounded size, without those whose texts are not as wanted."""
+def batches(job: ScanJob, rows: Rows, inner: Int64s, within: Span = EVERYTHING) -> Iterator[pa.RecordBatch]:
+    """Rows as record batches of bounded size, without those whose texts are not as wanted.
+
+    `inner` are the numbers of the rows that are batches in one record: of those the messages become rows whose queue
+    offsets lie `within`. A SQL92 filter is asked of the batch, as RocketMQ does; tags and keys of each message.
+    """
+    selection = job.selection
+    if len(inner):
+        if selection.sql:
+            kept = np.flatnonzero(_by_sql(selection, rows))
+            rows, inner = rows.taken(kept), np.flatnonzero(np.isin(kept, inner))
+            selection = replace(selection, sql="")
+        rows = unwrapped(rows, inner, selection, within)
     by_bytes = any(column.need in (Need.BODY, Need.MAP) for column in job.columns)
     schema = arrow_schema(job.columns)
     begin = 0
@@ -189,7 +243,7 @@ def batches(job: ScanJob, rows: Rows) -> Iterator[pa.RecordBatch]:
             end = min(end, max(begin + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))))
         piece = rows if end - begin == len(rows) else rows.taken(slice(begin, end))
         begin = end
-        piece = _matching(job.selection, piece)
+        piece = _matching(selection, piece)
         if len(piece):
             yield record_batch(piece, job.columns, schema)
 
@@ -208,9 +262,13 @@ def _matching(selection: Selection, rows: Rows) -> Rows:
         ]
         mask = np.array(has_key, dtype=np.bool_) if mask is None else mask & np.array(has_key, dtype=np.bool_)
     if selection.sql:
-        found = _filter_of(selection.sql).select(RecordProperties(rows.buffer, rows.position - rows.base))
+        found = _by_sql(selection, rows)
         mask = found if mask is None else mask & found
     return rows if mask is None or mask.all() else rows.taken(np.flatnonzero(mask))
+
+
+def _by_sql(selection: Selection, rows: Rows) -> Mask:
+    return _filter_of(selection.sql).select(RecordProperties(rows.buffer, rows.position - rows.base))
 
 
 @cache

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from reput.connect.edges import EARLIEST, LATEST, Edge, Kind, QueueId
 from reput.connect.options import ReadOptions, TopicChoice
 from reput.formats.hashing import index_key_hash, java_string_hash
+from reput.formats.record import LMQ_PREFIX
 
 NO_END = (1 << 63) - 1
 
@@ -38,6 +39,9 @@ class Span:
     def is_everything(self) -> bool:
         """Whether it leaves nothing out."""
         return self.begin <= 0 and self.end == NO_END
+
+
+EVERYTHING = Span()
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,32 @@ class Selection:
             return False
         return self.topics.wants(topic, queue_id)
 
+    @property
+    def named_topics(self) -> frozenset[str] | None:
+        """The topics that are asked for by name, light queues among them; None where it is not by name."""
+        chosen = self.topics.named
+        if chosen is None:
+            return self.topic_names
+        if self.topic_names is None:
+            return chosen
+        return (chosen & self.topic_names) | self.light_topics
+
+    @property
+    def light_topics(self) -> frozenset[str]:
+        """The light queues that are asked for by name."""
+        return frozenset(name for name in self.topics.named or () if is_light(name))
+
+    def wants_light(self, topic: str, queue_id: int) -> bool:
+        """Whether this is a light queue that is asked for by name.
+
+        Its messages are records of other topics, so what filters say of topic, queue and number speaks of those.
+        """
+        return topic in self.light_topics and self.topics.wants(topic, queue_id)
+
+    def entries_of(self, queue: QueueId) -> Span:
+        """The queue offsets that are looked at in a queue on disk."""
+        return self.offsets.get(queue, Span()) if self.wants_light(*queue) else self.offsets_of(queue)
+
     def offsets_of(self, queue: QueueId) -> Span:
         """The queue offsets that are wanted of a queue."""
         span = self.offsets.get(queue, Span())
@@ -100,6 +130,11 @@ class Selection:
         """The IndexFile's hashes of the searched keys."""
         name = topic.encode("utf-8", "surrogateescape")
         return [index_key_hash(name + b"#" + key.encode("utf-8", "surrogateescape")) for key in self.searched_keys]
+
+
+def is_light(topic: str) -> bool:
+    """Whether a topic is a light message queue."""
+    return topic.startswith(LMQ_PREFIX.decode())
 
 
 def selection_of(options: ReadOptions) -> Selection:

@@ -21,12 +21,11 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK, Verdict, decode_record, examine
 from reput.index.files import list_index_files
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
-from reput.log.decode import DecodeSettings, RangeDecoder
+from reput.log.decode import RangeDecoder
 from reput.log.files import LogFile, LogFiles, list_log_files
 from reput.log.maps import LogMaps
 from reput.log.reader import place
 from reput.queue.batch_files import BatchFiles
-from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.frontier import Frontiers
@@ -39,6 +38,7 @@ _PIECE_BYTES = 4 << 20
 _PLAIN_RECORDS = 1000
 _MOST_QUEUES = 1 << 16
 _NO_OFFSET = (1 << 62) - 1
+_INNER = b"INNER_"
 CUT_BYTES = 8 << 20
 """How far apart the boundaries are that a walk notes."""
 
@@ -55,7 +55,8 @@ class TailSpan(NamedTuple):
 class Snapshot:
     """A store as it is read; offsets are log offsets.
 
-    Records stand in [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
+    `kinds` are its plain queues, those that are read first; `batches` the queues of batches. Records stand in
+    [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
     `frontiers.index_offset`. `boundaries`: places behind the queues' frontier where a record begins, in order;
     `tails`: the queues that have records there.
     """
@@ -63,6 +64,8 @@ class Snapshot:
     layout: StoreLayout
     settings: StoreSettings
     log: LogFiles
+    kinds: list[QueueKind]
+    batches: BatchFiles
     frontiers: Frontiers
     begin: int
     end: int
@@ -91,21 +94,23 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     settings = resolve_settings(layout, config)
     maps = LogMaps(layout.commit_log, log.file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
-    start = find_start(layout, maps, kinds, settings.index_enabled)
+    batches = BatchFiles(layout.batch_consume_queue)
+    start = find_start(layout, maps, kinds, settings.index_enabled, settings.types)
     confirmed = confirmed_by(writer, layout, kinds, maps)
     begin = log.min_offset
     # A frontier that was left behind says nothing where somebody has deleted what it speaks of.
-    has_queues = any(True for _ in list_queues(layout.consume_queue))
+    has_queues = kinds[0].is_present()
     has_index = bool(list_index_files(layout.index))
     queue_offset = max(start.frontiers.queue_offset, begin) if has_queues else begin
     index_offset = max(start.frontiers.index_offset, begin) if has_index else begin
     snapshot = Snapshot(
-        layout, settings, log, Frontiers(queue_offset, index_offset), begin, begin, writer, notes=[*log.notes]
-    )
+        layout, settings, log, kinds, batches, Frontiers(queue_offset, index_offset), begin, begin, writer,
+        notes=[*log.notes],
+    )  # fmt: skip
     walk = _Walk(snapshot, queue_offset, confirmed, tolerant)
     walk.run()
-    end = walk.offset
-    if confirmed is None:
+    end = walk.end
+    if confirmed is None and not tolerant:
         end = judge_tail(layout, maps, walk.offset, walk.verdict).end
     snapshot.end = end
     snapshot.frontiers = Frontiers(min(queue_offset, end), min(index_offset, end))
@@ -123,16 +128,19 @@ def confirmed_by(writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind]
 
 
 class _Walk:
-    """Goes from record to record behind the frontier, to where the log is whole, and notes boundaries on the way."""
+    """Goes from record to record behind the frontier, to where the log is whole, and notes boundaries on the way.
+
+    `end` is where the last record ended. A tolerant walk goes on behind bytes that are no record.
+    """
 
     def __init__(self, snapshot: Snapshot, begin: int, confirmed: int | None, tolerant: bool) -> None:
         self.snapshot = snapshot
-        self.offset = begin
+        self.offset = self.end = begin
         self.confirmed = confirmed
         self.tolerant = tolerant
         self.verdict = Verdict.ZERO
         settings = snapshot.settings
-        self._decode = DecodeSettings(settings.crc_check, False, settings.delays_ms)
+        self._decode = settings.decoding(tag_items=False)
         self._columns: Columns | None = None
         self._plain_left = _PLAIN_RECORDS
 
@@ -150,7 +158,7 @@ class _Walk:
             self.offset = max(self.offset, file.start)
             if not self._walk_file(file):
                 break
-        if self.confirmed is not None and self.offset < self.confirmed:
+        if self.confirmed is not None and self.offset < self.confirmed and not self.tolerant:
             raise DamagedLogError(
                 f"{place(self.snapshot.log, self.offset)}: {self.verdict.meaning}, though the log is told to go on to "
                 f"{self.confirmed}. Look with `reput check`"
@@ -175,13 +183,19 @@ class _Walk:
             while self.offset < limit:
                 if columns.queues > _MOST_QUEUES:
                     columns.clear()
-                columns.state[State.RECORDS] = columns.state[State.ITEMS] = 0
+                columns.state[State.RECORDS] = columns.state[State.ITEMS] = columns.state[State.FURTHER] = 0
                 stop = decoder.decode(self.offset - base, min(limit, self.offset + _PIECE_BYTES) - base)
+                decoder.read_further()
                 self._note(columns)
                 self.offset = base + int(columns.state[State.POSITION])
+                if columns.records or stop is not Stop.NOT_A_RECORD:
+                    self.end = self.offset
                 if stop is Stop.NOT_A_RECORD:
                     self.verdict = Verdict(int(columns.state[State.VERDICT]))
-                    return False
+                    if not self.tolerant:
+                        return False
+                    found = decoder.boundary(self.offset + 1 - base, min(limit, file.data_end) - base)
+                    self.offset = base + found if found >= 0 else file.end
                 if stop is Stop.FILE_END:
                     break
         return True
@@ -193,15 +207,19 @@ class _Walk:
             verdict, size = examine(buffer.data, position, len(buffer), self.offset, self._decode.crc_check)
             if verdict not in (Verdict.GOOD, Verdict.BLANK):
                 self.verdict = verdict
-                return False
+                return self.tolerant
             if verdict is Verdict.GOOD:
+                record = decode_record(buffer.data, position)
+                if _INNER in record.properties:
+                    # It takes more than one number: the kernels know how.
+                    self._plain_left = 0
+                    break
                 self._plain_left -= 1
                 self._note_boundary(self.offset)
-                record = decode_record(buffer.data, position)
                 if record.sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
                     key = QueueKey(record.topic, record.queue_id)
                     self._note_queue(key, record.queue_offset, record.queue_offset, record.store_timestamp)
-            self.offset += size
+            self.offset = self.end = self.offset + size
         return True
 
     def _note_boundary(self, offset: int) -> None:
@@ -225,6 +243,15 @@ class _Walk:
         np.minimum.at(first, rows, offsets)
         np.maximum.at(last, rows, offsets)
         stored[rows] = columns.store_timestamp[:count][in_queue]
+        if len(columns.batch_record):
+            whole = np.maximum(columns.batch_messages.astype(np.int64), 1) - 1
+            batch = columns.batch_record
+            np.maximum.at(last, columns.queue[batch], columns.queue_offset[batch] + whole)
+        if len(columns.further_record):
+            rows, offsets = columns.further_queue, columns.further_offset
+            np.minimum.at(first, rows, offsets)
+            np.maximum.at(last, rows, offsets)
+            stored[rows] = columns.store_timestamp[columns.further_record]
         for row in np.flatnonzero(last >= 0).tolist():
             key = QueueKey(columns.topic(row), int(columns.queue_id[row]))
             self._note_queue(key, int(first[row]), int(last[row]), int(stored[row]))

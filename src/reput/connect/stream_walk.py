@@ -16,7 +16,7 @@ from reput.connect.snapshot import CUT_BYTES
 from reput.errors import DamagedLogError, DataLossError
 from reput.files import fs
 from reput.formats.record import Verdict, examine
-from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
+from reput.kernels.columns import IN_QUEUE, MULTI_DISPATCH, Columns, State, Stop
 from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.files import LogFile, LogFiles
 from reput.log.reader import place
@@ -182,9 +182,11 @@ class _FileWalk:
         if walk.left < NO_END:
             self.queues.extend(self.columns)
             wanted = (self.columns.flags[:count] & IN_QUEUE) != 0
-            wanted &= self.queues.mask(
-                self.columns.queue[:count], self.columns.queue_offset[:count], self.columns.store_timestamp[:count]
-            )
+            mask = self.queues.mask(self.columns)
+            if walk.selection.light_topics:
+                # Which light queue gets it is not asked here: the bound is one on about so many messages.
+                mask |= (self.columns.flags[:count] & MULTI_DISPATCH) != 0
+            wanted &= mask
             taken = np.cumsum(wanted)
             last = min(last, int(np.searchsorted(taken, walk.left)) + 1)
             walk.left -= int(taken[min(last, count) - 1]) if last else 0

@@ -69,10 +69,14 @@ class QueueBatch:
         """The queue of a row."""
         return QueueKey(self.columns.topic(row), int(self.columns.queue_id[row]))
 
+    def entries_of(self, row: int) -> NDArray[np.uint8]:
+        """A queue's entries."""
+        begin, end = int(self.start[row]) * ENTRY_SIZE, int(self.start[row + 1]) * ENTRY_SIZE
+        return self.entries[begin:end]
+
     def queue_entries(self, row: int) -> memoryview:
         """The bytes of a queue's entries."""
-        begin, end = int(self.start[row]) * ENTRY_SIZE, int(self.start[row + 1]) * ENTRY_SIZE
-        return self.entries.data[begin:end]
+        return self.entries_of(row).data
 
     def queues(self) -> Iterator[tuple[int, QueueKey]]:
         """Row and key of each queue that has entries here."""

@@ -1,4 +1,4 @@
-"""RocksDB as a store of bytes: one owner that writes, readers that follow it, tables that tasks write for the owner.
+"""RocksDB as a store of bytes: one owner that writes, readers that follow it.
 
 A reader never touches the store's folder: it opens a folder of links of its own, as RocksDB's secondary instance, and
 is first opened strictly once, since a secondary passes over missing tables. Iterators of rocksdict end silently where a
@@ -23,14 +23,13 @@ import rocksdict
 
 from reput.errors import AccessError, ClosedError, DamagedStoreError, NoSpaceError, ReputError, StoreLockedError
 from reput.files import fs
+from reput.formats import rocksdb_table
 
-_BLOCK_BYTES = 32 << 10
 _CACHE_BYTES = 64 << 20
 _MEMTABLE_BYTES = 64 << 20
 _TRIES = 20
 _SETTINGS_FILE = "rocksdict-config.json"
 _OWN_LOGS = ("LOG", "LOG.old")
-_TABLE_FORMAT = 5
 
 
 @contextlib.contextmanager
@@ -266,7 +265,7 @@ class DatabaseOwner:
             self._handle.write(batch.changes)
 
     def ingest(self, family: str, tables: Sequence[str]) -> None:
-        """Take in tables that a `TableWriter` wrote, whose keys are in no other; they are moved, not copied."""
+        """Take in tables (`reput.files.rocksdb_table`) whose keys are in no other; they are moved, not copied."""
         if not tables:
             return
         options = rocksdict.IngestExternalFileOptions()
@@ -343,28 +342,6 @@ class Batch:
         return len(self.changes)
 
 
-class TableWriter:
-    """Writes a table to be taken in by `DatabaseOwner.ingest`: keys ascending, each once, at least one."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        with errors_named(path, "make a table"):
-            self._writer = rocksdict.SstFileWriter(_options(rocksdict.Cache(0)))
-            self._writer.open(path)
-
-    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add some keys behind those before them."""
-        writer = self._writer
-        with errors_named(self._path, "write"):
-            for key, value in zip(keys, values, strict=True):
-                writer[key] = value
-
-    def finish(self) -> None:
-        """Complete the table."""
-        with errors_named(self._path, "write"):
-            self._writer.finish()
-
-
 def is_database(folder: Path) -> bool:
     """Whether a folder has the files of a RocksDB."""
     return fs.exists(folder / "CURRENT") or fs.exists(folder / "IDENTITY")
@@ -376,8 +353,8 @@ def _families(names: Sequence[str], cache: Any) -> dict[str, Any]:
 
 def _options(cache: Any, create: bool = False) -> Any:
     table = rocksdict.BlockBasedOptions()
-    table.set_format_version(_TABLE_FORMAT)
-    table.set_block_size(_BLOCK_BYTES)
+    table.set_format_version(rocksdb_table.FORMAT_VERSION)
+    table.set_block_size(rocksdb_table.BLOCK_SIZE)
     table.set_block_cache(cache)
     options = rocksdict.Options(raw_mode=True)
     options.set_block_based_table_factory(table)

@@ -20,6 +20,7 @@ from reput.formats import (
     properties,
     record,
     rocksdb,
+    rocksdb_table,
 )
 from reput.formats.record import Verdict
 
@@ -122,6 +123,7 @@ def _parts() -> Iterator[str]:
     yield from _consume_queue_ext()
     yield from _batch_consume_queue()
     yield from _rocksdb()
+    yield from _rocksdb_table()
     yield from _index_file()
     yield from _checkpoint()
     yield from _consumer_offset()
@@ -288,6 +290,23 @@ def _rocksdb() -> Iterator[str]:
         A number without a message, in a gap of queue offsets, has a pre-blank entry here too, with the
         store time of the message behind it. In front of a queue's first message there is nothing: `min`
         tells where it begins.
+    """)
+
+
+def _rocksdb_table() -> Iterator[str]:
+    yield "## Table of RocksDB"
+    yield _text(rocksdb_table.__doc__ or "")
+    yield "### Properties of a table"
+    rows = ((f"`{name}`", value, meaning) for name, value, meaning in rocksdb_table.PROPERTIES)
+    yield _table(("Name", "Value", "Meaning"), rows)
+    yield _text(f"""
+        A data block ends where it has {rocksdb_table.BLOCK_SIZE:,} bytes, or more than
+        {rocksdb_table.BLOCK_FULL_FROM:,} and the next entry would bring it over that by RocksDB's estimate. A restart
+        comes with every {rocksdb_table.RESTART_INTERVAL}th entry, in the index with every one. The checksum is the low
+        half of XXH64 (kind {rocksdb_table.CHECKSUM_XXHASH64}) with seed 0.
+
+        A block that is compressed by LZ4 (kind {rocksdb_table.LZ4} in its trailer, 0 for none) is a varint with its
+        size, and an LZ4 block without a frame. It is compressed only where that saves more than an eighth.
     """)
 
 

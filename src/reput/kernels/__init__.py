@@ -113,9 +113,9 @@ def encode_kernels(kind: str | None = None) -> EncodeKernels:
 class LookupKernels(NamedTuple):
     """The kernels that answer a look-up in one call; signatures stand in `reput.kernels.reference_lookup`."""
 
-    pull_entries: Callable[[int, int, int, int, Any], int]
+    pull_entries: Callable[[int, int, int, int, int], int]
     seek_time: Callable[[int, int, int], int]
-    find_key: Callable[[int, bytes, int, int, int], tuple[int, int, int]]
+    find_key: Callable[[int, int, bytes, int, int], int]
 
 
 @cache
@@ -136,14 +136,16 @@ def lookup_kernels(kind: str | None = None) -> LookupKernels:
 class FilterKernels(NamedTuple):
     """The kernels of SQL92 filters; signatures stand in `reput.kernels.reference_filter`."""
 
-    locate_properties: Callable[..., None]
     find_values: Callable[..., None]
+    first_bytes: Callable[..., None]
     is_one_of: Callable[..., None]
     is_same: Callable[..., None]
     holds_text: Callable[..., None]
     has_wide: Callable[..., None]
-    read_whole: Callable[..., None]
+    compare_whole: Callable[..., int]
+    compare_double: Callable[..., int]
     read_double: Callable[..., None]
+    join_codes: Callable[..., None]
 
 
 @cache
@@ -172,6 +174,28 @@ def field_kernels(kind: str | None = None) -> FieldKernels:
         ConfigError: there is no such kind.
     """
     return _all_of(FieldKernels, "fields", kind)
+
+
+class TableKernels(NamedTuple):
+    """The kernels that write RocksDB's tables; signatures stand in `reput.kernels.reference_table`."""
+
+    fill_blocks: Callable[..., int]
+    hash_bytes: Callable[[bytes], int]
+
+
+@cache
+def table_kernels(kind: str | None = None) -> TableKernels:
+    """The tables' kernels of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    found = _all_of(TableKernels, "table", kind)
+    if _kind(kind) == COMPILED:
+        from reput.kernels.compiled.jit import entry_point
+
+        return found._replace(hash_bytes=entry_point(found.hash_bytes))
+    return found
 
 
 def decode_arguments(columns: Any) -> tuple[Any, ...]:

@@ -77,6 +77,19 @@ class Read(IntEnum):
     ASK = 2
 
 
+class Code(IntEnum):
+    """What a filter, or a part of it, says of a message.
+
+    LEFT is none of its answers: a kernel leaves a text to slower code.
+    """
+
+    FALSE = 0
+    TRUE = 1
+    UNKNOWN = 2
+    NO_ANSWER = 3
+    LEFT = 4
+
+
 class Columns:
     """The columns of one decoded range, with room for `records` records and `items` index items.
 

@@ -11,6 +11,33 @@ ASK = -1
 """What a lookup kernel answers that cannot tell by itself: something has changed, or is out of the ordinary."""
 NEEDS_FILE = -2
 """And below: file number (NEEDS_FILE - answer) // 2 has to be mapped first; of the log; with a rest, of the queue."""
+NEEDS_ROOM = -(1 << 62)
+"""The room that was given is full: make another one, and ask again."""
+COUNT_BITS = 13
+"""An answer that found messages: the word of the room at which they stand, and in its low bits how many they are."""
+COUNT_MASK = (1 << COUNT_BITS) - 1
+MOST_MESSAGES = 1 << COUNT_BITS - 1
+"""What finds more messages than that at once is answered in the general way."""
+
+
+class Room(IntEnum):
+    """Where answers put what they have found, one answer behind the other, each written once.
+
+    The word that is free next and the one behind the last; then the places of messages, two words each: log offset and
+    size. A kernel keeps the GIL, so that no two answers take the same words.
+    """
+
+    FREE = 0
+    END = 1
+    PLACES = 2
+
+
+class Topic(IntEnum):
+    """A topic, as a key's messages are looked for in it: the hash of "TOPIC#" (int32), its bytes, and their number."""
+
+    HASH = 0
+    SIZE = 1
+    BYTES = 2
 
 
 class Table(IntEnum):

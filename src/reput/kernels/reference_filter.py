@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.properties import decode_properties
 from reput.formats.record import HEAD, HOST_V4_SIZE, HOST_V6_SIZE, MAGIC_V2, MIN_RECORD_SIZE, host_sizes
-from reput.kernels.columns import Read
+from reput.kernels.columns import Code, Read
 
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 Sizes = NDArray[np.int32]
+Words = NDArray[np.uint64]
+Codes = NDArray[np.uint8]
 Truths = NDArray[np.bool_]
 
 _TRIES_AND_PREPARED = 12
 _MOST_DIGITS = 18
 _EXACT_MANTISSA = 1 << 53
+_LONG_MAX = (1 << 63) - 1
 assert (HOST_V4_SIZE, HOST_V6_SIZE) == (8, 20)
-
-
-def locate_properties(buffer: Bytes, record_at: Places, at: Places, size: Sizes) -> None:
-    """Where the properties of records stand: their begin to `at`, their length to `size`, -1 where it cannot be."""
-    data = buffer.tobytes()
-    for n, position in enumerate(record_at.tolist()):
-        at[n], size[n] = _properties_of(data, position)
 
 
 def _properties_of(data: bytes, position: int) -> tuple[int, int]:
@@ -51,24 +49,53 @@ def _properties_of(data: bytes, position: int) -> tuple[int, int]:
 
 
 def find_values(
-    buffer: Bytes, at: Places, size: Sizes, names: Bytes, name_ends: Sizes, value_at: Places, value_size: Sizes
+    buffer: Bytes,
+    at: Places,
+    size: Sizes,
+    in_records: bool,
+    names: Bytes,
+    name_ends: Sizes,
+    value_at: Places,
+    value_size: Sizes,
+    value_word: Words,
 ) -> None:
-    """Find properties by name: of message n the value of name k goes to `value_at[k, n]` and `value_size[k, n]`."""
+    """Find properties by name: of message n the value of name k goes to place `[k, n]` of the three last.
+
+    `at`, `size`: where each message's properties stand in `buffer` (size -1: none); `in_records`: where its record
+    begins, `size` is not looked at, and a record that cannot be has no properties. `names` holds the names end to end,
+    `name_ends` where each ends. A `value_size` of -1 says that there is no such property. `value_word` is as
+    `first_bytes` has it.
+    """
     data, wanted = buffer.tobytes(), _split(names, name_ends)
-    for n, (begin, length) in enumerate(zip(at.tolist(), size.tolist(), strict=True)):
-        piece = begin
-        value_at[:, n], value_size[:, n] = 0, -1
-        for part in data[begin : begin + max(length, 0)].split(b"\x02"):
+    value_at[:], value_size[:] = 0, -1
+    for n, begin in enumerate(at.tolist()):
+        piece, length = _properties_of(data, begin) if in_records else (begin, int(size[n]))
+        for part in data[piece : piece + max(length, 0)].split(b"\x02"):
             for name, value in decode_properties(part).items():
                 for k in [k for k, each in enumerate(wanted) if each == name]:
                     value_at[k, n], value_size[k, n] = piece + len(name) + 1, len(value)
             piece += len(part) + 1
+    for k in range(len(wanted)):
+        first_bytes(buffer, value_at[k], value_size[k], value_word[k])
 
 
-def is_one_of(buffer: Bytes, at: Places, size: Sizes, texts: Bytes, ends: Sizes, found: Truths) -> None:
-    """Whether each text is one of `texts` (end to end; `ends`), to `found`."""
+def first_bytes(buffer: Bytes, at: Places, size: Sizes, word: Words) -> None:
+    """The first eight bytes of each text as a little-endian number, zeros behind its end, to `word`."""
+    word[:] = [int.from_bytes((text or b"")[:8], "little") for text in texts_of(buffer, at, size)]
+
+
+def is_one_of(
+    buffer: Bytes, at: Places, size: Sizes, word: Words, texts: Bytes, ends: Sizes, negated: bool, missing: int,
+    codes: Codes,
+) -> None:  # fmt: skip
+    """Whether each text is one of `texts` (end to end; `ends`), to `codes`: a `Code` each, `missing` where none is.
+
+    `negated`: TRUE and FALSE change places. `word`: as `first_bytes` has it.
+    """
     wanted = set(_split(texts, ends))
-    found[:] = [text in wanted for text in texts_of(buffer, at, size)]
+    codes[:] = [
+        missing if text is None else (text in wanted) != negated for text in _checked_texts(buffer, at, size, word)
+    ]
 
 
 def is_same(
@@ -101,35 +128,87 @@ def has_wide(buffer: Bytes, at: Places, size: Sizes, found: Truths) -> None:
     found[:] = [text is not None and not text.isascii() for text in texts_of(buffer, at, size)]
 
 
-def read_whole(
-    buffer: Bytes, at: Places, size: Sizes, low: int, high: int, value: NDArray[np.int64], status: Bytes
-) -> None:
-    """Read texts as whole numbers in [low, high], as Java's Integer and Long do; `status`: a `Read` each."""
+def compare_whole(
+    buffer: Bytes, at: Places, size: Sizes, word: Words, low: int, high: int, key: int, holds: int, missing: int,
+    codes: Codes,
+) -> int:  # fmt: skip
+    """Compare texts, read as whole numbers in [low, high] as Java's Integer and Long do, with `key`, to `codes`.
+
+    A `Code` each: TRUE where the order is one of `holds` (bits: 1 less, 2 equal, 4 greater), `missing` where there is
+    no text, NO_ANSWER where it is no such number, and LEFT where only slower code can tell: Java knows the digits of
+    many scripts, and numbers of more than 18 digits are rare. Returns how many are LEFT. `word`: as `first_bytes`.
+    """
+    for n, text in enumerate(_checked_texts(buffer, at, size, word)):
+        value, outcome = _whole(text, low, high)
+        codes[n] = missing if text is None else _code(_sign(value, key), outcome, holds)
+    return int(np.count_nonzero(codes == Code.LEFT))
+
+
+def _whole(text: bytes | None, low: int, high: int) -> tuple[int, Read]:
+    digits = text[1:] if text and text[:1] in (b"+", b"-") else text
+    if not digits:
+        return 0, Read.BAD
+    assert text is not None
+    if not digits.isascii() or (digits.isdigit() and len(digits.lstrip(b"0")) > _MOST_DIGITS):
+        return 0, Read.ASK
+    good = digits.isdigit() and low <= int(text) <= high
+    return (int(text), Read.GOOD) if good else (0, Read.BAD)
+
+
+def _sign(value: int, key: int) -> int:
+    return (value > key) - (value < key)
+
+
+def _code(sign: int, outcome: Read, holds: int) -> Code:
+    if outcome is not Read.GOOD:
+        return Code.LEFT if outcome is Read.ASK else Code.NO_ANSWER
+    return Code.TRUE if holds >> (sign + 1) & 1 else Code.FALSE
+
+
+def join_codes(table: Codes, left: Codes, right: Codes, codes: Codes) -> None:
+    """Put the codes of two parts together, as a table of 16 codes says: `table[left << 2 | right]`, to `codes`."""
+    codes[:] = [table[first << 2 | second] for first, second in zip(left.tolist(), right.tolist(), strict=True)]
+
+
+def read_double(buffer: Bytes, at: Places, size: Sizes, value: NDArray[np.float64], status: Codes) -> None:
+    """Read texts as doubles, as Java's Double does; `status`: a `Read` each.
+
+    Short decimal numbers are read here, exactly; a text that begins as no number does is BAD, and all others are left
+    to the caller (ASK).
+    """
     for n, text in enumerate(texts_of(buffer, at, size)):
-        value[n], status[n] = 0, Read.BAD
-        digits = text[1:] if text and text[:1] in (b"+", b"-") else text
-        if not digits:
-            continue
-        assert text is not None
-        if not digits.isascii() or (digits.isdigit() and len(digits.lstrip(b"0")) > _MOST_DIGITS):
-            status[n] = Read.ASK
-        elif digits.isdigit() and low <= int(text) <= high:
-            value[n], status[n] = int(text), Read.GOOD
+        value[n], status[n] = _double(text)
 
 
-def read_double(buffer: Bytes, at: Places, size: Sizes, value: NDArray[np.float64], status: Bytes) -> None:
-    """Read texts as doubles, as Java's Double does; `status`: a `Read` each, ASK for all but short decimal numbers."""
-    blanks = bytes(range(0x21))
-    for n, found in enumerate(texts_of(buffer, at, size)):
-        value[n], status[n] = 0.0, Read.BAD
-        text = (found or b"").strip(blanks)
-        digits = text[1:] if text[:1] in (b"+", b"-") else text
-        if not digits or (digits[:1].isalpha() and digits[:1] not in (b"N", b"I")):
-            continue
-        status[n] = Read.ASK
-        number = digits.replace(b".", b"", 1)
-        if number.isdigit() and len(number) <= _MOST_DIGITS and int(number) <= _EXACT_MANTISSA:
-            value[n], status[n] = float(text), Read.GOOD
+def _double(found: bytes | None) -> tuple[float, Read]:
+    text = (found or b"").strip(bytes(range(0x21)))
+    digits = text[1:] if text[:1] in (b"+", b"-") else text
+    if not digits or (digits[:1].isalpha() and digits[:1] not in (b"N", b"I")):
+        return 0.0, Read.BAD
+    number = digits.replace(b".", b"", 1)
+    if number.isdigit() and len(number) <= _MOST_DIGITS and int(number) <= _EXACT_MANTISSA:
+        return float(text), Read.GOOD
+    return 0.0, Read.ASK
+
+
+def compare_double(buffer: Bytes, at: Places, size: Sizes, key: int, holds: int, missing: int, codes: Codes) -> int:
+    """Compare texts, read as doubles, with the double of which `key` is `sortable`, to `codes`, as `compare_whole`."""
+    for n, text in enumerate(texts_of(buffer, at, size)):
+        value, outcome = _double(text)
+        codes[n] = missing if text is None else _code(_sign(sortable(value), key), outcome, holds)
+    return int(np.count_nonzero(codes == Code.LEFT))
+
+
+def sortable(value: float) -> int:
+    """A whole number whose order is that of doubles, -0.0 below 0.0; not for NaN."""
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits if bits >= 0 else bits ^ _LONG_MAX
+
+
+def _checked_texts(buffer: Bytes, at: Places, size: Sizes, word: Words) -> list[bytes | None]:
+    texts = texts_of(buffer, at, size)
+    assert word.tolist() == [int.from_bytes((text or b"")[:8], "little") for text in texts], "words of other texts"
+    return texts
 
 
 def texts_of(buffer: Bytes, at: Places, size: Sizes) -> list[bytes | None]:

@@ -9,9 +9,6 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
 from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
@@ -28,7 +25,19 @@ from reput.formats.record import (
     decode_record,
     examine,
 )
-from reput.kernels.lookup_columns import ASK, NEEDS_FILE, Index, Queue, Table, Watch
+from reput.kernels.lookup_columns import (
+    ASK,
+    COUNT_BITS,
+    MOST_MESSAGES,
+    NEEDS_FILE,
+    NEEDS_ROOM,
+    Index,
+    Queue,
+    Room,
+    Table,
+    Topic,
+    Watch,
+)
 
 _MIN_PULL_BYTES = 100
 
@@ -60,37 +69,45 @@ def _file(table: int, number: int) -> int:
     return _word(table, Table.FILES + place) if 0 <= place < _word(table, Table.COUNT) else -1
 
 
-def pull_entries(queue: int, offset: int, max_messages: int, max_bytes: int, found: NDArray[np.int64]) -> int:
-    """The entries of a pull from the queue's window: log offsets to `found`, sizes (int32) behind.
+def _take(room: int, places: list[tuple[int, int]]) -> int:
+    """Put places into a room; returns the answer that names them."""
+    free = _word(room, Room.FREE)
+    words = (ctypes.c_int64 * (2 * len(places))).from_address(room + 8 * free)
+    words[:] = [word for place in places for word in place]
+    ctypes.c_int64.from_address(room + 8 * Room.FREE).value = free + 2 * len(places)
+    return free << COUNT_BITS | len(places)
 
-    Returns how many, at least 1, or ASK. The sizes stand behind room for `max_messages` offsets.
+
+def pull_entries(queue: int, offset: int, max_messages: int, max_bytes: int, room: int) -> int:
+    """The places of a pull's records, from the queue's window, into the room.
+
+    Returns where they stand and how many, at least 1 (see COUNT_BITS); or ASK or NEEDS_ROOM.
     """
     begin, behind = _word(queue, Queue.BEGIN), _word(queue, Queue.BEHIND)
-    if not begin <= offset < behind or not 0 < max_messages + (max_messages + 1) // 2 <= len(found):
-        return ASK
-    if _has_changed(queue):
+    if not begin <= offset < behind or not 0 < max_messages <= MOST_MESSAGES or _has_changed(queue):
         return ASK
     most = min(max_messages, _word(queue, Queue.MOST_MESSAGES))
+    reach = min(most, behind - offset)
+    if _word(room, Room.FREE) + 2 * reach > _word(room, Room.END):
+        return NEEDS_ROOM
     stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), _word(queue, Queue.STOP_BYTES))
     most_bytes = min(stop_bytes, _word(queue, Queue.MOST_BYTES))
-    sizes = found[max_messages:].view(np.int32)
-    taken = total = 0
-    for number in range(offset, behind):
-        if taken == most or total >= stop_bytes:
-            return taken
+    places: list[tuple[int, int]] = []
+    total = 0
+    for number in range(offset, offset + reach):
         at = _word(queue, Queue.ENTRIES_AT) + (number - begin) * ENTRY_SIZE
         physical, size, _ = ENTRY.struct.unpack(_bytes(at, ENTRY_SIZE))
-        if taken and total + size > most_bytes:
-            return taken
+        if places and (total >= stop_bytes or total + size > most_bytes):
+            return _take(room, places)
         # Blank entries and expired records, too: those are for the pull that knows all cases.
         if physical < _word(queue, Queue.RECORDS_BEGIN) or size < MIN_RECORD_SIZE:
             return ASK
         if physical + size > _word(queue, Queue.RECORDS_END):
             return ASK
-        found[taken], sizes[taken] = physical, size
-        taken += 1
+        places.append((physical, size))
         total += size
-    return taken if taken == most or _word(queue, Queue.IS_LAST) else ASK
+    is_cut = len(places) < most and offset + len(places) == behind and total < stop_bytes
+    return ASK if not places or (is_cut and not _word(queue, Queue.IS_LAST)) else _take(room, places)
 
 
 def _store_time(queue: int, offset: int) -> int:
@@ -136,41 +153,39 @@ def seek_time(queue: int, timestamp: int, above: int) -> int:
     return low
 
 
-def find_key(index: int, topic_and_key: bytes, topic_size: int, max_messages: int, found: int) -> tuple[int, int, int]:
-    """The newest messages with a key, at most `max_messages`; `topic_and_key` has "#" in between, and is ASCII.
+def find_key(index: int, topic: int, name: bytes, max_messages: int, room: int) -> int:
+    """The places of the newest messages with a key, at most `max_messages`, newest first, into the room.
 
-    Returns how many, one more where there are still more, and log offset and size of the newest. `found` is the address
-    of as many int64 for log offsets and, behind those, for sizes; 0: none are wanted, and to count to two is enough.
-    Instead of how many: ASK (what is not ASCII, too); or NEEDS_FILE or below: map that file of the log, and call again.
+    `topic` as `Topic` has it; `name` is the key, which is ASCII. Returns where they stand and how many, one more where
+    there are older ones (see COUNT_BITS). Or ASK (what is not ASCII, too), NEEDS_ROOM; or NEEDS_FILE or below: map that
+    file of the log, and call again.
     """
-    if _has_changed(index) or max_messages < 1 or not topic_and_key.isascii():
-        return ASK, 0, 0
+    if _has_changed(index) or not 0 < max_messages <= MOST_MESSAGES or not name.isascii():
+        return ASK
     file_size, places = _word(index, Watch.LOG_FILE_SIZE), dict[int, int]()
     below = min(_word(index, Index.BELOW), _word(index, Watch.LOG_END))
-    newest = 0, 0
+    topic_bytes = _bytes(topic + 8 * Topic.BYTES, _word(topic, Topic.SIZE))
     for n in range(_word(index, Index.COUNT)):
         file = _word(index, Index.FILES + n)
         header = Header(*HEADER.struct.unpack(_bytes(file, HEADER_SIZE)))
         if header.begin_timestamp < 0 or header.end_timestamp < 0:
-            return ASK, *newest
-        for physical in _offsets_of(index, file, header, index_key_hash(topic_and_key)):
+            return ASK
+        for physical in _offsets_of(index, file, header, index_key_hash(topic_bytes + b"#" + name)):
             number, position = divmod(physical, file_size)
             if not 0 <= physical < below or (log := _file(_word(index, Watch.LOG_AT), number)) < 0:
                 continue
             if log == 0:
-                return NEEDS_FILE - 2 * number, *newest
+                return NEEDS_FILE - 2 * number
             data = memoryview((ctypes.c_uint8 * file_size).from_address(log)).cast("B")
-            size = _has_key(data, position, physical, topic_and_key, topic_size)
+            size = _has_key(data, position, physical, topic_bytes, name)
             if not size or physical in places:
                 continue
-            if len(places) == max_messages or (places and not found):
-                return len(places) + 1, *newest
-            newest = newest if places else (physical, size)
+            if len(places) == max_messages:
+                return _take(room, list(places.items())) + 1
+            if len(places) == (_word(room, Room.END) - _word(room, Room.FREE)) // 2:
+                return NEEDS_ROOM
             places[physical] = size
-            if found:
-                words = (ctypes.c_int64 * (2 * max_messages)).from_address(found)
-                words[len(places) - 1], words[max_messages + len(places) - 1] = physical, size
-    return len(places), *newest
+    return _take(room, list(places.items()))
 
 
 def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterator[int]:
@@ -190,13 +205,13 @@ def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterato
         number = previous
 
 
-def _has_key(data: memoryview, position: int, physical: int, topic_and_key: bytes, topic_size: int) -> int:
+def _has_key(data: memoryview, position: int, physical: int, topic: bytes, key: bytes) -> int:
     """The size of the record at a position if it is one, of this topic, with this key or unique key; else 0."""
     verdict, size = examine(data, position, len(data), physical, CHECK_NONE)
     if verdict is not Verdict.GOOD:
         return 0
     record: Any = decode_record(data[position : position + size])
-    given, key = decode_properties(record.properties), topic_and_key[topic_size + 1 :]
-    if record.topic != topic_and_key[:topic_size]:
+    given = decode_properties(record.properties)
+    if record.topic != topic:
         return 0
     return size if key == given.get(UNIQ_KEY) or key in given.get(KEYS, b"").split(b" ") else 0

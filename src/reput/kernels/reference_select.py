@@ -11,9 +11,9 @@ from reput.kernels.columns import Pull
 
 def select_entries(
     entries: NDArray[np.uint8], log_begin: int, log_end: int, log_file_size: int, codes: NDArray[np.int64],
-    max_messages: int, max_bytes: int, stop_bytes: int, physical_offset: NDArray[np.int64], size: NDArray[np.int32],
+    max_messages: int, max_bytes: int, stop_bytes: int, places: NDArray[np.int64],
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
-    """The entries of a pull: their places in the log go to `physical_offset` (int64) and `size` (int32).
+    """The entries of a pull: log offset and size of each, one behind the other, go to `places` (int64).
 
     `entries` (uint8, 20 bytes each) are all that may be looked at. Those whose record does not lie in [log_begin,
     log_end) are passed over, and so are those whose tags code, cut to 32 bits, is not in `codes` (int64; empty: all
@@ -40,7 +40,7 @@ def select_entries(
             skip_below = (begin // log_file_size + 1) * log_file_size
             continue
         first, last = (begin if taken == 0 else first), begin
-        physical_offset[taken], size[taken] = begin, length
+        places[2 * taken : 2 * taken + 2] = begin, length
         taken += 1
         total += length
         status, skip_below = Pull.FOUND, -1

@@ -6,10 +6,11 @@ import numpy as np
 
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_BODY, Record, encode_record
-from reput.kernels import decode_arguments, field_kernels, filter_kernels, kernels
+from reput.kernels import decode_arguments, field_kernels, filter_kernels, kernels, table_kernels
 from reput.kernels.columns import Columns
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
 from reput.kernels.pack import EntrySources, pack_entries
+from reput.kernels.table_columns import MOST_RESTARTS, Block, TableState
 
 
 def warm_kernels() -> None:
@@ -45,17 +46,19 @@ def warm_filter_kernels() -> None:
     name, ends = np.frombuffer(b"a", dtype=np.uint8), np.array([1], dtype=np.int32)
     at, size, found = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.bool_)
     status = np.zeros(1, dtype=np.uint8)
-    value_at, value_size = np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1), dtype=np.int32)
+    values = np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1), dtype=np.int32), np.zeros((1, 1), dtype=np.uint64)
     run = filter_kernels()
-    run.locate_properties(buffer, np.zeros(1, dtype=np.int64), at, size)
-    run.find_values(buffer, at, size, name, ends, value_at, value_size)
-    texts = buffer, value_at[0], value_size[0]
-    run.is_one_of(*texts, name, ends, found)
+    run.find_values(buffer, at, size, True, name, ends, *values)
+    texts, word = (buffer, values[0][0], values[1][0]), values[2][0]
+    run.first_bytes(*texts, word)
+    run.is_one_of(*texts, word, name, ends, False, 0, status)
     run.is_same(*texts, *texts, found)
     run.holds_text(*texts, name, False, False, found)
     run.has_wide(*texts, found)
-    run.read_whole(*texts, 0, 1, np.zeros(1, dtype=np.int64), status)
+    run.compare_whole(*texts, word, 0, 1, 0, 1, 0, status)
+    run.compare_double(*texts, 0, 1, 0, status)
     run.read_double(*texts, np.zeros(1, dtype=np.float64), status)
+    run.join_codes(np.zeros(16, dtype=np.uint8), status, status, status)
 
 
 def warm_field_kernels() -> None:
@@ -70,3 +73,14 @@ def warm_field_kernels() -> None:
     run.gather_bytes(buffer, table[Field.BODY_AT], table[Field.BODY_SIZE], out[0], offsets[0])
     at, length = table[Field.PROPERTIES_AT], table[Field.PROPERTIES_SIZE]
     run.gather_pairs(buffer, at, length, offsets[0], offsets[1], out[0], offsets[2], out[1])
+
+
+def warm_table_kernels() -> None:
+    """Call the kernels of RocksDB's tables once, with arrays as the writer of tables passes them."""
+    # A prefix lies in bytes of Python, and numba compiles for that apart from what can be written.
+    prefix, none = np.frombuffer(b"warm", dtype=np.uint8), np.zeros(0, dtype=np.int64)
+    out, restarts = np.empty(1, dtype=np.uint8), np.zeros(MOST_RESTARTS, dtype=np.uint32)
+    blocks, state = np.zeros((1, len(Block)), dtype=np.int64), np.zeros(len(TableState), dtype=np.int64)
+    run = table_kernels()
+    run.fill_blocks(prefix, np.array([0, 4]), none, none, none, none, out, restarts, blocks, state)
+    run.hash_bytes(b"warm")

@@ -31,6 +31,7 @@ from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
 from reput.files import fs
 from reput.formats.record import BLANK_SIZE
 from reput.kernels import encode_kernels
+from reput.log.append_file import AppendFile
 from reput.log.batch import MessageBatch, Prepared, checked_body, stored_nothing
 from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
 from reput.log.inner import checked_inner
@@ -355,15 +356,26 @@ class LogAppender:
             if not batch.size:
                 self._raise_stopped()
                 return stored_nothing(PutStatus.PUT_OK)
-            if self._end + batch.size > self._room_end:
-                self._make_room(batch.size)
-            assert self._memory is not None
-            result = batch.encode(self._memory, self._end - self._start, self._end, self._now())
+            self._make_room(batch.size, by_write=True)
+            file, position = self._files.current, self._end - self._start
+            assert file is not None
+            try:
+                result = batch.encode(file.write, position, self._end, self._now())
+            except ReputError as error:
+                raise self._half_written(file, position, batch.size, error) from error
             self._last_ms = result.store_timestamp
             self._end = self._wrote[0] = self._end + batch.size
             if self._confirm_writes:
                 self._confirmed[0] = self._end
             return result
+
+    def _half_written(self, file: AppendFile, position: int, size: int, error: ReputError) -> Exception:
+        """Nothing may be left of a batch whose writing failed behind the log's end."""
+        try:
+            file.write(position, bytes(size))
+        except ReputError:
+            return self._stop(error)
+        return MessageRefusedError(PutStatus.DISK_FULL, str(error)) if isinstance(error, NoSpaceError) else error
 
     # --- places --------------------------------------------------------------------------------
 
@@ -374,8 +386,10 @@ class LogAppender:
             return self._last_ms
         return now
 
-    def _make_room(self, size: int) -> None:
+    def _make_room(self, size: int, by_write: bool = False) -> None:
         """Have `size` bytes fit at the log's end, which may become the start of the next file.
+
+        `by_write`: for `AppendFile.write`, else for its memory.
 
         Raises:
             MessageRefusedError: the disk is full, or no file is large enough.
@@ -388,12 +402,13 @@ class LogAppender:
                 f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"
             )
         try:
-            file, offset = self._files.make_room(self._end, size)
+            file, offset = self._files.make_room(self._end, size, by_write)
         except NoSpaceError as error:
             raise MessageRefusedError(PutStatus.DISK_FULL, str(error)) from error
         if offset != self._end:
             self._end = self._committed = self._wrote[0] = offset
-            if self._confirm_writes:
+            if not self.settings.sync_flush:
+                # With a write buffer, too: it was written out when its file was ended.
                 self._confirmed[0] = offset
         self._memory, self._start, self._room_end = file.memory, file.start, file.start + file.room_end
 

@@ -16,6 +16,13 @@ from reput.log.settings import PAGE_SIZE
 
 RESERVE_STEP = 64 << 20
 """Bytes of disk that are set aside at once, ahead of what is written."""
+TOUCH_STEP = 1 << 20
+"""Bytes of zeros that are written at once in front of records that go through the map.
+
+Page by page the map's own faults take up to 480 ns a record of 296 bytes, so many zeros 60. (MADV_POPULATE_WRITE: no
+less, and now and then as much as the faults.)
+"""
+_ZEROS = memoryview(bytes(TOUCH_STEP))
 
 
 class AppendFile:
@@ -28,7 +35,10 @@ class AppendFile:
         NoSpaceError, AccessError: it cannot be made.
     """
 
-    __slots__ = ("committed", "descriptor", "memory", "path", "reserved", "room_end", "size", "start", "write_buffered")
+    __slots__ = (
+        "committed", "descriptor", "memory", "path", "reserved", "room_end", "size", "start", "touched",
+        "write_buffered",
+    )  # fmt: skip
 
     def __init__(
         self, folder: Path, start: int, size: int, owner: fs.Owner, *, position: int = 0, write_buffered: bool = False
@@ -37,7 +47,7 @@ class AppendFile:
         self.start = start
         self.size = size
         self.write_buffered = write_buffered
-        self.reserved = self.committed = position
+        self.reserved = self.committed = self.touched = position
         self.room_end = 0
         self.descriptor = fs.open_sized(str(self.path), size, owner)
         try:
@@ -52,8 +62,10 @@ class AppendFile:
         """Log offset behind the file."""
         return self.start + self.size
 
-    def make_room(self, end: int) -> None:
-        """Reserve blocks up to `end`, and as many more as go at once; the blank record's place counts as needed.
+    def make_room(self, begin: int, end: int, by_write: bool = False) -> None:
+        """Reserve blocks for [begin, end) at the log's end, and for as much more as goes at once.
+
+        The blank record's place counts as needed. What is stored with `write` needs no pages in the map (`by_write`).
 
         Raises:
             NoSpaceError: the disk has not even the blocks up to `end`.
@@ -61,7 +73,21 @@ class AppendFile:
         needed = min(end + BLANK_SIZE, self.size)
         if needed > self.reserved:
             self._reserve(needed)
-        self.room_end = self.reserved - BLANK_SIZE
+        if self.write_buffered:
+            self.touched = self.reserved
+        elif needed > self.touched and not by_write:
+            self._touch(begin, needed)
+        self.room_end = self.touched - BLANK_SIZE
+
+    def _touch(self, begin: int, needed: int) -> None:
+        """Have the pages up to `needed` in memory, and as many more as go at once."""
+        at, end = max(self.touched, begin), min(max(self.touched, begin, needed) + TOUCH_STEP, self.reserved)
+        while at < end:
+            piece = _ZEROS[: end - at]
+            with fs.errors_named(self.path, f"write {len(piece)} bytes at {at}"):
+                fs.pwrite(self.descriptor, piece, at)
+            at += len(piece)
+        self.touched = end
 
     def _reserve(self, needed: int) -> None:
         with fs.errors_named(self.path, f"reserve blocks up to {needed}"):
@@ -74,6 +100,22 @@ class AppendFile:
                 end = needed
                 fs.reserve(self.descriptor, self.reserved, end - self.reserved)
         self.reserved = end
+
+    def write(self, position: int, data: bytes | memoryview) -> None:
+        """Store bytes at a position for which there is room.
+
+        Many at once are cheaper to write than to store to the map: that takes a fault a page, and fills it with zeros
+        first (6 GB/s against 1).
+
+        Raises:
+            NoSpaceError, ReputError: not all of them are in the file.
+        """
+        if self.write_buffered:
+            self.memory[position : position + len(data)] = data
+            return
+        with fs.errors_named(self.path, f"write {len(data)} bytes at {position}"):
+            fs.pwrite(self.descriptor, data, position)
+        self.touched = max(self.touched, position + len(data))
 
     def commit(self, position: int) -> None:
         """Have the file hold what was stored up to `position`."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from mmap import mmap
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,6 +12,9 @@ from reput.log.encode import LENGTH_SIZE, Frame, RecordEncoder
 from reput.log.message import Message, MessageRefusedError, PropertyEncoder, PutManyResult, PutStatus, illegal
 from reput.log.topics import Topic, TopicTable
 
+Write = Callable[[int, bytes | memoryview], None]
+"""Stores bytes at a position of the log's file; see `AppendFile.write`."""
+
 
 class Prepared(Protocol):
     """A batch that has been checked: `size` bytes of records, all of which go into one file."""
@@ -21,11 +23,12 @@ class Prepared(Protocol):
     def size(self) -> int:
         """Bytes that the records take."""
 
-    def encode(self, memory: mmap, position: int, offset: int, now_ms: int) -> PutManyResult:
-        """Store the records in `memory` at `position`, which is log offset `offset`, and number them in their queues.
+    def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
+        """Write the records from `position` on, which is log offset `offset`, and number them in their queues.
 
         Raises:
-            MessageRefusedError: one cannot be stored; no number has been used then.
+            MessageRefusedError: one cannot be stored; no number has been used then, and nothing written.
+            ReputError: `write` failed; no number has been used.
         """
 
 
@@ -81,7 +84,7 @@ class MessageBatch:
         self._sizes = np.array([part.size for part in self._parts], dtype=np.int64)
         self.size = int(self._sizes.sum())
 
-    def encode(self, memory: mmap, position: int, offset: int, now_ms: int) -> PutManyResult:
+    def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
         """Store the records and number them; see `Prepared`."""
         starts = offset + np.cumsum(self._sizes) - self._sizes
         following: dict[tuple[Topic, int], int] = {}
@@ -110,7 +113,7 @@ class MessageBatch:
                 raise _named(refusal, row) from None
             following[queue] = number + 1
             numbers.append(number)
-        memory[position : position + self.size] = b"".join(records)
+        write(position, b"".join(records))
         for (topic, queue_id), number in following.items():
             topic.next_offset[queue_id] = number
         return PutManyResult(PutStatus.PUT_OK, starts, self._sizes, np.array(numbers, dtype=np.int64), now_ms)

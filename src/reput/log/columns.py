@@ -18,7 +18,6 @@ A null counts as a column that is not there. The kernels are `reput.kernels.refe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from reput.formats import properties as props
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_INNER_BATCH, FLAG_STORE_HOST_V6, TRANSACTION_MASK
 from reput.kernels import encode_kernels
 from reput.kernels.message_columns import Frame, Groups, MessageColumns, QueueTable, Refusal, Texts, frozen
+from reput.log.batch import Write
 from reput.log.message import MessageRefusedError, PutManyResult, PutStatus, illegal
 from reput.log.topics import MAX_QUEUE_ID, Topic, TopicTable
 
@@ -86,7 +86,7 @@ class ColumnBatch:
             )
         self.size = int(self._sizes.sum(dtype=np.int64))
 
-    def encode(self, memory: mmap, position: int, offset: int, now_ms: int) -> PutManyResult:
+    def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
         """Store the records and number them; see `Prepared`."""
         following = np.array(
             [
@@ -96,6 +96,7 @@ class ColumnBatch:
             dtype=np.int64,
         )
         numbers = np.empty(len(self._sizes), dtype=np.int64)
+        buffer = np.empty(self.size, dtype=np.uint8)
         encode_kernels().encode_records(
             self._messages,
             self._table,
@@ -107,9 +108,10 @@ class ColumnBatch:
             offset,
             following,
             numbers,
-            np.frombuffer(memory, dtype=np.uint8),
-            position,
+            buffer,
+            0,
         )
+        write(position, buffer.data)
         for (topic, queue_id), number in zip(self._queues, following.tolist(), strict=True):
             topic.next_offset[queue_id] = number
         sizes = self._sizes.astype(np.int64)

@@ -96,24 +96,43 @@ class RangeDecoder:
         own = [row for row in np.unique(columns.queue[rows]).tolist() if gives_further_entries(columns.topic(row))]
         rows = rows[np.isin(columns.queue[rows], own)]
         queue_id, position = columns.queue_id[columns.queue[rows]], columns.position[rows]
-        out = _FurtherArrays.empty(4 * len(rows) + 64)
-        begin = 0
-        while begin < len(rows):
-            stop, begin = kernels().further_queues(
-                self.buffer, self.base, begin, rows, position, queue_id, *queue_arguments(columns), *out
-            )
-            if stop == Stop.QUEUES_FULL:
-                columns.grow(Stop.QUEUES_FULL)
-            elif stop == Stop.RECORDS_FULL:
-                out = out.grown()
-        used = int(columns.state[State.FURTHER])
-        columns.further_record, columns.further_queue = out.record[:used], out.queue[:used]
-        columns.further_offset = out.offset[:used]
+        columns.further_record, columns.further_queue, columns.further_offset = further_entries(
+            self.buffer, self.base, rows, position, queue_id, columns
+        )
 
     def _flagged(self, flag: int) -> NDArray[np.int32]:
         """The numbers of the records with this flag that get entries in queues."""
         flags = self.columns.flags[: self.columns.records]
         return np.flatnonzero((flags & (IN_QUEUE | flag)) == (IN_QUEUE | flag)).astype(np.int32)
+
+
+def further_entries(
+    buffer: NDArray[np.uint8],
+    base: int,
+    records: NDArray[np.int32],
+    position: NDArray[np.int64],
+    queue_id: NDArray[np.int32],
+    columns: Columns,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """The entries that records get in further queues; the queues go into the table of `columns`.
+
+    Args:
+        buffer, base: where the records stand, and the log offset of its first byte.
+        records, position, queue_id: their numbers, log offsets and the ids of their own queues.
+
+    Returns the record, the queue's row and the queue offset of each entry, in log order.
+    """
+    out, begin = _FurtherArrays.empty(4 * len(records) + 64), 0
+    while begin < len(records):
+        stop, begin = kernels().further_queues(
+            buffer, base, begin, records, position, queue_id, *queue_arguments(columns), *out
+        )
+        if stop == Stop.QUEUES_FULL:
+            columns.grow(Stop.QUEUES_FULL)
+        elif stop == Stop.RECORDS_FULL:
+            out = out.grown()
+    used = int(columns.state[State.FURTHER])
+    return out.record[:used], out.queue[:used], out.offset[:used]
 
 
 class _FurtherArrays(NamedTuple):

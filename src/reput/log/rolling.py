@@ -34,8 +34,10 @@ class RollingFiles:
         self.start = _start_of(folder, end_offset, file_size)
         """Log offset at which the file begins that is filled, or that the next record will make."""
 
-    def make_room(self, end: int, size: int) -> tuple[AppendFile, int]:
+    def make_room(self, end: int, size: int, by_write: bool = False) -> tuple[AppendFile, int]:
         """The file that takes `size` bytes, and their log offset: `end`, or the start of the next file.
+
+        `by_write`: they will be stored with `AppendFile.write`, not in its memory.
 
         What goes wrong leaves everything as it was.
 
@@ -48,15 +50,15 @@ class RollingFiles:
         try:
             position = end - file.start
             if position + size + BLANK_SIZE <= file.size:
-                file.make_room(position + size)
+                file.make_room(position, position + size, by_write)
                 self.current = file
                 return file, end
             if position == file.reserved:
                 # Taken up again at its very end: the blank record needs its block.
-                file.make_room(position)
+                file.make_room(position, position)
             following = self._open(file.end, 0)
             try:
-                following.make_room(size)
+                following.make_room(0, size, by_write)
             except BaseException:
                 following.close()
                 raise

@@ -40,7 +40,7 @@ class SparkIndexer:
         growths = []
         try:
             while grower.offset < task.end:
-                growths.append(grower.grow(task.end))
+                growths.append(grower.grow(task.end, task.end))
         finally:
             grower.close()
         frontiers = self._publish(task, growths)

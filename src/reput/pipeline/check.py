@@ -28,6 +28,7 @@ from reput.pipeline.check_batches import check_batches
 from reput.pipeline.check_ext import plain
 from reput.pipeline.check_findings import (
     check_checkpoint,
+    folder_missing,
     index_findings,
     log_findings,
     mismatch_findings,
@@ -49,6 +50,7 @@ from reput.pipeline.check_queues import (
     QueueToCheck,
     check_outside,
     decode_and_compare,
+    place_of,
     read_entries,
 )
 from reput.pipeline.check_rocksdb import check_rocksdb
@@ -175,12 +177,17 @@ def _run(check: Check, split_mb: float) -> None:
     if check.job.build_queues:
         _check_queues(check, stitched, mismatches)
     elif report.messages:
-        report.damage("queue-folder-missing", str(check.layout.consume_queue), None, 1, "no ConsumeQueues at all")
+        folder_missing(check, "queue", "no ConsumeQueues at all", _first(results, "records"))
     if check.job.build_index:
         _check_index(check, results)
     elif check.settings.index_enabled and any(result.items for result in results):
-        report.damage("index-folder-missing", str(check.layout.index), None, 1, "no IndexFiles at all")
+        folder_missing(check, "index", "no IndexFiles at all", _first(results, "items"))
     check_checkpoint(check)
+
+
+def _first(results: list[SplitResult], what: str) -> int:
+    """The log offset from which on there are records, or records with index items."""
+    return next(result.first_record for result in results if getattr(result, what))
 
 
 def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mismatch]]]:
@@ -261,7 +268,7 @@ def _check_crooked(check: Check, stitched: Stitched, table: QueueTable, crooked:
 def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | None:
     outcome, live_folder = work
     step = job.queue_file_size // 20
-    missing, wrong, first_missing, first_wrong = 0, 0, -1, -1
+    missing, wrong, first_missing, first_wrong, missing_from = 0, 0, -1, -1, -1
     for first in range(outcome.first, outcome.next, step):
         count = min(step, outcome.next - first)
         expected = read_entries(queue_path(job.queue_folder, outcome.key), job.queue_file_size, first, count)
@@ -269,11 +276,14 @@ def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | Non
         differences = compare_entries(expected, plain(job, outcome.key, present))
         if len(differences.missing) and first_missing < 0:
             first_missing = first + int(differences.missing[0])
+            missing_from = place_of(expected, differences.missing)
         if len(differences.wrong) and first_wrong < 0:
             first_wrong = first + int(differences.wrong[0])
         missing += len(differences.missing)
         wrong += len(differences.wrong)
-    return Mismatch(outcome.key, missing, first_missing, wrong, first_wrong) if missing or wrong else None
+    if not missing and not wrong:
+        return None
+    return Mismatch(outcome.key, missing, first_missing, wrong, first_wrong, missing_from)
 
 
 def _outside_findings(check: Check, table: QueueTable, log_end: int) -> None:

@@ -19,8 +19,10 @@ from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched
 from reput.store.checkpoint import read_checkpoint
+from reput.store.frontier import read_frontier
 from reput.store.report import LEFTOVER, NOTE
 from reput.store.retained import configured_topics
+from reput.store.standstill import marks_of
 
 _NAMED = 5
 
@@ -93,7 +95,7 @@ def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) ->
             detail = f"the topic was deleted, {missing} of its messages are still in the log"
             report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
             continue
-        if not fs.exists(folder):
+        if not fs.exists(folder) and not is_behind(check, min(one.missing_from for one in ones if one.missing)):
             absent.append((key, missing))
             continue
         file, offset = _entry_place(folder, file_size, first_missing)
@@ -113,6 +115,26 @@ def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) ->
             len(absent),
             f"queues without a folder: {named}; {total} messages cannot be consumed",
         )
+
+
+def folder_missing(check: Check, index: str, what: str, first: int) -> None:
+    """There is no folder of an index (`queue` or `index`) for the records from log offset `first` on."""
+    folder = check.layout.consume_queue if index == "queue" else check.layout.index
+    if is_behind(check, first):
+        check.report.after_crash(f"{index}-behind", str(folder), None, 1, f"{what} yet, and none was promised")
+    else:
+        check.report.damage(f"{index}-folder-missing", str(folder), None, 1, what)
+
+
+def is_behind(check: Check, offset: int) -> bool:
+    """Whether a record at a log offset waits for its indexes: reput has written it, and its frontier is in front.
+
+    RocketMQ makes a queue's folder with the queue's first message; a reput writer makes none before it indexes.
+    """
+    frontier = read_frontier(check.layout)
+    if frontier is not None:
+        return offset >= min(frontier.queue_offset, frontier.index_offset)
+    return marks_of(check.layout)["wrote_offset"] > offset
 
 
 def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, int]:

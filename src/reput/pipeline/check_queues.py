@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch, group_by_queue
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
 from reput.kernels.columns import HAS_TAG_ITEM, Columns
 from reput.pipeline import check_ext, parts
@@ -28,13 +28,17 @@ from reput.store.queue_rules import compare_entries, entries_behind, entries_in_
 
 
 class Mismatch(NamedTuple):
-    """Entries of one queue that are not what one split's records give; the places are queue offsets (-1: none)."""
+    """Entries of one queue that are not what one split's records give; the places are queue offsets (-1: none).
+
+    `missing_from`: the log offset of the first record without an entry (-1: none).
+    """
 
     key: QueueKey
     missing: int
     first_missing: int
     wrong: int
     first_wrong: int
+    missing_from: int
 
 
 class QueueToCheck(NamedTuple):
@@ -111,9 +115,15 @@ def _compare(job: Job, live_folder: str, batch: QueueBatch) -> list[Mismatch]:
                     first + int(missing[0]) if len(missing) else -1,
                     len(wrong),
                     first + int(wrong[0]) if len(wrong) else -1,
+                    place_of(expected, missing),
                 )
             )
     return found
+
+
+def place_of(entries: NDArray[np.uint8], numbers: NDArray[np.int64]) -> int:
+    """The log offset to which the first of these entries points, -1 without any."""
+    return int(entries.view(ENTRY.dtype)["physical_offset"][numbers[0]]) if len(numbers) else -1
 
 
 def read_entries(folder: str, file_size: int, first: int, count: int) -> NDArray[np.uint8]:

@@ -18,10 +18,11 @@ from reput.pipeline.check_state import Check
 from reput.pipeline.job import Job
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.queue_builder import QueueOutcome
+from reput.pipeline.rocksdb_columns import stretch_columns
 from reput.pipeline.rocksdb_parts import Piece
 from reput.pipeline.rocksdb_rules import CrookedQueue
 from reput.pipeline.rocksdb_stretches import plan_stretches
-from reput.pipeline.rocksdb_tables import Stretch, chunks, queues_of
+from reput.pipeline.rocksdb_tables import Stretch, chunks
 from reput.pipeline.stitch import Stitched
 from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import EntryTable, open_reader
@@ -84,7 +85,7 @@ def compare_stretch(job: Job, folder: str, stretch: Stretch) -> StretchCompared:
     different, outcomes = [], []
     with open_reader(Path(folder)) as reader:
         entries = EntryTable(reader.families)
-        for key, pieces in queues_of(job, stretch.ranges):
+        for key, pieces in stretch_columns(job, stretch.ranges).queues():
             expected: Iterable[Piece] = pieces
             if key in stretch.crooked:
                 crooked = CrookedQueue(job, key, f"{stretch.number}-check")

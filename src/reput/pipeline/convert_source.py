@@ -129,12 +129,11 @@ def _compared(
     kind: QueueKind, reader: _Reader, source: Source, task: SourceTask, ext: ExtReader | None
 ) -> Iterator[tuple[QueueOnDisk, str]]:
     """The staged queues of a task, each with what is wrong with it."""
-    originals = _queues(source, task)
-    for staged in kind.some_queues(part.key for part in task.parts):
-        for part, queue in originals:
-            if part.key == staged.key:
+    with kind.asked() as staged_queue:
+        for part, queue in _queues(source, task):
+            staged = staged_queue(part.key)
+            if staged is not None:
                 yield staged, _difference(staged, part, reader.read(part, queue), ext)
-                break
 
 
 def _difference(staged: QueueOnDisk, part: QueuePart, expected: Iterator[QueueRows], ext: ExtReader | None) -> str:
@@ -159,12 +158,12 @@ def _queues(source: Source, task: SourceTask) -> Iterator[tuple[QueuePart, Queue
     Raises:
         DamagedStoreError: one has gone.
     """
-    found = source.open().some_queues(part.key for part in task.parts)
-    for part in task.parts:
-        queue = next(found, None)
-        if queue is None or queue.key != part.key:
-            raise DamagedStoreError(f"{source.layout.consume_queue}: {part.key} has gone while it was read")
-        yield part, queue
+    with source.open().asked() as source_queue:
+        for part in task.parts:
+            queue = source_queue(part.key)
+            if queue is None:
+                raise DamagedStoreError(f"{source.layout.consume_queue}: {part.key} has gone while it was read")
+            yield part, queue
 
 
 class _Reader:

@@ -23,9 +23,11 @@ if __name__ == "__main__":
         import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
         from pyspark.daemon import manager
 
-        from reput.kernels.warm import warm_field_kernels, warm_kernels
-        from reput.pipeline import index_build, redo, tasks  # noqa: F401 - loaded for the workers
+        from reput.kernels.warm import warm_field_kernels, warm_kernels, warm_table_kernels
+        from reput.pipeline import index_build, redo, rocksdb_tables, tasks  # noqa: F401 - loaded for the workers
 
         warm_kernels()
         warm_field_kernels()
+        warm_table_kernels()
+        nursery.keep_from_collection()
         manager()

@@ -32,7 +32,7 @@ from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_bu
 
 DURABLE_INTERVAL_S = 1.5
 """How often indexes are synced; with the time that a sync takes the durable frontier is some 2 s behind."""
-MAX_BATCH_BYTES = 512 << 20
+MAX_BATCH_BYTES = 2 << 30
 _LOOK_S = 0.5
 _SMOOTH = 0.3
 
@@ -146,7 +146,7 @@ class Follow:
             self._report(attachment, grower, grower.offset if grower.offset == self._stopped_at else confirmed)
             return False
         begin, before = time.perf_counter(), grower.offset
-        growth = grower.grow(target)
+        growth = grower.grow(target, confirmed)
         if growth.stopped:
             attachment.refuse_damaged_end(growth.end)
             self._stopped_at = growth.end
@@ -246,7 +246,7 @@ class Follow:
                 held.close()
                 self._seen = self._signature()
                 return
-            grower = Grower.begin(attachment.task, self.engine, self.listener)
+            grower = Grower.begin(attachment.task, self.engine, self.listener, self.max_batch_bytes)
             held.callback(grower.close)
             grower.soft_end = attachment.writer is Writer.NOBODY
             for note in attachment.owned.notes:

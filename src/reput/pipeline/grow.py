@@ -1,10 +1,10 @@
 """grow: the live indexes take in the next range of the log, in place.
 
 A short range is one task: decode, dispatch, entries to their places, items to the end of the last IndexFile. It begins
-at the frontier, which is a true boundary, so nothing has to be proved. A long range is proved first (a stage that only
-walks its splits), because what is written in place cannot be taken back; then tasks decode and write, and one task an
-IndexFile chains. No entry of a record below the range is overwritten. Queues that do not run straight on from where
-they end are done again in log order. Killed anywhere, a repeat writes the same bytes.
+at the frontier, which is a true boundary, so nothing has to be proved. A long range is decoded by many tasks into
+parts, and proved, because what is written in place cannot be taken back; then tasks place them, while others decode the
+range behind it already (`grow_range`). No entry of a record below the range is overwritten. Queues that do not run
+straight on from where they end are done again in log order. Killed anywhere, a repeat writes the same bytes.
 """
 
 from __future__ import annotations
@@ -21,26 +21,35 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity, file_size
-from reput.formats.record import CHECK_NONE, STRICT_OFFSETS
 from reput.index.files import list_index_files, read_items
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import place
 from reput.pipeline import finish, parts, redo
-from reput.pipeline.batch_build import BatchOutcome, build_batch_queues
+from reput.pipeline.batch_build import BatchOutcome, build_batch_queues, learn_types
 from reput.pipeline.decode import decode_split
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
 from reput.pipeline.ext_job import ext_job
+from reput.pipeline.grow_range import (
+    DecodedRange,
+    Placed,
+    Placement,
+    ProvedRange,
+    Work,
+    largest_first,
+    leaving,
+    range_task,
+)
 from reput.pipeline.grow_rocksdb import QueueGrowth, RocksdbGrower
 from reput.pipeline.index_append import append_items, end_behind
-from reput.pipeline.index_build import IndexEnd, IndexFileResult, build_index_file, index_names, plan_index_files
+from reput.pipeline.index_build import IndexEnd, IndexFilePlan, IndexFileResult, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.redo_job import Extracts, QueueGroup, extract_queues
-from reput.pipeline.stitch import stitch
+from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import columns_for, decode_and_sink, sink_split, split_result
 from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import RocksdbKind
@@ -51,6 +60,11 @@ from reput.store.settings import StoreSettings
 ONE_SPLIT_BYTES = 32 << 20
 """Ranges up to this are one task: two would cost more than they save."""
 _PARALLEL_SPLIT_BYTES = 128 << 20
+_RANGE_BYTES = 512 << 20
+"""What is proved, placed and published as one; while it is placed, the range behind it is decoded."""
+_REST = 4
+"""A rest shorter than this part of a range goes with the range before it."""
+_NO_END = 1 << 62
 
 
 class Growth(NamedTuple):
@@ -74,7 +88,8 @@ class Grower:
     """Grows the indexes of one store from `offset` on; `queue_ends` and `index_end` tell where they end now.
 
     With `soft_end` a range may end before the end that is asked for, at the log's last whole record: nobody has
-    confirmed that end.
+    confirmed that end. Long ranges have about `range_bytes`. `staging` holds a folder for each, of which there were
+    `ranges`; `decoded` is the one behind `offset` where that was decoded ahead.
     """
 
     owned: Ownership
@@ -88,10 +103,17 @@ class Grower:
     listener: ProgressListener
     soft_end: bool = False
     rocksdb: RocksdbGrower | None = None
+    range_bytes: int = 0
+    staging: str = ""
+    ranges: int = 0
+    decoded: DecodedRange | None = None
 
     @classmethod
-    def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener) -> Grower:
-        """A grower from a task's frontiers on; opens a stage of its own, so older tasks are shut out."""
+    def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener, most_bytes: int = _NO_END) -> Grower:
+        """A grower from a task's frontiers on; opens a stage of its own, so older tasks are shut out.
+
+        `most_bytes`: how long a range may be.
+        """
         settings, layout = task.settings, task.layout
         log = list_log_files(layout.commit_log)
         job = Job(
@@ -117,26 +139,31 @@ class Grower:
         offset = max(min(task.frontiers), log.min_offset)
         ends = dict(task.queue_ends)
         grower = cls(task.owned, engine, job, offset, ends, index_end, log.file_size, settings, listener)
+        grower.staging = job.staging
+        # With the short rest that may go with it.
+        grower.range_bytes = max(1, min(_RANGE_BYTES, most_bytes * _REST // (_REST + 1)))
         for kind in task.kinds:
             if isinstance(kind, RocksdbKind):
                 grower.rocksdb = RocksdbGrower(kind.open_to_write(job.owner), engine, listener)
         return grower
 
-    def grow(self, end: int) -> Growth:
-        """Take in the log up to `end`, which lies behind `offset`; a record that begins before it is taken whole.
+    def grow(self, end: int, confirmed: int = 0) -> Growth:
+        """Take in the log up to `end`, which lies behind `offset`, or the first part of that where it is long.
 
-        In front of damage it ends earlier.
+        A record that begins before its end is taken whole. In front of damage it ends earlier. `confirmed`: the end of
+        what will be asked for next, where that is known: some of it may be decoded at once.
 
         Raises:
             DamagedLogError: the log is damaged at `offset`.
             StaleEpochError: another process has taken the store over.
         """
-        for folder in (self.job.staging, self.job.parts_folder):
-            fs.make_dirs(folder, self.job.owner)
         # Filters that groups have registered meanwhile count for all that is taken in now.
         ext = ext_job(self.owned.layout, self.settings, self.log_file_size)
-        self.job = replace(self.job, frontier=self.offset, ext=ext)
-        growth = self._in_one_task(end) if end - self.offset <= ONE_SPLIT_BYTES else self._in_parallel(end)
+        self.job = replace(self.job, staging=self.staging, frontier=self.offset, ext=ext)
+        if end - self.offset <= ONE_SPLIT_BYTES and not self._is_decoded():
+            growth = self._in_one_task(end)
+        else:
+            growth = self._in_parallel(end, max(end, confirmed))
         self.offset = growth.end
         if growth.index_files:
             self.index_end = end_behind(growth.index_files[-1])
@@ -144,13 +171,14 @@ class Grower:
 
     def close(self) -> None:
         """Remove what tasks left for each other, and let go of the database."""
-        fs.remove_tree(self.job.staging)
+        fs.remove_tree(self.staging)
         if self.rocksdb is not None:
             self.rocksdb.close()
 
     # --- one task ------------------------------------------------------------------------------
 
     def _in_one_task(self, end: int) -> Growth:
+        self._make_folders()
         split = self._split(end)
         task = partial(_grow_task, self.job, self.index_end, datetime.now())  # noqa: DTZ005 - RocketMQ names IndexFiles by local time
         result, index_files = self.engine.run(task, [split], self.listener.advance)[0]
@@ -171,39 +199,108 @@ class Grower:
 
     # --- many tasks ----------------------------------------------------------------------------
 
-    def _in_parallel(self, end: int) -> Growth:
-        splits, stopped = self._proved_splits(end)
-        if not splits:
-            return Growth(self.offset, 0, 0, 0, None, (), (), stopped)
-        # Bodies were checked by whoever proved the splits.
-        unchecked = self.job.decode._replace(crc_check=CHECK_NONE | self.job.decode.crc_check & STRICT_OFFSETS)
-        task = partial(decode_and_sink, replace(self.job, decode=unchecked))
-        results = self.engine.run(task, splits, self.listener.advance)
-        crooked = self._finish_queues(splits, results)
-        index_files = self._build_index(results) if self.job.build_index else []
-        return self._growth(results, index_files, crooked)._replace(stopped=stopped)
+    def _in_parallel(self, end: int, confirmed: int) -> Growth:
+        proved = self._next_proved(end, confirmed)
+        if not proved.splits:
+            return Growth(self.offset, 0, 0, 0, None, (), (), proved.stopped)
+        ahead: DecodedRange | None = None
+        if not proved.stopped and confirmed - proved.end > ONE_SPLIT_BYTES:
+            ahead = self._plan(proved.end, confirmed)
+        index_files, refused = self._place(proved, ahead)
+        crooked = self._finish_queues(proved.splits, proved.results, refused)
+        fs.remove_tree(self.job.staging)
+        return self._growth(proved.results, index_files, crooked)._replace(stopped=proved.stopped)
 
-    def _proved_splits(self, end: int) -> tuple[list[Split], bool]:
-        """Splits that begin at true boundaries, every one of them, and hold every record that begins before `end`.
+    def _next_proved(self, end: int, confirmed: int) -> ProvedRange:
+        """The range behind `offset`: the one that was decoded ahead, or one that is decoded now."""
+        ahead, self.decoded = self.decoded if self._is_decoded() else None, None
+        if ahead is not None:
+            proved = self._prove(ahead)
+            # Where the log has grown since, its end may have been in the middle of a record.
+            if not (proved.stopped and confirmed > ahead.end):
+                return proved
+        return self._prove(self._decode(self._plan(self.offset, end)))
 
-        And whether the log stops before that.
-        """
-        log = self._log()
-        splits = plan_splits(log, _PARALLEL_SPLIT_BYTES, self.offset, end)
-        walk = partial(_walk, self.job)
-        results = self.engine.run(walk, splits, self.listener.advance)
-        stitched = stitch(self.offset, splits, results, walk, log.gaps)
-        if stitched.gaps or (stitched.end < end and not self.soft_end):
-            return self._proved_splits(self._in_front_of(stitched.gaps[0].begin if stitched.gaps else stitched.end))
+    def _is_decoded(self) -> bool:
+        """Whether the range at `offset` was decoded ahead, by what is known now."""
+        found = self.decoded
+        return found is not None and found.begin == self.offset and found.types == self.job.types
+
+    def _plan(self, begin: int, end: int) -> DecodedRange:
+        """A range to decode, with a folder of its own: all up to `end`, or the first part of that."""
+        until = begin + self.range_bytes
+        if end - until <= self.range_bytes // _REST:
+            until = end
+        self.ranges += 1
+        splits = plan_splits(self._log(), _PARALLEL_SPLIT_BYTES, begin, until)
+        return DecodedRange(begin, until, f"{self.staging}/{self.ranges}", self.job.types, tuple(splits))
+
+    def _decode(self, planned: DecodedRange) -> DecodedRange:
+        self.job = replace(self.job, staging=planned.folder)
+        self._make_folders()
+        task = partial(decode_and_sink, leaving(self.job))
+        return replace(planned, results=tuple(self.engine.run(task, planned.splits, self.listener.advance)))
+
+    def _prove(self, decoded: DecodedRange) -> ProvedRange:
+        """Prove the ends of the splits; in front of damage a shorter range is decoded anew."""
+        self.job = replace(self.job, staging=decoded.folder)
+        stitched = stitch(self.offset, decoded.splits, decoded.results, self._decode_again, self._log().gaps)
+        if stitched.gaps or (stitched.end < decoded.end and not self.soft_end):
+            fs.remove_tree(decoded.folder)
+            end = self._in_front_of(stitched.gaps[0].begin if stitched.gaps else stitched.end)
+            return self._prove(self._decode(self._plan(self.offset, end)))
+        if any(result.inferred for result in stitched.results):
+            self._learn_types(stitched)
         pairs = zip(stitched.splits, stitched.results, strict=True)
-        proved = [replace(split, begin=found.first_record, exact=True) for split, found in pairs if found.records]
-        return proved, stitched.end < end
+        kept = [
+            (replace(split, begin=found.first_record, exact=True), found) for split, found in pairs if found.records
+        ]
+        return ProvedRange(
+            tuple(split for split, _ in kept),
+            tuple(found for _, found in kept),
+            stitched.end,
+            stitched.end < decoded.end,
+        )
 
-    def _build_index(self, results: Sequence[SplitResult]) -> list[IndexFileResult]:
+    def _decode_again(self, split: Split) -> SplitResult:
+        """Decode one split from where the chain really stands; an attempt that is still at it is shut out."""
+        self.job = replace(self.job, epoch=self.owned.next_stage())
+        return self.engine.run(partial(decode_and_sink, leaving(self.job)), [split], self.listener.advance)[0]
+
+    def _learn_types(self, stitched: Stitched) -> None:
+        self.job = replace(self.job, epoch=self.owned.next_stage())
+        self.job = learn_types(
+            self.job,
+            stitched,
+            lambda job, splits: self.engine.run(partial(decode_and_sink, leaving(job)), splits, self.listener.advance),
+        )
+
+    def _place(self, proved: ProvedRange, ahead: DecodedRange | None) -> tuple[list[IndexFileResult], list[QueueKey]]:
+        """Run the second stage of a range, and the first one of the range behind it."""
+        work: list[Work] = list(largest_first(self._index_plans(proved.results))) if self.job.build_index else []
+        if FILE in self.job.kinds:
+            work += [Placement(result.number) for result in proved.results]
+        before = len(work)
+        decoding = self.job
+        if ahead is not None:
+            decoding = replace(self.job, staging=ahead.folder)
+            fs.make_dirs(decoding.parts_folder, self.job.owner)
+            work += ahead.splits
+        done = self.engine.run(partial(range_task, self.job, leaving(decoding)), work, self.listener.advance)
+        if ahead is not None:
+            results = tuple(one for one in done[before:] if isinstance(one, SplitResult))
+            self.decoded = replace(ahead, results=results)
+        index_files = sorted(one for one in done[:before] if isinstance(one, IndexFileResult))
+        return index_files, [key for one in done if isinstance(one, Placed) for key in one.refused]
+
+    def _index_plans(self, results: Sequence[SplitResult]) -> list[IndexFilePlan]:
         names = index_names(datetime.now(), self.index_end.name)  # noqa: DTZ005 - RocketMQ names them by local time
-        plans = plan_index_files(results, capacity(self.job.index_items), names, self.index_end)
         fs.make_dirs(self.job.index_folder, self.job.owner)
-        return sorted(self.engine.run(partial(build_index_file, self.job), plans, self.listener.advance))
+        return plan_index_files(results, capacity(self.job.index_items), names, self.index_end)
+
+    def _make_folders(self) -> None:
+        for folder in (self.job.staging, self.job.parts_folder):
+            fs.make_dirs(folder, self.job.owner)
 
     # --- both ----------------------------------------------------------------------------------
 
@@ -238,13 +335,16 @@ class Grower:
             "they are; look with `reput check`"
         )
 
-    def _finish_queues(self, splits: Sequence[Split], results: Sequence[SplitResult]) -> list[str]:
-        """Do again in log order what does not run straight on; returns what was odd, for people."""
+    def _finish_queues(
+        self, splits: Sequence[Split], results: Sequence[SplitResult], refused: Sequence[QueueKey] = ()
+    ) -> list[str]:
+        """Do again in log order what does not run straight on, and what was `refused`; returns what was odd."""
         table, ends = QueueTable(), self.queue_ends
         for result in results:
             if result.records:
                 table.add(parts.load_ranges(parts.ranges_path(self.job.parts_folder, result.number)))
         table.mark_crooked(key for key, row in table.rows.items() if ends.get(key, 0) not in (0, int(table.first[row])))
+        table.mark_crooked(refused)
         outcomes: list[QueueOutcome] = []
         if FILE in self.job.kinds:
             outcomes = self._finish_files(splits, table)
@@ -322,11 +422,6 @@ def _grow_task(
         result = sink_split(job, decoded)
         index_files = append_items(job, decoded.columns, result, index_end, named_at) if job.build_index else []
     return result, index_files
-
-
-def _walk(job: Job, split: Split) -> SplitResult:
-    """Find a split's true ends, and write nothing."""
-    return split_result(decode_split(split, job.decode, columns_for(split)), 0)
 
 
 def _append_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int, ...]]) -> list[QueueOutcome]:

@@ -23,10 +23,11 @@ from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.queue_builder import QueueOutcome
+from reput.pipeline.rocksdb_columns import stretch_columns
 from reput.pipeline.rocksdb_parts import PartRange
 from reput.pipeline.rocksdb_rules import CrookedQueue
 from reput.pipeline.rocksdb_stretches import plan_stretches
-from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, chunks, load_ends, queues_of
+from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, chunks, load_ends
 
 ONE_BATCH_ENTRIES = 1 << 18
 """Entries up to which the driver writes a range itself."""
@@ -67,7 +68,7 @@ class RocksdbGrower:
         batch, outcomes = self._database.batch(), []
         crooked = set(growth.table.crooked())
         with job.writing():
-            for key, pieces in queues_of(job, _all_of(job, growth.results)):
+            for key, pieces in stretch_columns(job, _all_of(job, growth.results)).queues():
                 before = growth.ends.get(key, 0)
                 found, is_new = iter(pieces), before == 0
                 if key in crooked:

@@ -11,6 +11,7 @@ The socket lies in a folder of this user alone. The nursery ends with the driver
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -89,11 +90,23 @@ def _serve(path: str) -> None:
 def _load() -> None:
     import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
 
-    from reput.kernels.warm import warm_field_kernels, warm_kernels
-    from reput.pipeline import index_build, redo, tasks  # noqa: F401 - loaded for the workers
+    from reput.kernels.warm import warm_field_kernels, warm_kernels, warm_table_kernels
+    from reput.pipeline import index_build, redo, rocksdb_tables, tasks  # noqa: F401 - loaded for the workers
 
     warm_kernels()
     warm_field_kernels()
+    warm_table_kernels()
+    keep_from_collection()
+
+
+def keep_from_collection() -> None:
+    """Let the garbage collector pass over all that has been loaded so far.
+
+    PySpark's workers collect after each task. To go through what numba alone has loaded takes 60 ms, several times as
+    long as a small task, and a forked worker would copy the pages that hold it.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _become_daemon(asking: socket.socket) -> None:

@@ -6,7 +6,7 @@ other; the counts stand in front (ranges) or are known to the driver (items).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reput.dispatch.batch import QueueBatch
 from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.kernels.columns import Columns
 
 
@@ -95,6 +95,21 @@ def load_ranges(path: str, begin: int = 0, end: int | None = None) -> QueueRange
         )
     ]
     return QueueRanges(keys, first[chosen], last[chosen], count[chosen], steady[chosen])
+
+
+def entries_path(parts_folder: str, number: int) -> str:
+    """The file of a split's queue entries, where they are not written to their places at once."""
+    return f"{parts_folder}/{number}.entries"
+
+
+def save_entries(path: str, batch: QueueBatch, rows: Sequence[int]) -> None:
+    """Leave the entries of the queues in `rows`, queue by queue in that order."""
+    fs.save_array(path, *([np.concatenate([batch.entries_of(row) for row in rows])] if rows else []))
+
+
+def load_entries(path: str, entries: int) -> NDArray[np.uint8]:
+    """The entries that a split left, of which there are so many (uint8, 20 bytes each)."""
+    return fs.load_array(path, "u1", entries * ENTRY_SIZE)
 
 
 def batches_path(parts_folder: str, number: int) -> str:

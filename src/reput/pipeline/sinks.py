@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reput.dispatch.batch import QueueBatch
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.rocksdb import VALUE_SIZE
+from reput.pipeline import parts
 from reput.pipeline.job import Job
 from reput.pipeline.plan import Split
 from reput.pipeline.rocksdb_parts import save_value_rows, save_values
@@ -41,7 +42,15 @@ def sink_values(job: Job, split: Split, batch: QueueBatch, rows: Sequence[int]) 
     save_values(job, split.number, batch, rows)
 
 
-SINKS: Mapping[str, SinkTask] = {FILE: sink_files, ROCKSDB: sink_values}
+def leave_entries(job: Job, split: Split, batch: QueueBatch, rows: Sequence[int]) -> None:
+    """Entries are left for the stage that puts them into queue files, once the split is proved."""
+    parts.save_entries(parts.entries_path(job.parts_folder, split.number), batch, rows)
+
+
+LEFT = "file, later"
+"""What stands in the place of the kind `FILE` in a job whose tasks must not write in place."""
+
+SINKS: Mapping[str, SinkTask] = {FILE: sink_files, ROCKSDB: sink_values, LEFT: leave_entries}
 
 
 class QueueRows(NamedTuple):

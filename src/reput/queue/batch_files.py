@@ -5,6 +5,7 @@ Source: `BatchConsumeQueue.recover`, `correctMinOffset`, `truncateDirtyLogicFile
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
 from reput.formats.consume_queue import QueueKey
 from reput.queue.file_kind import zero
-from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues
+from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues
 from reput.queue.kinds import NO_BOUND
 
 # One page: what a search reads at once instead of going on by halves.
@@ -154,10 +155,15 @@ class BatchFiles:
         """The queues by topic and id."""
         return (BatchQueueFiles(folder) for folder in list_queues(self.folder))
 
+    def of_topic(self, topic: bytes) -> Iterator[BatchQueueFiles]:
+        """The queues of a topic, by id; its name must be one that a folder can have."""
+        return (BatchQueueFiles(folder) for folder in list_topic_queues(self.folder / os.fsdecode(topic)))
+
     def queue(self, key: QueueKey) -> BatchQueueFiles:
         """One queue, there or not."""
-        path = self.folder / key.topic.decode() / str(key.queue_id)
-        return BatchQueueFiles(QueueFolder(key.topic.decode(), key.queue_id, path, list_queue_files(path)))
+        topic = os.fsdecode(key.topic)
+        path = self.folder / topic / str(key.queue_id)
+        return BatchQueueFiles(QueueFolder(topic, key.queue_id, path, list_queue_files(path)))
 
     def cut(self, end: int, owner: fs.Owner) -> list[str]:
         """Zero the entries of records at or behind log offset `end`, durably; returns the queues that had such."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -122,6 +123,21 @@ class FileQueue:
         """See `read_rows`; entries have no time."""
         return StoredRows(read_rows(self.folder, begin, end), None)
 
+    def packed(self, begin: int, end: int) -> NDArray[np.uint8]:
+        """The entries [begin, end); zeros where no file holds them."""
+        found = np.zeros((end - begin) * ENTRY_SIZE, dtype=np.uint8)
+        at = begin * ENTRY_SIZE
+        for file in self.folder.files:
+            low, high = max(at, file.start), min(end * ENTRY_SIZE, file.start + file.size)
+            if low < high:
+                data = fs.read_bytes(file.path, high - low, low - file.start) or b""
+                found[low - at : low - at + len(data)] = np.frombuffer(data, dtype=np.uint8)
+        return found
+
+    def store_time(self, offset: int) -> int | None:  # noqa: ARG002 - as QueueOnDisk has it
+        """Entries have no time: the log tells it."""
+        return None
+
 
 class FileKind:
     """The queue files below a consumequeue folder; `file_size` bytes each."""
@@ -151,14 +167,18 @@ class FileKind:
         folders = list_queues(self.folder) if topic is None else list_topic_queues(self.folder / os.fsdecode(topic))
         yield from map(FileQueue, folders)
 
-    def some_queues(self, keys: Iterable[QueueKey]) -> Generator[QueueOnDisk]:
-        """Those of these queues that have a folder with files."""
-        for key in keys:
-            name = os.fsdecode(key.topic)
-            path = self.folder / name / str(key.queue_id)
-            files = list_queue_files(path) if paths.is_topic_folder_name(key.topic) else ()
-            if files:
-                yield FileQueue(QueueFolder(name, key.queue_id, path, files))
+    @contextmanager
+    def asked(self) -> Iterator[Callable[[QueueKey], FileQueue | None]]:
+        """Single queues: what their folders hold."""
+        yield self._queue
+
+    def _queue(self, key: QueueKey) -> FileQueue | None:
+        if not paths.is_topic_folder_name(key.topic):
+            return None
+        topic = os.fsdecode(key.topic)
+        folder = self.folder / topic / str(key.queue_id)
+        files = list_queue_files(folder)
+        return FileQueue(QueueFolder(topic, key.queue_id, folder, files)) if files else None
 
     def shared_bytes(self) -> int:
         """None: every file is a queue's."""

@@ -8,6 +8,7 @@ which kinds there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -131,6 +132,14 @@ class QueueOnDisk(Protocol):
         """
         ...
 
+    def packed(self, begin: int, end: int) -> NDArray[np.uint8]:
+        """The entries [begin, end) at once in the ConsumeQueue's own layout, 20 bytes each; zeros for what is gone."""
+        ...
+
+    def store_time(self, offset: int) -> int | None:
+        """The store time (ms) that the entry itself tells, -1 where there is none; None where only the log tells it."""
+        ...
+
 
 class DurableQueues(Protocol):
     """The durable entries of all queues of an open store, as far as their records lie below a frontier.
@@ -214,8 +223,8 @@ class QueueKind(Protocol):
         """
         ...
 
-    def some_queues(self, keys: Iterable[QueueKey]) -> Generator[QueueOnDisk]:
-        """Those of these queues that are there, in the order of `keys`; each is good until the next is asked for."""
+    def asked(self) -> AbstractContextManager[Callable[[QueueKey], QueueOnDisk | None]]:
+        """Single queues by their keys, without a look at others; they are good as long as the context goes on."""
         ...
 
     def shared_bytes(self) -> int:

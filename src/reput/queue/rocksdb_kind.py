@@ -9,6 +9,8 @@ Source: `RocksDBConsumeQueueStore`, `RocksDBConsumeQueueTable`, `RocksDBConsumeQ
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +130,11 @@ class EntryTable:
         if len(value) != fmt.VALUE_SIZE:
             raise self._damaged(f"{key}, queue offset {offset}: {len(value)} bytes, {fmt.VALUE_SIZE} expected")
         return fmt.decode_value(value)
+
+    def store_time(self, key: QueueKey, offset: int) -> int:
+        """The store time (ms) that an entry tells, -1 where there is none."""
+        found = self.entry(key, offset)
+        return -1 if found is None or found[0].is_pre_blank else found[1]
 
     def values(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
         """The values [begin, end) of a queue as rows of 28 bytes (uint8); pre-blanks where there is none.
@@ -299,14 +306,7 @@ class RocksdbQueues:
     def store_times(self, key: QueueKey) -> Callable[[int], int] | None:
         """Values have the store time in them: no look at the log is needed."""
         table = self._table
-        if table is None:
-            return None
-
-        def store_time(offset: int) -> int:
-            found = table.entry(key, offset)
-            return -1 if found is None or found[0].is_pre_blank else found[1]
-
-        return store_time
+        return None if table is None else partial(table.store_time, key)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -394,6 +394,15 @@ class RocksdbQueue:
         times = np.ascontiguousarray(values[:, ENTRY_SIZE:]).view(">i8").ravel().astype(np.int64)
         return StoredRows(entries, times)
 
+    def packed(self, begin: int, end: int) -> NDArray[np.uint8]:
+        """The entries [begin, end); pre-blanks where there is none, as files have them in a gap."""
+        values = self._table.values(self._key, begin, end)
+        return np.ascontiguousarray(values[:, :ENTRY_SIZE]).reshape(-1)
+
+    def store_time(self, offset: int) -> int | None:
+        """Values have the store time in them."""
+        return self._table.store_time(self._key, offset)
+
 
 class RocksdbKind:
     """The database in a consumequeue folder. `logs`: a folder for RocksDB's text logs when something is changed."""
@@ -425,16 +434,20 @@ class RocksdbKind:
             for key, last, first in table.ends(topic):
                 yield RocksdbQueue(str(self.folder), table, key, last, first)
 
-    def some_queues(self, keys: Iterable[QueueKey]) -> Generator[QueueOnDisk]:
-        """Those of these queues that have an end."""
+    @contextmanager
+    def asked(self) -> Iterator[Callable[[QueueKey], RocksdbQueue | None]]:
+        """Single queues, from one reader of the database."""
         if not self.is_present():
+            yield lambda _: None
             return
         with open_reader(self.folder) as reader:
             table = EntryTable(reader.families)
-            for key in keys:
+
+            def queue(key: QueueKey) -> RocksdbQueue | None:
                 last = table.offset(key, fmt.MAX)
-                if last is not None:
-                    yield RocksdbQueue(str(self.folder), table, key, last, table.offset(key, fmt.MIN))
+                return RocksdbQueue(str(self.folder), table, key, last, table.offset(key, fmt.MIN)) if last else None
+
+            yield queue
 
     def shared_bytes(self) -> int:
         """The database's files."""

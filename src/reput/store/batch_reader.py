@@ -20,8 +20,8 @@ from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
 from reput.store.follower import Follower
-from reput.store.results import GetResult, GetStatus, Span, found_in, outside, pull_bytes
-from reput.store.sql_filter import SqlFilter
+from reput.store.results import GetResult, GetStatus, Span, outside, pull_bytes
+from reput.store.sql_filter import SqlFilter, matching_records
 from reput.store.tag_filter import TagFilter
 
 _FILTER_BYTES = 16_000
@@ -57,18 +57,14 @@ class BatchReader:
             # Each batch holds a message at least, so more entries than messages within reach there are not.
             entries = self.batches.entries_from(key, number, -(-reach // BATCH_ENTRY_SIZE) + 1)
         if not len(entries):
-            return GetResult(GetStatus.OFFSET_FOUND_NULL, 0, span)
+            return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, 0, span)
         pull = _Pull(self.log, self.follower.offset, max_messages, pull_bytes(max_bytes), most_messages, most_bytes)
         following = pull.choose(entries, offset, reach, wanted)
         if not pull.sizes:
-            return GetResult(pull.status, following, span)
-        return GetResult(
-            GetStatus.FOUND,
-            following,
-            span,
-            found_in(pull.physical_offsets, pull.sizes),
-            len(pull.sizes),
-            self._maps(pull.physical_offsets),
+            return GetResult.nothing(pull.status, following, span)
+        places = np.array([pull.physical_offsets, pull.sizes], dtype=np.int64).T.ravel()
+        return GetResult.of(
+            GetStatus.FOUND, following, span, places, len(pull.sizes), self._maps(pull.physical_offsets)
         )
 
     def _maps(self, offsets: Sequence[int]) -> list[tuple[int, NDArray[np.uint8]]]:
@@ -105,7 +101,7 @@ class BatchReader:
             return -1
         return self.log.store_time(int(found[0]["physical_offset"]))
 
-    def estimate(self, key: QueueKey, begin: int, end: int, tags: TagFilter) -> int:
+    def estimate(self, key: QueueKey, begin: int, end: int, wanted: TagFilter | SqlFilter) -> int:
         """How many messages with offsets [begin, end) are in batches that match: an exact count."""
         count = 0
         with self.follower.lock:
@@ -122,13 +118,23 @@ class BatchReader:
                 continue
             base = rows["base_offset"].astype(np.int64)
             inside = np.minimum(base + rows["messages"], end) - np.maximum(base, begin)
-            if len(tags.codes):
-                inside[~np.isin(rows["tags_code"].astype(np.int64).astype(np.int32), tags.codes)] = 0
+            inside[~self._matching(rows, wanted)] = 0
             count += int(np.maximum(inside, 0).sum())
             if int(base[-1]) >= end:
                 break
             number += len(rows)
         return count
+
+    def _matching(self, rows: NDArray[np.void], wanted: TagFilter | SqlFilter) -> NDArray[np.bool_]:
+        """Which batches (bool) match and are in the log."""
+        place, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
+        there = (place >= self.log.min_offset) & (size > 0) & (place <= self.follower.offset - size)
+        if isinstance(wanted, SqlFilter):
+            return matching_records(place, there, wanted.compiled, self.log)
+        if len(wanted.codes):
+            there &= np.isin(rows["tags_code"].astype(np.int64).astype(np.int32), wanted.codes)
+        found: NDArray[np.bool_] = there
+        return found
 
 
 class _Pull:

@@ -20,12 +20,13 @@ from reput.formats import own, paths
 from reput.formats.record import MIN_RECORD_SIZE, Verdict
 from reput.log.files import list_log_files
 from reput.log.maps import LogMaps, store_time_in
+from reput.queue.batch_files import BatchFiles
 from reput.queue.queues import Queues
 from reput.store.beside import Writer, writer_of
 from reput.store.frontier import Frontiers
 from reput.store.index_tags import tag_items_in_use
 from reput.store.indexer import CatchUpTask
-from reput.store.kinds import store_kinds
+from reput.store.kinds import refuse_cut_queue_files, refuse_odd_queue_files, store_kinds
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership, is_wanted, own_store
 from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
@@ -131,6 +132,7 @@ def attach(layout: StoreLayout, config: StoreConfig) -> Iterator[Attachment]:
 
     Raises:
         StoreLockedError: a live broker, or another job of reput, is at work on it.
+        DamagedStoreError: a queue file was cut: entries behind the cut are missing, and nobody would miss them.
     """
     writer = writer_of(layout)
     if writer is Writer.BROKER:
@@ -160,6 +162,8 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
     else:
         refuse_misplaced_queues(layout, settings.types)
         refuse_batches_beside(settings.types, kinds)
+        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue))
+        refuse_cut_queue_files(kinds, settings.queue_file_size)
         frontiers = find_start(layout, log, kinds, settings.index_enabled, settings.types).frontiers
     queues = Queues(kinds[0].open())
     queues.load(min(frontiers), log.min_offset)

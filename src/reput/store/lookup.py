@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 
 from reput.files.maps import MapTable, address_of
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
+from reput.formats.hashing import java_string_hash_utf8
 from reput.index.search import IndexSearch
-from reput.kernels.lookup_columns import NEEDS_FILE, Index, Queue, Watch
+from reput.kernels.lookup_columns import NEEDS_FILE, Index, Queue, Topic, Watch
 from reput.log.maps import LogMaps
 from reput.queue.kinds import NO_BOUND
 from reput.queue.queues import Queues
 from reput.store.message import StoredMessage
 
 _MOST_QUEUES = 1 << 14
+_MOST_TOPICS = 1 << 16
 _MOST_FILES = 1 << 16
 _MOST_MAPS = 64
 _NO_LIMIT = (1 << 62) - 1
@@ -73,6 +75,18 @@ class QueueLookup:
     watched: Watched
 
 
+class TopicLookup:
+    """A topic as the kernel looks for keys in it (`lookup_columns.Topic`)."""
+
+    __slots__ = ("address", "words")
+
+    def __init__(self, name: bytes) -> None:
+        self.words: NDArray[np.int64] = np.zeros(Topic.BYTES + len(name) // 8 + 1, dtype=np.int64)
+        self.words[Topic.HASH], self.words[Topic.SIZE] = java_string_hash_utf8(name + b"#"), len(name)
+        self.words[Topic.BYTES :].view(np.uint8)[: len(name)] = np.frombuffer(name, dtype=np.uint8)
+        self.address = address_of(self.words)
+
+
 @dataclass(slots=True)
 class IndexLookup:
     """The IndexFiles, all that count of them mapped."""
@@ -108,6 +122,8 @@ class Lookups:
     ) -> None:
         self.queues: dict[tuple[str, int], QueueLookup] = {}
         self.index: IndexLookup | None = None
+        # Those that have been asked for: only of them it is known that a topic can have such a name.
+        self.topics: dict[str, TopicLookup] = {}
         self.watched: Watched | None = None
         # What was asked for since the last change. A vector costs some 10 us: who asks once, or while somebody writes,
         # is better off without.
@@ -121,7 +137,7 @@ class Lookups:
         self._limits = [_NO_LIMIT if limit is None else limit for limit in limits] + [stop_bytes]
 
     def clear(self) -> None:
-        """Something has changed; to be called under the view's lock."""
+        """Something has changed; to be called under the view's lock. What topics are called does not change."""
         self.queues.clear()
         self.index = None
         self._asked.clear()
@@ -208,6 +224,13 @@ class Lookups:
         if not log.put(number, self._log.array(number * self._log.file_size)):
             self._log.drop_table()
             self.clear()
+
+    def add_topic(self, topic: str, name: bytes) -> None:
+        """Let the kernels look for keys in this topic; under the view's lock."""
+        if topic not in self.topics:
+            if len(self.topics) >= _MOST_TOPICS:
+                self.topics.clear()
+            self.topics[topic] = TopicLookup(name)
 
     def add_index(self, known: Known) -> None:
         """Let the kernels answer questions by key, where they can; under the view's lock."""

@@ -81,9 +81,9 @@ class MessageStore(ProgressCalls, Reading):
         owned: Ownership | None,
         resources: contextlib.ExitStack,
     ) -> None:
+        super().__init__(opened.view)
         self.layout = layout
         self.config = config
-        self.view = opened.view
         self.notes: list[str] = opened.notes
         self.opened_in_s = opened.seconds
         self.progress = ConsumerProgress.load(layout.root / paths.CONFIG)
@@ -91,7 +91,6 @@ class MessageStore(ProgressCalls, Reading):
         self.background_error: Exception | None = None
         self._owned = owned
         self._resources = resources
-        self._closed = False
         self._appender: LogAppender | None = None
         self._flush: FlushService | None = None
         self._sync_flush = False

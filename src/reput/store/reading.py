@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from reput.errors import ConfigError
+from reput.kernels import lookup_kernels
+from reput.kernels.lookup_columns import ASK, COUNT_BITS, COUNT_MASK, NEEDS_ROOM
 from reput.queue.by_time import Boundary, boundary_of
+from reput.store import counts, keys, pulls, times
+from reput.store.keys import KeyQuestion
+from reput.store.lookup import IndexLookup
 from reput.store.message import StoredMessage
-from reput.store.results import MAX_PULL_BYTES, GetResult, QueryResult
+from reput.store.pulls import PullQuestion
+from reput.store.results import MAX_PULL_BYTES, GetResult, GetStatus, Places, QueryResult
 from reput.store.sql_filter import SqlFilter
 from reput.store.tag_filter import EVERYTHING, TagFilter
 from reput.store.view import QueueInfo, StoreView
 
+_END_OF_TIME = (1 << 63) - 1
+# In calls that are done in half a microsecond each look-up counts.
+_FOUND, _LOWER = GetStatus.FOUND, Boundary.LOWER
+_new = object.__new__
+
 
 class Reading:
-    """The reading half of a message store: what answers, and whether the store is closed."""
+    """The reading half of a message store: what one kernel call answers (see `lookup`), and who is asked for the rest.
 
-    view: StoreView
-    _closed: bool
+    Safe for threads. Of a store that is closed no lookup is left, so those first looks need not ask.
+    """
+
+    def __init__(self, view: StoreView) -> None:
+        self.view = view
+        self._closed = False
+        self._lookups = view.lookups
+        self._queues = view.lookups.queues
+        self._topics = view.lookups.topics
+        self._room = Places()
+        self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
 
     def _open_view(self) -> StoreView:
         """The view that answers.
@@ -23,7 +42,7 @@ class Reading:
         Raises:
             ClosedError: the store is closed.
         """
-        raise NotImplementedError
+        return self.view
 
     def get_message(
         self,
@@ -47,10 +66,27 @@ class Reading:
             ConfigError: no topic or queue can have this name or id.
             ClosedError: the store is closed.
         """
-        if self._closed:
-            self._open_view()
+        try:
+            queue = self._queues.get((topic, queue_id))
+            if queue is not None and not filter:
+                room = self._room
+                answer = self._pull_entries(queue.address, offset, max_messages, max_bytes, room.address)
+                if answer > 0:
+                    result = _new(GetResult)
+                    count = answer & COUNT_MASK
+                    result.status, result.next_offset, result.span = _FOUND, offset + count, queue
+                    result.words, result.at, result.count = room.words, answer >> COUNT_BITS, count
+                    result.maps = queue.maps
+                    return result
+                if answer == NEEDS_ROOM:
+                    self._room = Places(max_messages)
+                    return self.get_message(topic, queue_id, offset, max_messages, filter, max_bytes)
+        except (OverflowError, TypeError):
+            # Such an offset no queue has, and such a topic neither: who knows all cases says so.
+            pass
         wanted = EVERYTHING if not filter else TagFilter(filter) if isinstance(filter, str) else filter
-        return self.view.get_message(topic, queue_id, offset, max_messages, wanted, max_bytes)
+        asked = PullQuestion(topic, queue_id, offset, max_messages, wanted, max_bytes)
+        return pulls.pull(self._open_view(), asked)
 
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary | str = Boundary.LOWER
@@ -59,11 +95,22 @@ class Reading:
 
         With `lower` that of the first message stored at or after it, with `upper` of the last one at or before it.
         """
-        if self._closed:
-            self._open_view()
         # To look an enum's member up costs more than the search.
         boundary = boundary if type(boundary) is Boundary else boundary_of(boundary)
-        return self.view.offset_by_time(topic, queue_id, timestamp_ms, boundary)
+        try:
+            queue = self._queues.get((topic, queue_id))
+        except TypeError:
+            queue = None
+        if queue is not None and self._lookups.can_seek and -_END_OF_TIME < timestamp_ms < _END_OF_TIME:
+            above = boundary is not _LOWER
+            found = self._seek_time(queue.address, timestamp_ms, above)
+            if found < ASK:
+                view = self.view
+                found = times.seek_with_maps(view, view.key_of(topic, queue_id), queue, timestamp_ms, above)
+            # The end of the files is no answer where the queue goes on in the tail.
+            if found >= 0 and (found < queue.file_end or queue.file_end == queue.max_offset):
+                return found if not above else max(queue.min_offset, found - 1)
+        return times.offset_by_time(self._open_view(), topic, queue_id, timestamp_ms, boundary)
 
     def query_message(
         self,
@@ -88,13 +135,35 @@ class Reading:
             exact: hold topic, key and time against the record; without, two keys of one hash are not told apart, and a
                 message may come twice, as RocketMQ answers.
         """
-        if exact and end_ms is None and before is None and not (begin_ms or by_tag or self._closed):
-            found = self.view.newest_with_key(topic, key, max_messages)
+        index = self._lookups.index
+        if index is not None and exact and end_ms is None and before is None and not (begin_ms or by_tag):
+            found = self._newest_with_key(index, topic, key, max_messages)
             if found is not None:
                 return found
-        return self._open_view().query_message(
-            topic, key, max_messages, begin_ms, end_ms, before=before, by_tag=by_tag, exact=exact
-        )
+        asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
+        return keys.find(self._open_view(), asked)
+
+    def _newest_with_key(self, index: IndexLookup, topic: str, key: str, max_messages: int) -> QueryResult | None:
+        """The answer to a question without conditions, where one kernel call gives it; else None."""
+        try:
+            prepared, name = self._topics[topic], key.encode()
+        except (KeyError, TypeError, AttributeError, UnicodeEncodeError):
+            # Asked for the first time, or nothing that can be asked for: who knows all cases says so.
+            return None
+        room = self._room
+        answer = self._find_key(index.address, prepared.address, name, max_messages, room.address)
+        if answer < ASK:
+            if answer == NEEDS_ROOM:
+                room = self._room = Places(max_messages)
+            answer = keys.find_with_maps(self.view, index, prepared, name, max_messages, room)
+        if answer < 0:
+            return None
+        result = _new(QueryResult)
+        count = answer & COUNT_MASK
+        result.more = count > max_messages
+        result.count = min(count, max_messages)
+        result.words, result.at, result.index, result.found = room.words, answer >> COUNT_BITS, index, None
+        return result
 
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """The message whose record starts at a log offset, None where none does."""
@@ -114,7 +183,7 @@ class Reading:
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time (ms) of a queue's message, -1 where there is none."""
-        return self._open_view().store_time(topic, queue_id, offset)
+        return times.store_time(self._open_view(), topic, queue_id, offset)
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """Store time (ms) of a queue's first message, -1 where there is none."""
@@ -126,14 +195,13 @@ class Reading:
         queue_id: int,
         begin: int,
         end: int,
-        filter: str | TagFilter | None = None,  # noqa: A002
+        filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002
     ) -> int:
-        """How many messages with queue offsets [begin, end) match: an exact count by their tags' hashes.
+        """How many messages with queue offsets [begin, end) match: exactly as many as pulls with this filter give.
 
         Raises:
-            ConfigError: the filter is none by tags.
+            ConfigError: no topic or queue can have this name or id.
+            ClosedError: the store is closed.
         """
-        if isinstance(filter, SqlFilter):
-            raise ConfigError(f"{filter!r}: an estimate counts by tags; pull with this filter and count")
-        tags = filter if isinstance(filter, TagFilter) else TagFilter(filter) if filter else EVERYTHING
-        return self._open_view().estimate(topic, queue_id, begin, end, tags)
+        wanted = EVERYTHING if not filter else TagFilter(filter) if isinstance(filter, str) else filter
+        return counts.estimate(self._open_view(), topic, queue_id, begin, end, wanted)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.files.maps import address_of
+from reput.kernels.lookup_columns import Room
 from reput.store.message import StoredMessage
 
 if TYPE_CHECKING:
@@ -34,14 +36,13 @@ class GetStatus(StrEnum):
 
 MAX_PULL_BYTES = 128 << 20
 _MIN_PULL_BYTES = 100
+_ROOM_WORDS = 1 << 12
+_NOTHING: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
 def pull_bytes(max_bytes: int) -> int:
     """The bytes at which a pull stops, for the bytes that were asked for."""
     return min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
-
-
-_NOTHING: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
 class Span(NamedTuple):
@@ -51,66 +52,92 @@ class Span(NamedTuple):
     max_offset: int
 
 
-class GetResult:
-    """The answer to a pull.
+class Places:
+    """Room for the places of messages in the log, two int64 each: log offset and size; see `lookup_columns.Room`.
 
-    `next_offset`: where the next pull goes on; `min_offset`, `max_offset`: the queue's span. `physical_offsets` (int64)
-    and `sizes` (int32) of the records found. Iterating gives `StoredMessage`s, views of the mapped log: they stay
-    valid as long as the result, or they themselves, are kept, even when the log's file is deleted meanwhile.
-
-    Args:
-        span: whatever has `min_offset` and `max_offset`.
-        found: as `room_for` makes it; the first `count` offsets and sizes are those of the records.
-        maps: the files that hold them, each with its start.
+    Many answers share one: room of its own for each would cost more than to find what is put there.
     """
 
-    __slots__ = ("_count", "_found", "_maps", "_span", "next_offset", "status")
+    __slots__ = ("address", "words")
 
-    def __init__(
-        self,
+    def __init__(self, messages: int = 0) -> None:
+        self.words: NDArray[np.int64] = np.empty(max(_ROOM_WORDS, Room.PLACES + 2 * messages), dtype=np.int64)
+        self.words[Room.FREE], self.words[Room.END] = Room.PLACES, len(self.words)
+        self.address = address_of(self.words)
+
+
+class GetResult:
+    """The answer to a pull: `status`, and `next_offset`, where the next pull goes on.
+
+    Iterating gives `StoredMessage`s, views of the mapped log: they stay valid as long as the result, or they
+    themselves, are kept, even when the log's file is deleted meanwhile.
+
+    Whoever makes one fills in the rest, too (a constructor would cost more than the kernel). `span`: whatever has
+    `min_offset` and `max_offset`; `count` places from word `at` of `words` on; `maps`: the files that hold the records,
+    each with its start.
+    """
+
+    __slots__ = ("at", "count", "maps", "next_offset", "span", "status", "words")
+
+    status: GetStatus
+    next_offset: int
+    span: Span | QueueLookup
+    words: NDArray[np.int64]
+    at: int
+    count: int
+    maps: Sequence[tuple[int, NDArray[np.uint8]]]
+
+    @classmethod
+    def nothing(cls, status: GetStatus, next_offset: int, span: Span | QueueLookup) -> GetResult:
+        """The answer without messages."""
+        return cls.of(status, next_offset, span, _NOTHING, 0, ())
+
+    @classmethod
+    def of(
+        cls,
         status: GetStatus,
         next_offset: int,
         span: Span | QueueLookup,
-        found: NDArray[np.int64] = _NOTHING,
-        count: int = 0,
-        maps: Sequence[tuple[int, NDArray[np.uint8]]] = (),
-    ) -> None:
-        self.status = status
-        self.next_offset = next_offset
-        self._span = span
-        self._found = found
-        self._count = count
-        self._maps = maps
+        words: NDArray[np.int64],
+        count: int,
+        maps: Sequence[tuple[int, NDArray[np.uint8]]],
+    ) -> GetResult:
+        """The answer with `count` messages, whose places begin at word 0."""
+        result = cls()
+        result.status, result.next_offset, result.span = status, next_offset, span
+        result.words, result.at, result.count, result.maps = words, 0, count, maps
+        return result
 
     @property
     def min_offset(self) -> int:
         """The first offset of the queue whose message is there."""
-        return self._span.min_offset
+        return self.span.min_offset
 
     @property
     def max_offset(self) -> int:
         """The queue's next offset."""
-        return self._span.max_offset
+        return self.span.max_offset
 
     @property
     def physical_offsets(self) -> NDArray[np.int64]:
         """Where the records found begin in the log (int64)."""
-        return self._found[: self._count]
+        return self.words[self.at : self.at + 2 * self.count : 2].copy()
 
     @property
     def sizes(self) -> NDArray[np.int32]:
         """Bytes of each record found (int32)."""
-        return sizes_in(self._found)[: self._count]
+        return self.words[self.at + 1 : self.at + 2 * self.count : 2].astype(np.int32)
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        return (self[number] for number in range(self._count))
+        return (self[number] for number in range(self.count))
 
     def __getitem__(self, number: int) -> StoredMessage:
-        offset, size = int(self.physical_offsets[number]), int(self.sizes[number])
-        for start, array in self._maps:
+        place = range(self.at, self.at + 2 * self.count, 2)[number]
+        offset, size = self.words[place : place + 2].tolist()
+        for start, array in self.maps:
             if start <= offset < start + len(array):
                 return StoredMessage(array.data[offset - start : offset - start + size])
         raise IndexError(f"no message {number}: this result is closed")
@@ -123,11 +150,11 @@ class GetResult:
     @property
     def total_bytes(self) -> int:
         """Bytes of the records found."""
-        return int(self.sizes.sum())
+        return int(self.words[self.at + 1 : self.at + 2 * self.count : 2].sum())
 
     def close(self) -> None:
         """Let go of the log's files; messages that were taken out stay valid as long as they are kept."""
-        self._maps = ()
+        self.maps = ()
 
     def __repr__(self) -> str:
         return (
@@ -136,55 +163,39 @@ class GetResult:
         )
 
 
-def room_for(messages: int) -> NDArray[np.int64]:
-    """An array for the log offsets of so many messages and behind them their sizes, each of half an int64."""
-    return np.empty(messages + (messages + 1 >> 1), dtype=np.int64)
-
-
-def found_in(physical_offsets: Sequence[int], sizes: Sequence[int]) -> NDArray[np.int64]:
-    """An array as `room_for` makes it, with the records at these log offsets."""
-    found = room_for(len(sizes))
-    found[: len(sizes)], sizes_in(found)[:] = physical_offsets, sizes
-    return found
-
-
-def sizes_in(found: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The sizes (int32) in an array that `room_for` has made."""
-    messages = 2 * len(found) // 3
-    return found[messages:].view(np.int32)[:messages]
-
-
 class QueryResult:
     """The answer to a question by key: messages in log order.
 
     `more`: whether there are older ones, which the same question with `before=physical_offsets[0]` finds.
 
-    Args:
-        place: how many there are, and of one alone log offset and size: `index` holds its record.
-        messages: in log order; None for one alone, or none.
+    As of `GetResult`, whoever makes one fills in what it stands for: `count` places, newest first, from word `at` of
+    `words` on, whose records `index` finds; or the messages themselves, `found`.
     """
 
-    __slots__ = ("_index", "_messages", "_place", "more")
+    __slots__ = ("at", "count", "found", "index", "more", "words")
 
-    def __init__(
-        self,
-        place: tuple[int, int, int],
-        index: IndexLookup | None,
-        messages: list[StoredMessage] | None = None,
-        more: bool = False,
-    ) -> None:
-        self._place = place
-        self._index = index
-        self._messages = messages
-        self.more = more
+    at: int
+    count: int
+    found: list[StoredMessage] | None
+    index: IndexLookup
+    more: bool
+    words: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, messages: Sequence[StoredMessage], more: bool) -> QueryResult:
+        """The answer with these messages, in any order."""
+        result = cls()
+        result.found = sorted(messages, key=lambda message: message.physical_offset)
+        result.count, result.more = len(result.found), more
+        return result
 
     @property
     def messages(self) -> list[StoredMessage]:
         """The messages, in log order."""
-        if self._messages is None:
-            assert self._index is not None
-            self._messages = [self._index.message(*self._place[1:])] if self._place[0] else []
-        return self._messages
+        if self.found is None:
+            places = self.words[self.at : self.at + 2 * self.count].reshape(-1, 2)
+            self.found = [self.index.message(*place) for place in sorted(places.tolist())]
+        return self.found
 
     @property
     def physical_offsets(self) -> list[int]:
@@ -192,7 +203,7 @@ class QueryResult:
         return [message.physical_offset for message in self.messages]
 
     def __len__(self) -> int:
-        return self._place[0]
+        return self.count
 
     def __iter__(self) -> Iterator[StoredMessage]:
         return iter(self.messages)
@@ -204,11 +215,11 @@ class QueryResult:
 def outside(known: bool, offset: int, span: Span) -> GetResult:
     """The answer to a pull at an offset that a queue with this span has not."""
     if not known:
-        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, Span(0, 0))
+        return GetResult.nothing(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, Span(0, 0))
     if span.max_offset == 0:
-        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, span)
+        return GetResult.nothing(GetStatus.NO_MESSAGE_IN_QUEUE, 0, span)
     if offset < span.min_offset:
-        return GetResult(GetStatus.OFFSET_TOO_SMALL, span.min_offset, span)
+        return GetResult.nothing(GetStatus.OFFSET_TOO_SMALL, span.min_offset, span)
     if offset == span.max_offset:
-        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, span)
-    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, span.max_offset, span)
+        return GetResult.nothing(GetStatus.OFFSET_OVERFLOW_ONE, offset, span)
+    return GetResult.nothing(GetStatus.OFFSET_OVERFLOW_BADLY, span.max_offset, span)

@@ -125,15 +125,22 @@ def _marked(
     if ruled_out is not None:
         codes[ruled_out] = 0
         there &= ~ruled_out
+    matched = matching_records(begin, there, wanted, log)
+    codes[there & ~matched] = 0
+    rows["tags_code"] = codes
+    return _as_bytes(rows), int(np.count_nonzero(matched))
+
+
+def matching_records(
+    begin: NDArray[np.int64], there: NDArray[np.bool_], wanted: CompiledFilter, log: LogMaps
+) -> NDArray[np.bool_]:
+    """Which records (bool) match, of those that stand at these places in the log and are `there` (bool)."""
     starts = begin // log.file_size * log.file_size
-    matched = 0
+    matched = np.zeros(len(begin), dtype=np.bool_)
     for start in np.unique(starts[there]).tolist():
         mine = np.flatnonzero(there & (starts == start))
-        found = wanted.select(RecordProperties(log.array(start), begin[mine] - start))
-        codes[mine[~found]] = 0
-        matched += int(np.count_nonzero(found))
-    rows["tags_code"] = codes
-    return _as_bytes(rows), matched
+        matched[mine] = wanted.select(RecordProperties(log.array(start), begin[mine] - start))
+    return matched
 
 
 def ruled_out_by_bitmap(

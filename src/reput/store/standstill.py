@@ -59,13 +59,13 @@ def end_reading(layout: StoreLayout, begun: Standstill, cause: Exception | None 
     begin_reading(layout)
 
 
-def _marks(layout: StoreLayout) -> Standstill:
+def marks_of(layout: StoreLayout) -> dict[str, int]:
+    """The watermarks of a store as its file has them, by name; all 0 where no job of reput has ever been."""
     data = fs.read_bytes(layout.own(own.WATERMARKS_NAME), own.WATERMARKS.size) or b""
-    values = dict(
-        zip(
-            (field.name for field in own.WATERMARKS.fields),
-            own.WATERMARKS.struct.unpack(data.ljust(own.WATERMARKS.size, b"\0")),
-            strict=True,
-        )
-    )
+    names = (field.name for field in own.WATERMARKS.fields)
+    return dict(zip(names, own.WATERMARKS.struct.unpack(data.ljust(own.WATERMARKS.size, b"\0")), strict=True))
+
+
+def _marks(layout: StoreLayout) -> Standstill:
+    values = marks_of(layout)
     return Standstill(values["epoch"], values["generation"])

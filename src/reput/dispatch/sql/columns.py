@@ -19,22 +19,37 @@ from reput.kernels import filter_kernels
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
+_NO_SIZES = np.empty(0, dtype=np.int32)
+
 
 class Texts(NamedTuple):
-    """A property of many messages: UTF-8 in `data` (uint8), from `at` (int64) on `size` (int32) bytes, -1: none."""
+    """A property of many messages: UTF-8 in `data` (uint8), from `at` (int64) on `size` (int32) bytes, -1: none.
+
+    `word` (uint64) is the first eight bytes of each as a little-endian number, zeros behind its end: most comparisons
+    need not look at `data` again.
+    """
 
     data: NDArray[np.uint8]
     at: NDArray[np.int64]
     size: NDArray[np.int32]
+    word: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, data: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32]) -> Texts:
+        """The texts at these places."""
+        word = np.empty(len(at), dtype=np.uint64)
+        filter_kernels().first_bytes(data, at, size, word)
+        return cls(data, at, size, word)
+
+    @property
+    def places(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32]]:
+        """Where they stand, as kernels take it."""
+        return self[:3]
 
     @property
     def missing(self) -> NDArray[np.bool_]:
         """Which messages have no such property."""
         return self.size < 0
-
-    def rows(self, rows: NDArray[np.int64]) -> Texts:
-        """Those of some messages."""
-        return Texts(self.data, self.at[rows], self.size[rows])
 
     def text(self, row: int) -> str | None:
         """One message's, as Java decodes it."""
@@ -71,7 +86,7 @@ class RawProperties:
     @classmethod
     def of_arrow(cls, array: pa.Array) -> RawProperties:
         """The properties in an Arrow column of texts or bytes, each in RocketMQ's own form (`name 0x01 value 0x02`)."""
-        return cls(*arrow_texts(array))
+        return cls(*arrow_texts(array).places)
 
     def __len__(self) -> int:
         return len(self.at)
@@ -82,14 +97,7 @@ class RawProperties:
 
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
         """The columns of these properties."""
-        wanted = list(dict.fromkeys(names))
-        encoded = [name.encode() for name in wanted]
-        ends = np.cumsum([len(name) for name in encoded], dtype=np.int32)
-        shape = len(wanted), len(self)
-        at, size = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int32)
-        flat = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-        filter_kernels().find_values(self.data, self.at, self.size, flat, ends, at, size)
-        return {name: Texts(self.data, at[row], size[row]) for row, name in enumerate(wanted)}
+        return _found(self.data, self.at, self.size, False, names)
 
 
 class RecordProperties:
@@ -107,9 +115,21 @@ class RecordProperties:
 
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
         """The columns of these properties."""
-        at, size = np.empty(len(self), dtype=np.int64), np.empty(len(self), dtype=np.int32)
-        filter_kernels().locate_properties(self.data, self.positions, at, size)
-        return RawProperties(self.data, at, size).texts(names)
+        return _found(self.data, self.positions, _NO_SIZES, True, names)
+
+
+def _found(
+    data: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32], in_records: bool, names: Iterable[str]
+) -> dict[str, Texts]:
+    """The properties of these names, of records or of properties alone."""
+    wanted = list(dict.fromkeys(names))
+    encoded = [name.encode() for name in wanted]
+    ends = np.cumsum([len(name) for name in encoded], dtype=np.int32)
+    flat = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    shape = len(wanted), len(at)
+    found = np.empty(shape, np.int64), np.empty(shape, np.int32), np.empty(shape, np.uint64)
+    filter_kernels().find_values(data, at, size, in_records, flat, ends, *found)
+    return {name: Texts(data, *(column[row] for column in found)) for row, name in enumerate(wanted)}
 
 
 class ArrowProperties:
@@ -136,8 +156,7 @@ class ArrowProperties:
         for name in names:
             column = self._columns.get(name)
             if column is None:
-                nothing = np.zeros(self._count, dtype=np.int64), np.full(self._count, -1, dtype=np.int32)
-                found[name] = Texts(np.empty(0, dtype=np.uint8), *nothing)
+                found[name] = _no_texts(self._count)
             else:
                 found[name] = arrow_texts(column)
                 if len(found[name].at) != self._count:
@@ -167,9 +186,7 @@ def arrow_texts(array: pa.Array) -> Texts:
         raise ConfigError(f"a column's offsets point outside its data: {error}") from error
     _, offsets, data = array.buffers()
     if offsets is None or not len(array):
-        return Texts(
-            np.empty(0, dtype=np.uint8), np.zeros(len(array), dtype=np.int64), np.full(len(array), -1, dtype=np.int32)
-        )
+        return _no_texts(len(array))
     dtype = np.dtype(np.int64 if wide else np.int32)
     places = np.frombuffer(offsets, dtype=dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize)
     places = places.astype(np.int64)
@@ -179,7 +196,13 @@ def arrow_texts(array: pa.Array) -> Texts:
     size = np.diff(places)
     if array.null_count:
         size = np.where(np.asarray(array.is_valid()), size, -1)
-    return Texts(buffer, places[:-1], size.astype(np.int32))
+    return Texts.of(buffer, places[:-1], size.astype(np.int32))
+
+
+def _no_texts(count: int) -> Texts:
+    """So many messages without the property."""
+    size = np.full(count, -1, dtype=np.int32)
+    return Texts(np.empty(0, dtype=np.uint8), np.zeros(count, dtype=np.int64), size, np.zeros(count, dtype=np.uint64))
 
 
 def java_text(data: bytes) -> str:

@@ -7,6 +7,7 @@ put together, so that a text that is no number stops a message only where Rocket
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,11 @@ from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
 from reput.dispatch.sql.numbers import double_key, parse_double, parse_whole
 from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Constant, Long, Node, Order, Place
 from reput.kernels import filter_kernels
-from reput.kernels.columns import Read
+from reput.kernels.columns import Code, Read
 
 Codes = NDArray[np.uint8]
-FALSE, TRUE, UNKNOWN, NO_ANSWER = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
+FALSE, TRUE, UNKNOWN = np.uint8(Code.FALSE), np.uint8(Code.TRUE), np.uint8(Code.UNKNOWN)
+NO_ANSWER = np.uint8(Code.NO_ANSWER)
 
 _NOT = np.array([TRUE, FALSE, UNKNOWN, NO_ANSWER])
 _IN_WORDS = {True: TRUE, False: FALSE, None: UNKNOWN}
@@ -28,6 +30,12 @@ _REPLACEMENT = "\ufffd"
 _NAN_KEY = np.int64(0x7FF8000000000000)
 _ORDER_OF = {Order.LESS: np.less, Order.LESS_EQUAL: np.less_equal, Order.GREATER: np.greater,
              Order.GREATER_EQUAL: np.greater_equal}  # fmt: skip
+# In which order of a text and a constant it holds, as kernels take it.
+_LESS, _SAME, _GREATER = 1, 2, 4
+_HOLDS = {Order.LESS: _LESS, Order.LESS_EQUAL: _LESS | _SAME, Order.GREATER: _GREATER,
+          Order.GREATER_EQUAL: _GREATER | _SAME}  # fmt: skip
+_TURNED = {Order.LESS: Order.GREATER, Order.LESS_EQUAL: Order.GREATER_EQUAL, Order.GREATER: Order.LESS,
+           Order.GREATER_EQUAL: Order.LESS_EQUAL}  # fmt: skip
 
 
 class _Constant:
@@ -134,22 +142,10 @@ class _Selection:
                 codes[right.missing] = FALSE
                 codes[left.missing] = np.where(right.missing[left.missing], TRUE, UNKNOWN)
                 return codes
-            codes = self._equal_constant(left, right.value)
-            codes[left.missing] = UNKNOWN
-            return codes
+            return _equal_constant(left, right.value, UNKNOWN)
         if isinstance(right, Texts):
-            codes = self._equal_constant(right, left.value)
-            codes[right.missing] = FALSE
-            return codes
+            return _equal_constant(right, left.value, FALSE)
         return self._full(_code_of(tree.Equal(tree.Literal(left.value), tree.Literal(right.value))))
-
-    def _equal_constant(self, texts: Texts, value: Constant) -> Codes:
-        if isinstance(value, str):
-            return _truths(_is_one_of(texts, (value,)))
-        numbers, bad = _numbers_beside(texts, value)
-        codes = _truths(numbers == _key(value))
-        codes[bad] = NO_ANSWER
-        return codes
 
     def _truth_equal(self, left: Codes, right: _Value) -> Codes:
         """A boolean or NULL on the left: it is equal to another, a number is not it, and a text is an error."""
@@ -188,26 +184,17 @@ class _Selection:
             return codes
         if isinstance(left, _Constant) and isinstance(right, _Constant):
             return self._full(_code_of(tree.Ordered(order, tree.Literal(left.value), tree.Literal(right.value))))
-        first, second = left, right
-        holds = _ORDER_OF[order]
-        if isinstance(first, Texts) and isinstance(second, Texts):
-            (one, bad), (other, bad_too) = _doubles(first), _doubles(second)
-            codes = _truths(holds(one, other))
+        if isinstance(left, Texts) and isinstance(right, Texts):
+            (one, bad), (other, bad_too) = _doubles(left), _doubles(right)
+            codes = _truths(_ORDER_OF[order](one, other))
             codes[bad | bad_too] = NO_ANSWER
-            codes[first.missing | second.missing] = UNKNOWN
-        elif isinstance(first, Texts):
-            assert isinstance(second, _Constant)
-            numbers, bad = _numbers_beside(first, second.value)
-            codes = _truths(holds(numbers, _key(second.value)))
-            codes[bad] = NO_ANSWER
-            codes[first.missing] = UNKNOWN
-        else:
-            assert isinstance(second, Texts)
-            numbers, bad = _numbers_beside(second, first.value)
-            codes = _truths(holds(_key(first.value), numbers))
-            codes[bad] = NO_ANSWER
-            codes[second.missing] = UNKNOWN
-        return codes
+            codes[left.missing | right.missing] = UNKNOWN
+            return codes
+        if isinstance(left, Texts):
+            assert isinstance(right, _Constant)
+            return _compared(left, right.value, _HOLDS[order], UNKNOWN)
+        assert isinstance(right, Texts)
+        return _compared(right, left.value, _HOLDS[_TURNED[order]], UNKNOWN)
 
     # --- texts ---------------------------------------------------------------------------------
 
@@ -224,14 +211,12 @@ class _Selection:
         return codes
 
     def _in(self, node: tree.In) -> Codes:
-        texts = self.texts[node.value.name]
-        codes = _truths(_is_one_of(texts, node.texts) != node.negated)
-        codes[texts.missing] = UNKNOWN
-        return codes
+        return _is_one_of(self.texts[node.value.name], node.texts, node.negated, UNKNOWN)
 
 
 def _looked_up(table: Codes, left: Codes, right: Codes) -> Codes:
-    codes: Codes = table[left << np.uint8(2) | right]
+    codes = np.empty(len(left), dtype=np.uint8)
+    filter_kernels().join_codes(table, left, right, codes)
     return codes
 
 
@@ -246,21 +231,29 @@ def _code_of(node: Node) -> np.uint8:
         return NO_ANSWER
 
 
-def _is_one_of(texts: Texts, wanted: tuple[str, ...]) -> NDArray[np.bool_]:
+def _equal_constant(texts: Texts, value: Constant, missing: np.uint8) -> Codes:
+    if isinstance(value, str):
+        return _is_one_of(texts, (value,), False, missing)
+    return _compared(texts, value, _SAME, missing)
+
+
+def _is_one_of(texts: Texts, wanted: tuple[str, ...], negated: bool, missing: np.uint8) -> Codes:
     encoded = [text.encode("utf-8", "surrogatepass") for text in wanted]
-    found = np.empty(len(texts.at), dtype=np.bool_)
+    codes = np.empty(len(texts.at), dtype=np.uint8)
     ends = np.cumsum([len(text) for text in encoded], dtype=np.int32)
-    filter_kernels().is_one_of(*texts, np.frombuffer(b"".join(encoded), dtype=np.uint8), ends, found)
+    flat = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    filter_kernels().is_one_of(*texts, flat, ends, negated, int(missing), codes)
     if any(_REPLACEMENT in text for text in wanted):
         # Bytes that are no UTF-8 are decoded to this character, so bytes alone do not tell.
-        _ask(texts, ~found & ~texts.missing, lambda text: text in wanted, found)
-    return found
+        not_found = (codes == (TRUE if negated else FALSE)) & ~texts.missing
+        _ask(texts, not_found, lambda text: (text in wanted) != negated, codes)
+    return codes
 
 
 def _holds_text(texts: Texts, wanted: str, place: Place) -> NDArray[np.bool_]:
     found = np.empty(len(texts.at), dtype=np.bool_)
     needle = np.frombuffer(wanted.encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    filter_kernels().holds_text(*texts, needle, place is Place.START, place is Place.END, found)
+    filter_kernels().holds_text(*texts.places, needle, place is Place.START, place is Place.END, found)
     if _REPLACEMENT in wanted:
         asked = tree.Search(place, tree.Property(""), wanted, negated=False)
         _ask(texts, ~found & ~texts.missing, lambda text: bool(evaluate(asked, {"": text})), found)
@@ -270,8 +263,8 @@ def _holds_text(texts: Texts, wanted: str, place: Place) -> NDArray[np.bool_]:
 def _is_same(left: Texts, right: Texts) -> NDArray[np.bool_]:
     kernels = filter_kernels()
     found, wide = np.empty(len(left.at), dtype=np.bool_), np.empty(len(left.at), dtype=np.bool_)
-    kernels.is_same(*left, *right, found)
-    kernels.has_wide(*left, wide)
+    kernels.is_same(*left.places, *right.places, found)
+    kernels.has_wide(*left.places, wide)
     for row in np.flatnonzero(wide & ~found & ~right.missing).tolist():
         found[row] = left.text(row) == right.text(row)
     return found
@@ -284,28 +277,37 @@ def _is_true(texts: Texts) -> NDArray[np.bool_]:
     return found
 
 
-def _ask(texts: Texts, rows: NDArray[np.bool_], holds: Callable[[str], bool], found: NDArray[np.bool_]) -> None:
+def _ask(texts: Texts, rows: NDArray[np.bool_], holds: Callable[[str], bool], found: NDArray[np.bool_] | Codes) -> None:
     for row in np.flatnonzero(rows).tolist():
         text = texts.text(row)
         found[row] = text is not None and holds(text)
 
 
-def _numbers_beside(texts: Texts, number: Constant) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The texts read as a number is: keys (int64) whose order is theirs, and which texts are no such number."""
+def _compared(texts: Texts, number: Constant, holds: int, missing: np.uint8) -> Codes:
+    """Texts, read as a number beside them is, compared with it: in which orders (of text and number) it `holds`."""
+    codes, key = np.empty(len(texts.at), dtype=np.uint8), _key(number)
+    read: Callable[[str], int | None]
     if isinstance(number, float):
-        return _doubles(texts)
-    low, high = (LONG_MIN, LONG_MAX) if isinstance(number, Long) else (INT_MIN, INT_MAX)
-    values, status = np.empty(len(texts.at), dtype=np.int64), np.empty(len(texts.at), dtype=np.uint8)
-    filter_kernels().read_whole(*texts, low, high, values, status)
-    for row in np.flatnonzero(status == Read.ASK).tolist():
-        value = parse_whole(texts.text(row) or "", low, high)
-        values[row], status[row] = value or 0, Read.BAD if value is None else Read.GOOD
-    return values, status != Read.GOOD
+        left = filter_kernels().compare_double(*texts.places, key, holds, int(missing), codes)
+        read = _double_key_of
+    else:
+        low, high = (LONG_MIN, LONG_MAX) if isinstance(number, Long) else (INT_MIN, INT_MAX)
+        left = filter_kernels().compare_whole(*texts, low, high, key, holds, int(missing), codes)
+        read = partial(parse_whole, low=low, high=high)
+    for row in np.flatnonzero(codes == Code.LEFT).tolist() if left else ():
+        found = read(texts.text(row) or "")
+        codes[row] = NO_ANSWER if found is None else holds >> ((found > key) - (found < key) + 1) & 1
+    return codes
+
+
+def _double_key_of(text: str) -> int | None:
+    value = parse_double(text)
+    return None if value is None else double_key(value)
 
 
 def _doubles(texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     values, status = np.empty(len(texts.at), dtype=np.float64), np.empty(len(texts.at), dtype=np.uint8)
-    filter_kernels().read_double(*texts, values, status)
+    filter_kernels().read_double(*texts.places, values, status)
     for row in np.flatnonzero(status == Read.ASK).tolist():
         value = parse_double(texts.text(row) or "")
         values[row], status[row] = value or 0.0, Read.BAD if value is None else Read.GOOD

@@ -1,14 +1,27 @@
-"""Texts inside a buffer, many at once: message properties found by name, compared, searched and read as numbers."""
+"""Texts inside a buffer, many at once: message properties found by name, compared, searched and read as numbers.
+
+The twin of `reput.kernels.reference_filter`, which is the specification.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from reput.formats import record as fmt
-from reput.kernels.columns import Read
-from reput.kernels.compiled.decode import next_separator
+from reput.kernels.columns import Code, Read
 from reput.kernels.compiled.jit import kernel
-from reput.kernels.compiled.memory import address_of, byte_at, load_be16, load_be32, load_le64
+from reput.kernels.compiled.memory import (
+    address_of,
+    bits_of,
+    byte_at,
+    equal_64,
+    load_be16,
+    load_be32,
+    load_le64,
+    prefetch,
+    separators_64,
+    trailing_zeros,
+)
 
 _SYS_FLAG_AT, _MAGIC_AT, _HEAD_SIZE = fmt.SYS_FLAG_AT, fmt.MAGIC_AT, fmt.HEAD_SIZE
 _V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
@@ -18,65 +31,103 @@ _MIN_RECORD = fmt.MIN_RECORD_SIZE
 # Behind the store host: reconsumeTimes and preparedTransactionOffset, then the body's length.
 _TIME_SIZE, _TRIES_AND_PREPARED = 8, 12
 _GOOD, _BAD, _ASK = int(Read.GOOD), int(Read.BAD), int(Read.ASK)
+_FALSE, _TRUE, _NO_ANSWER, _LEFT = int(Code.FALSE), int(Code.TRUE), int(Code.NO_ANSWER), int(Code.LEFT)
+_ONE = np.uint64(1)
+_EIGHT_ZEROS, _SIXES, _THREES = (np.uint64(digit * 0x0101010101010101) for digit in (0x30, 0x06, 0x33))
+_HIGH_HALVES, _LOW_HALVES = np.uint64(0xF0F0F0F0F0F0F0F0), np.uint64(0x0F0F0F0F0F0F0F0F)
 _EXACT_POWERS = np.array([10.0**n for n in range(23)])
 _EXACT_MANTISSA = 1 << 53
 _MOST_DIGITS = 18
+_BODY_SIZE_AT = _HEAD_SIZE + 2 * _V4 + _TIME_SIZE + _TRIES_AND_PREPARED
+_AHEAD = 12
+_LONG_MAX = (1 << 63) - 1
 
 
 @kernel
-def locate_properties(buffer, record_at, at, size):
-    """Where the properties of records stand: their begin to `at`, their length to `size`, -1 where it cannot be.
-
-    `record_at` (int64): where the records begin in `buffer`.
-    """
-    start = address_of(buffer)
-    end = len(buffer)
-    for n in range(len(record_at)):
-        at[n], size[n] = 0, -1
-        position = record_at[n]
-        if position < 0 or position + _MIN_RECORD > end:
-            continue
-        flags = load_be32(start + position + _SYS_FLAG_AT)
-        hosts = (_V6 if flags & _BORN_V6 else _V4) + (_V6 if flags & _STORE_V6 else _V4)
-        body = position + _HEAD_SIZE + hosts + _TIME_SIZE + _TRIES_AND_PREPARED
-        if body + 4 > end:
-            continue
-        length = load_be32(start + body)
-        topic = body + 4 + length
-        if length < 0 or topic + 2 > end:
-            continue
-        if load_be32(start + position + _MAGIC_AT) == _MAGIC_V2:
-            after = topic + 2 + load_be16(start + topic)
-            if after < topic + 2:
-                continue
-        else:
-            name = byte_at(start + topic)
-            if name > 0x7F:
-                continue
-            after = topic + 1 + name
-        if after + 2 > end:
-            continue
-        length = load_be16(start + after)
-        if length < 0 or after + 2 + length > end:
-            continue
-        at[n], size[n] = after + 2, length
+def _properties_of(start, position, end):
+    """Address and size of the properties of the record at a place of a buffer; a size of -1 where it cannot be."""
+    if position < 0 or position + _MIN_RECORD > end:
+        return start, np.int64(-1)
+    flags = load_be32(start + position + _SYS_FLAG_AT)
+    hosts = (_V6 if flags & _BORN_V6 else _V4) + (_V6 if flags & _STORE_V6 else _V4)
+    body = position + _HEAD_SIZE + hosts + _TIME_SIZE + _TRIES_AND_PREPARED
+    if body + 4 > end:
+        return start, np.int64(-1)
+    length = load_be32(start + body)
+    topic = body + 4 + length
+    if length < 0 or topic + 2 > end:
+        return start, np.int64(-1)
+    if load_be32(start + position + _MAGIC_AT) == _MAGIC_V2:
+        after = topic + 2 + load_be16(start + topic)
+        if after < topic + 2:
+            return start, np.int64(-1)
+    else:
+        name = byte_at(start + topic)
+        if name > 0x7F:
+            return start, np.int64(-1)
+        after = topic + 1 + name
+    if after + 2 > end:
+        return start, np.int64(-1)
+    length = load_be16(start + after)
+    if length < 0 or after + 2 + length > end:
+        return start, np.int64(-1)
+    return start + after + 2, length
 
 
 @kernel
-def _is_name(piece, names, begin, end):
+def _first_bytes(at, size, limit):
+    """The first eight bytes of a text as one little-endian number, with zeros behind its end."""
+    if at + 8 <= limit:
+        word = load_le64(at)
+        return word if size >= 8 else word & ((_ONE << np.uint64(8 * size)) - _ONE)
+    word = np.uint64(0)
+    for n in range(min(size, 8)):
+        word |= np.uint64(byte_at(at + n)) << np.uint64(8 * n)
+    return word
+
+
+@kernel
+def _stands_at(at, names, begin, end):
+    """Whether a name, or the rest of one, stands at an address with 0x01 behind it."""
     for n in range(end - begin):
-        if byte_at(piece + n) != names[begin + n]:
+        if byte_at(at + n) != names[begin + n]:
             return False
-    return byte_at(piece + end - begin) == 0x01
+    return byte_at(at + end - begin) == 0x01
 
 
 @kernel
-def find_values(buffer, at, size, names, name_ends, value_at, value_size):
-    """Find properties by name: of message n the value of name k goes to `value_at[k, n]` and `value_size[k, n]`.
+def _piece_end(at, end):
+    """Address of the next 0x02 from here on, or `end`; up to 64 bytes behind that are read."""
+    while at < end:
+        stops = separators_64(at)
+        if stops != 0:
+            return min(at + trailing_zeros(stops), end)
+        at += 64
+    return end
 
-    `at`, `size`: where each message's properties stand in `buffer` (size -1: none). `names` (uint8) holds the names
-    end to end, `name_ends` (int32) where each ends. A size of -1 says that a message has no such property.
-    """
+
+@kernel
+def _find_bytewise(n, start, piece, end, names, name_ends, value_at, value_size, value_word):
+    """The values of one message, as `find_values` has them, with no look behind `end`."""
+    while piece < end:
+        stop = piece
+        while stop < end and byte_at(stop) != 0x02:
+            stop += 1
+        first = 0
+        for k in range(len(name_ends)):
+            last = name_ends[k]
+            value = piece + last - first + 1
+            if stop > value and _stands_at(piece, names, first, last):
+                value_at[k, n], value_size[k, n] = value - start, stop - value
+                value_word[k, n] = _first_bytes(value, stop - value, end)
+                break
+            first = last
+        piece = stop + 1
+
+
+@kernel
+def find_values(buffer, at, size, in_records, names, name_ends, value_at, value_size, value_word):
+    """Find properties by name: what message n has under name k goes to `[k, n]` of the last three; see the twin."""
     start = address_of(buffer)
     limit = start + len(buffer)
     count = len(name_ends)
@@ -89,28 +140,63 @@ def find_values(buffer, at, size, names, name_ends, value_at, value_size):
             words[k] |= np.uint64(byte) << np.uint64(8 * n)
             masks[k] |= np.uint64(0xFF) << np.uint64(8 * n)
         first = name_ends[k]
+    value_at[:], value_size[:], value_word[:] = 0, -1, 0
+    distance = np.int64(0)
     for n in range(len(at)):
-        for k in range(count):
-            value_at[k, n], value_size[k, n] = 0, -1
-        piece = start + at[n]
-        end = piece + max(size[n], 0)
-        while piece < end:
-            stop = next_separator(piece, end, limit)
-            word = load_le64(piece) if piece + 8 <= limit else np.uint64(0)
-            is_near_end = piece + 8 > limit
-            first = 0
+        if in_records:
+            # Records are read from memory: ask early for those to come, as if they were laid out as this one is.
+            if n + _AHEAD < len(at):
+                to_come = start + at[n + _AHEAD]
+                prefetch(to_come + _SYS_FLAG_AT)
+                prefetch(to_come + _BODY_SIZE_AT)
+                prefetch(to_come + distance)
+                prefetch(to_come + distance + 64)
+            piece, length = _properties_of(start, at[n], len(buffer))
+            distance = piece - start - at[n]
+        else:
+            piece, length = start + at[n], np.int64(size[n])
+        end = piece + length
+        if end + 64 > limit:
+            _find_bytewise(n, start, piece, end, names, name_ends, value_at, value_size, value_word)
+            continue
+        block, carried = piece, _ONE
+        while block < end:
+            # A bit for each of 64 bytes: ends of pieces, and where pieces begin behind them.
+            stops = separators_64(block)
+            if end - block < 64:
+                stops &= (_ONE << np.uint64(end - block)) - _ONE
+            begins = stops << _ONE | carried
+            carried = stops >> np.uint64(63)
+            first = np.int64(0)
             for k in range(count):
-                last = name_ends[k]
-                if not is_near_end and (word ^ words[k]) & masks[k] != 0:
-                    first = last
-                    continue
-                # A name, 0x01 and at least one byte.
-                if stop - piece > last - first + 1 and _is_name(piece, names, first, last):
-                    value_at[k, n] = piece + last - first + 1 - start
-                    value_size[k, n] = stop - piece - (last - first) - 1
-                    break
+                last = np.int64(name_ends[k])
+                hits = begins & equal_64(block, words[k])
+                while hits != 0:
+                    bit = trailing_zeros(hits)
+                    hits &= hits - _ONE
+                    piece = block + bit
+                    if (load_le64(piece) ^ words[k]) & masks[k] != 0:
+                        continue
+                    behind = stops >> np.uint64(bit)
+                    stop = piece + trailing_zeros(behind) if behind != 0 else _piece_end(block + 64, end)
+                    value = piece + last - first + 1
+                    # A name, 0x01 and at least one byte.
+                    if stop > value and (last - first < 8 or _stands_at(piece + 8, names, first + 8, last)):
+                        value_at[k, n], value_size[k, n] = value - start, stop - value
+                        word = load_le64(value)
+                        if stop - value < 8:
+                            word &= (_ONE << np.uint64(8 * (stop - value))) - _ONE
+                        value_word[k, n] = word
                 first = last
-            piece = stop + 1
+            block += 64
+
+
+@kernel
+def first_bytes(buffer, at, size, word):
+    """The first eight bytes of each text as a little-endian number, zeros behind its end, to `word` (uint64)."""
+    start = address_of(buffer)
+    for n in range(len(at)):
+        word[n] = _first_bytes(start + at[n], max(np.int64(size[n]), 0), start + len(buffer))
 
 
 @kernel
@@ -124,17 +210,30 @@ def _same(address, text, first, size):
 
 
 @kernel
-def is_one_of(buffer, at, size, texts, ends, found):
-    """Whether each text is one of `texts` (uint8, end to end; `ends` int32), to `found` (bool)."""
+def is_one_of(buffer, at, size, word, texts, ends, negated, missing, codes):
+    """Whether each text is one of `texts`, or none of them where `negated`, to `codes`; see the twin."""
     start = address_of(buffer)
+    hit, other = np.uint8(_FALSE if negated else _TRUE), np.uint8(_TRUE if negated else _FALSE)
+    count = len(ends)
+    words, first = np.zeros(count, dtype=np.uint64), 0
+    for k in range(count):
+        for n in range(min(ends[k] - first, 8)):
+            words[k] |= np.uint64(texts[first + n]) << np.uint64(8 * n)
+        first = ends[k]
     for n in range(len(at)):
-        found[n] = False
+        length = size[n]
+        code = other if length >= 0 else np.uint8(missing)
         first = 0
-        for k in range(len(ends)):
-            if size[n] == ends[k] - first and _same(start + at[n], texts, first, size[n]):
-                found[n] = True
+        for k in range(count):
+            if (
+                length == ends[k] - first
+                and word[n] == words[k]
+                and (length <= 8 or _same(start + at[n] + 8, texts, first + 8, length - 8))
+            ):
+                code = hit
                 break
             first = ends[k]
+        codes[n] = code
 
 
 @kernel
@@ -180,87 +279,129 @@ def has_wide(buffer, at, size, found):
 
 
 @kernel
-def read_whole(buffer, at, size, low, high, value, status):
-    """Read texts as whole numbers in [low, high], as Java does: `value` int64, `status` uint8 a `Read`.
+def _read_whole(here, end, low, high):
+    """The number that the text [here, end) is, and what came of reading it."""
+    negative = here < end and byte_at(here) == 0x2D
+    if negative or (here < end and byte_at(here) == 0x2B):
+        here += 1
+    total, digits, outcome = np.int64(0), 0, _GOOD if here < end else _BAD
+    while here < end:
+        byte = byte_at(here)
+        if byte > 0x7F:
+            return np.int64(0), _ASK
+        digit = byte - 0x30
+        if digit < 0 or digit > 9:
+            outcome = _BAD
+        elif digits < _MOST_DIGITS:
+            total = total * 10 + digit
+        digits += 1 if digits > 0 or digit != 0 else 0
+        here += 1
+    if outcome == _GOOD and digits > _MOST_DIGITS:
+        return np.int64(0), _ASK
+    total = -total if negative else total
+    return total, outcome if low <= total <= high else _BAD
 
-    A text with a byte that is not ASCII is left to the caller, since Java knows the digits of many scripts, and so is
-    one of more than 18 digits.
-    """
+
+@kernel
+def _read_digits(word, size):
+    """The number that a text of one to eight bytes is, -1 where they are not all digits."""
+    # As eight digits, with zeros in front; then pairs, fours and all eight are put together in one go each.
+    shift = np.uint64(64 - 8 * size)
+    digits = word << shift | _EIGHT_ZEROS & ((_ONE << shift) - _ONE)
+    if digits & _HIGH_HALVES | ((digits + _SIXES) & _HIGH_HALVES) >> np.uint64(4) != _THREES:
+        return np.int64(-1)
+    digits = (digits & _LOW_HALVES) * np.uint64(10 * 2**8 + 1) >> np.uint64(8)
+    digits = (digits & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(100 * 2**16 + 1) >> np.uint64(16)
+    digits = (digits & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(10000 * 2**32 + 1) >> np.uint64(32)
+    return np.int64(digits)
+
+
+@kernel
+def compare_whole(buffer, at, size, word, low, high, key, holds, missing, codes):
+    """Compare texts, read as whole numbers in [low, high], with `key`, to `codes`; see the twin."""
     start = address_of(buffer)
+    asked = 0
     for n in range(len(at)):
-        value[n], status[n] = 0, _BAD
-        here, end = start + at[n], start + at[n] + size[n]
-        if size[n] <= 0:
-            continue
-        negative = byte_at(here) == 0x2D
-        if negative or byte_at(here) == 0x2B:
-            here += 1
-        if here == end:
-            continue
-        total, digits, outcome = np.int64(0), 0, _GOOD
-        while here < end:
-            byte = byte_at(here)
-            if byte > 0x7F:
-                outcome = _ASK
-                break
-            digit = byte - 0x30
-            if digit < 0 or digit > 9:
-                outcome = _BAD
-            elif digits < _MOST_DIGITS:
-                total = total * 10 + digit
-            digits += 1 if digits > 0 or digit != 0 else 0
-            here += 1
-        if outcome == _GOOD and digits > _MOST_DIGITS:
-            outcome = _ASK
-        if outcome == _GOOD:
-            total = -total if negative else total
-            if low <= total <= high:
-                value[n] = total
-            else:
-                outcome = _BAD
-        status[n] = outcome
+        length = np.int64(size[n])
+        total, outcome = np.int64(-1), _GOOD
+        if 0 < length <= 8:
+            total = _read_digits(word[n], length)
+        if total < 0 or total < low or total > high:
+            total, outcome = _read_whole(start + at[n], start + at[n] + length, low, high)
+        code = holds >> np.int64((total > key) - (total < key) + 1) & 1
+        if outcome != _GOOD:
+            code = _NO_ANSWER if outcome == _BAD else _LEFT
+        code = code if length >= 0 else missing
+        codes[n] = code
+        asked += code == _LEFT
+    return asked
+
+
+@kernel
+def join_codes(table, left, right, codes):
+    """Put the codes of two parts together, as a table of 16 codes says: `table[left << 2 | right]`, to `codes`."""
+    packed = np.uint32(0)
+    for n in range(16):
+        packed |= np.uint32(table[n]) << np.uint32(2 * n)
+    for n in range(len(left)):
+        codes[n] = packed >> (np.uint32(left[n]) << np.uint32(3) | np.uint32(right[n]) << np.uint32(1)) & np.uint32(3)
+
+
+@kernel
+def _read_double(here, end):
+    """The double that the text [here, end) is, and what came of reading it."""
+    while here < end and byte_at(here) <= 0x20:
+        here += 1
+    while here < end and byte_at(end - 1) <= 0x20:
+        end -= 1
+    negative = here < end and byte_at(here) == 0x2D
+    if negative or (here < end and byte_at(here) == 0x2B):
+        here += 1
+    if here >= end:
+        return 0.0, _BAD
+    byte = byte_at(here)
+    if (0x41 <= byte <= 0x5A or 0x61 <= byte <= 0x7A) and byte != 0x4E and byte != 0x49:
+        # A letter that begins neither NaN nor Infinity.
+        return 0.0, _BAD
+    mantissa, digits, scale, seen_point = 0, 0, 0, False
+    while here < end:
+        byte = byte_at(here)
+        if 0x30 <= byte <= 0x39 and digits < _MOST_DIGITS:
+            mantissa = mantissa * 10 + (byte - 0x30)
+            digits += 1
+            scale += 1 if seen_point else 0
+        elif byte == 0x2E and not seen_point:
+            seen_point = True
+        else:
+            return 0.0, _ASK
+        here += 1
+    if digits == 0 or mantissa > _EXACT_MANTISSA:
+        return 0.0, _ASK
+    result = np.float64(mantissa) / _EXACT_POWERS[scale]
+    return -result if negative else result, _GOOD
 
 
 @kernel
 def read_double(buffer, at, size, value, status):
-    """Read texts as doubles, as Java's Double does: `value` float64, `status` uint8 a `Read`.
-
-    Short decimal numbers are read here, exactly; a text that begins as no number does is bad, and all others are left
-    to the caller.
-    """
+    """Read texts as doubles, as Java's Double does: `value` float64, `status` uint8 a `Read`; see the twin."""
     start = address_of(buffer)
     for n in range(len(at)):
-        value[n], status[n] = 0.0, _BAD
-        here, end = start + at[n], start + at[n] + size[n]
-        while here < end and byte_at(here) <= 0x20:
-            here += 1
-        while here < end and byte_at(end - 1) <= 0x20:
-            end -= 1
-        if here >= end:
-            continue
-        negative = byte_at(here) == 0x2D
-        if negative or byte_at(here) == 0x2B:
-            here += 1
-        if here == end:
-            continue
-        byte = byte_at(here)
-        if (0x41 <= byte <= 0x5A or 0x61 <= byte <= 0x7A) and byte != 0x4E and byte != 0x49:
-            # A letter that begins neither NaN nor Infinity.
-            continue
-        status[n] = _ASK
-        mantissa, digits, scale, seen_point, odd = 0, 0, 0, False, False
-        while here < end and not odd:
-            byte = byte_at(here)
-            if 0x30 <= byte <= 0x39 and digits < 18:
-                mantissa = mantissa * 10 + (byte - 0x30)
-                digits += 1
-                scale += 1 if seen_point else 0
-            elif byte == 0x2E and not seen_point:
-                seen_point = True
-            else:
-                odd = True
-            here += 1
-        if not odd and digits > 0 and mantissa <= _EXACT_MANTISSA:
-            result = np.float64(mantissa) / _EXACT_POWERS[scale]
-            value[n] = -result if negative else result
-            status[n] = _GOOD
+        value[n], status[n] = _read_double(start + at[n], start + at[n] + size[n])
+
+
+@kernel
+def compare_double(buffer, at, size, key, holds, missing, codes):
+    """Compare texts, read as doubles, with the double whose key is `key`, to `codes`; see the twin."""
+    start = address_of(buffer)
+    asked = 0
+    for n in range(len(at)):
+        value, outcome = _read_double(start + at[n], start + at[n] + size[n])
+        bits = bits_of(value)
+        found = bits if bits >= 0 else bits ^ _LONG_MAX
+        code = holds >> np.int64((found > key) - (found < key) + 1) & 1
+        if outcome != _GOOD:
+            code = _NO_ANSWER if outcome == _BAD else _LEFT
+        code = code if size[n] >= 0 else missing
+        codes[n] = code
+        asked += code == _LEFT
+    return asked

@@ -49,9 +49,8 @@ def kernel(function: Callable[..., Any]) -> Any:
         return numba.njit(function, nogil=True)
 
 
-INT, INTS, BYTES = numba.types.int64, numba.types.int64[::1], numba.types.Bytes(numba.types.uint8, 1, "C")
-"""What entry kernels take: a number or an address, an array of int64 that is filled, Python's bytes."""
-THREE = numba.types.UniTuple(INT, 3)
+INT, BYTES = numba.types.int64, numba.types.Bytes(numba.types.uint8, 1, "C")
+"""What entry kernels take: a number or an address, Python's bytes."""
 
 
 def entry_kernel(*arguments: Any, result: Any = INT) -> Callable[[Callable[..., Any]], Any]:

@@ -1,8 +1,9 @@
 """Lookups that are answered in one call: a pull, an offset by time, messages by key.
 
-A call costs Python some 0.1 us, 15 ns of it for each number; a second array would cost 0.2 us more, a text 1.5 us. So
-what does not change from call to call stands in a vector (see `reput.kernels.lookup_columns`). These kernels keep the
-GIL: to let go of it takes 40 ns, and as long as they keep it no other thread can drop a map under them.
+A call costs Python some 0.1 us, 15 ns of it for each number; an array would cost 0.1 us more, a text 1.5 us. So
+what does not change from call to call stands in a vector (see `reput.kernels.lookup_columns`), and what is found goes
+into a room that serves many calls. These kernels keep the GIL: to let go of it takes 40 ns, and as long as they keep
+it no other thread can drop a map under them, or write into the same room.
 
 The twin of `reput.kernels.reference_lookup`, which is the specification.
 """
@@ -17,7 +18,7 @@ from reput.formats import record as fmt
 from reput.kernels.compiled.decode import find_properties, next_space, same_bytes
 from reput.kernels.compiled.examine import GOOD, examine_parts
 from reput.kernels.compiled.hashing import java_hash_at
-from reput.kernels.compiled.jit import BYTES, INT, INTS, THREE, entry_kernel, kernel
+from reput.kernels.compiled.jit import BYTES, INT, entry_kernel, kernel
 from reput.kernels.compiled.memory import (
     address_of,
     byte_at,
@@ -25,10 +26,21 @@ from reput.kernels.compiled.memory import (
     load_be64,
     load_le64,
     prefetch,
-    store_32,
     store_64,
 )
-from reput.kernels.lookup_columns import ASK, NEEDS_FILE, Index, Queue, Table, Watch
+from reput.kernels.lookup_columns import (
+    ASK,
+    COUNT_BITS,
+    MOST_MESSAGES,
+    NEEDS_FILE,
+    NEEDS_ROOM,
+    Index,
+    Queue,
+    Room,
+    Table,
+    Topic,
+    Watch,
+)
 
 _ENTRY_SIZE, _SIZE_AT = queue_fmt.ENTRY_SIZE, queue_fmt.ENTRY.offsets["size"]
 _PRE_BLANK_SIZE, _LAST_BLANK_SIZE = queue_fmt.PRE_BLANK_SIZE, queue_fmt.LAST_BLANK_SIZE
@@ -47,7 +59,10 @@ _MIN_PULL_BYTES = 100
 _PREFETCH = 320
 """Bytes of a record that are asked for at once, before its lengths say where its properties stand."""
 
-_ASK, _NEEDS_FILE = np.int64(ASK), np.int64(NEEDS_FILE)
+_ASK, _NEEDS_FILE, _NEEDS_ROOM = np.int64(ASK), np.int64(NEEDS_FILE), np.int64(NEEDS_ROOM)
+_COUNT_BITS, _MOST = COUNT_BITS, MOST_MESSAGES
+_FREE, _ROOM_END, _PLACE = int(Room.FREE), int(Room.END), 16
+_TOPIC_HASH, _TOPIC_SIZE, _TOPIC_BYTES = int(Topic.HASH), int(Topic.SIZE), int(Topic.BYTES)
 _T_FIRST, _T_COUNT, _T_FILES = int(Table.FIRST), int(Table.COUNT), int(Table.FILES)
 _CONFIRMED_AT, _CONFIRMED = int(Watch.CONFIRMED_AT), int(Watch.CONFIRMED)
 _FRONTIER_AT, _FRONTIER = int(Watch.FRONTIER_AT), int(Watch.FRONTIER)
@@ -88,44 +103,51 @@ def _file(table, number):
     return _word(table, _T_FILES + place)
 
 
-@entry_kernel(INT, INT, INT, INT, INTS)
-def pull_entries(queue, offset, max_messages, max_bytes, found):
-    """The entries of a pull from the queue's window: log offsets to `found`, sizes (int32) behind.
+@kernel
+def _take(room, free, count):
+    """Keep the places that were written from word `free` of a room on; returns the answer that names them."""
+    store_64(room + 8 * _FREE, free + 2 * count)
+    return free << _COUNT_BITS | count
 
-    Returns how many, at least 1, or ASK. The sizes stand behind room for `max_messages` offsets.
+
+@entry_kernel(INT, INT, INT, INT, INT)
+def pull_entries(queue, offset, max_messages, max_bytes, room):
+    """The places of a pull's records, from the queue's window, into the room.
+
+    Returns where they stand and how many, at least 1 (see COUNT_BITS); or ASK or NEEDS_ROOM.
     """
     left = _word(queue, _BEHIND) - offset
-    if (
-        offset < _word(queue, _BEGIN)
-        or left <= 0
-        or max_messages < 1
-        or len(found) < max_messages + (max_messages + 1) // 2
-        or _has_changed(queue)
-    ):
+    if offset < _word(queue, _BEGIN) or left <= 0 or not 0 < max_messages <= _MOST or _has_changed(queue):
         return _ASK
     at = _word(queue, _ENTRIES_AT) + (offset - _word(queue, _BEGIN)) * _ENTRY_SIZE
     begin, end = _word(queue, _RECORDS_BEGIN), _word(queue, _RECORDS_END)
     most = min(max_messages, _word(queue, _MOST_MESSAGES))
+    reach = min(most, left)
     stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), _word(queue, _STOP_BYTES))
     most_bytes = min(stop_bytes, _word(queue, _MOST_BYTES))
-    offset_at = address_of(found)
-    size_at = offset_at + 8 * max_messages
+    free = _word(room, _FREE)
+    if free + 2 * reach > _word(room, _ROOM_END):
+        return _NEEDS_ROOM
+    place = room + 8 * free
     taken, total = np.int64(0), np.int64(0)
-    for _ in range(left):
-        if taken == most or total >= stop_bytes:
-            return taken
+    for _ in range(reach):
+        if total >= stop_bytes:
+            return _take(room, free, taken)
         physical, size = load_be64(at), load_be32(at + _SIZE_AT)
         if taken > 0 and total + size > most_bytes:
-            return taken
+            return _take(room, free, taken)
         # Blank entries and expired records, too: those are for the pull that knows all cases.
-        if physical < begin or size < _MIN_SIZE or physical > end - size:
+        if physical < begin or size < _MIN_SIZE or physical + size > end:
             return _ASK
-        store_64(offset_at + 8 * taken, physical)
-        store_32(size_at + 4 * taken, np.int32(size))
+        store_64(place, physical)
+        store_64(place + 8, size)
+        place += _PLACE
         taken += 1
         total += size
         at += _ENTRY_SIZE
-    return taken if taken == most or _word(queue, _IS_LAST) else _ASK
+    if taken == 0 or (taken == left and taken < most and total < stop_bytes and not _word(queue, _IS_LAST)):
+        return _ASK
+    return _take(room, free, taken)
 
 
 @kernel
@@ -223,35 +245,37 @@ def _is_ascii(at, end):
 
 
 @kernel
-def _is_among(offset, found, count):
+def _is_among(offset, places, count):
     for n in range(count):
-        if _word(found, n) == offset:
+        if _word(places, 2 * n) == offset:
             return True
     return False
 
 
-@entry_kernel(INT, BYTES, INT, INT, INT, result=THREE)
-def find_key(index, topic_and_key, topic_size, max_messages, found):
-    """The newest messages with a key, at most `max_messages`; `topic_and_key` has "#" in between, and is ASCII.
+@entry_kernel(INT, INT, BYTES, INT, INT)
+def find_key(index, topic, name, max_messages, room):
+    """The places of the newest messages with a key, at most `max_messages`, newest first, into the room.
 
-    Returns how many, one more where there are still more, and log offset and size of the newest. `found` is the address
-    of as many int64 for log offsets and, behind those, for sizes; 0: none are wanted, and to count to two is enough.
-    Instead of how many: ASK (what is not ASCII, too); or NEEDS_FILE or below: map that file of the log, and call again.
+    `topic` as `Topic` has it; `name` is the key, which is ASCII. Returns where they stand and how many, one more where
+    there are older ones (see COUNT_BITS). Or ASK (what is not ASCII, too), NEEDS_ROOM; or NEEDS_FILE or below: map that
+    file of the log, and call again.
     """
-    newest, newest_size, taken = np.int64(0), np.int64(0), np.int64(0)
-    topic = address_of(topic_and_key)
-    if _has_changed(index) or max_messages < 1 or not _is_ascii(topic, topic + len(topic_and_key)):
-        return _ASK, newest, newest_size
-    key, key_size = topic + topic_size + 1, len(topic_and_key) - topic_size - 1
+    key, key_size = address_of(name), len(name)
+    if _has_changed(index) or not 0 < max_messages <= _MOST or not _is_ascii(key, key + key_size):
+        return _ASK
+    free = _word(room, _FREE)
+    places, most_places = room + 8 * free, (_word(room, _ROOM_END) - free) // 2
+    taken = np.int64(0)
+    topic_at, topic_size = topic + 8 * _TOPIC_BYTES, _word(topic, _TOPIC_SIZE)
     # Java's Math.abs leaves Integer.MIN_VALUE negative, and the peer then takes 0.
-    value = java_hash_at(topic, topic + len(topic_and_key), np.int64(0))
+    value = java_hash_at(key, key + key_size, _word(topic, _TOPIC_HASH))
     key_hash = np.int64(0) if value == -0x80000000 else abs(value)
     slots, items = _word(index, _SLOTS), _word(index, _ITEMS)
     below, file_size = min(_word(index, _BELOW), _word(index, _LOG_END)), _word(index, _LOG_FILE_SIZE)
     for n in range(_word(index, _INDEX_COUNT)):
         file = _word(index, _INDEX_FILES + n)
         if load_be64(file + _BEGIN_TIME_AT) < 0 or load_be64(file + _END_TIME_AT) < 0:
-            return _ASK, newest, newest_size
+            return _ASK
         count = min(load_be32(file + _INDEX_COUNT_AT), items - 1)
         number = load_be32(file + _HEADER_SIZE + key_hash % slots * _SLOT_SIZE)
         base = file + _HEADER_SIZE + slots * _SLOT_SIZE
@@ -262,26 +286,24 @@ def find_key(index, topic_and_key, topic_size, max_messages, found):
             if load_be32(item + _DIFF_AT) < 0:
                 break
             physical = load_be64(item + _PHYSICAL_AT)
-            if load_be32(item) == key_hash and 0 <= physical < below:
+            if load_be32(item) == key_hash and 0 <= physical < below and not _is_among(physical, places, taken):
                 log_number = physical // file_size
                 log = _file(_word(index, _LOG_AT), log_number)
                 if log == 0:
-                    return _NEEDS_FILE - 2 * log_number, newest, newest_size
-                is_new = not (taken and physical == newest) and not (found and _is_among(physical, found, taken))
-                if log > 0 and is_new:
+                    return _NEEDS_FILE - 2 * log_number
+                if log > 0:
                     record = log + physical - log_number * file_size
-                    size = _has_key(record, topic, topic_size, key, key_size, log + file_size, physical)
+                    size = _has_key(record, topic_at, topic_size, key, key_size, log + file_size, physical)
                     if size > 0:
-                        if taken == max_messages or (taken == 1 and found == 0):
-                            return taken + 1, newest, newest_size
-                        if found:
-                            store_64(found + 8 * taken, physical)
-                            store_64(found + 8 * (max_messages + taken), size)
-                        if taken == 0:
-                            newest, newest_size = physical, size
+                        if taken == max_messages:
+                            return _take(room, free, taken) + 1
+                        if taken == most_places:
+                            return _NEEDS_ROOM
+                        store_64(places + _PLACE * taken, physical)
+                        store_64(places + _PLACE * taken + 8, size)
                         taken += 1
             # A link that does not lead to an older item would lead in circles.
             if previous >= number:
                 break
             number = previous
-    return taken, newest, newest_size
+    return _take(room, free, taken)

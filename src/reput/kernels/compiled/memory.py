@@ -94,24 +94,44 @@ copy_bytes = intrinsic(_copy_bytes)
 """Copy so many bytes from the second address to the first; the stretches do not overlap."""
 
 
-def _equal_32(value: int) -> Any:
+def _equal(value: int, count: int) -> Any:
     def mask(typing_context: Any, address: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            vector = ir.VectorType(ir.IntType(8), 32)
+            vector = ir.VectorType(ir.IntType(8), count)
             data = builder.load(_pointer(builder, args[0], vector), align=1)
-            equal = builder.icmp_unsigned("==", data, ir.Constant(vector, [value] * 32))
-            return builder.zext(builder.bitcast(equal, ir.IntType(32)), ir.IntType(64))
+            equal = builder.icmp_unsigned("==", data, ir.Constant(vector, [value] * count))
+            bits = builder.bitcast(equal, ir.IntType(count))
+            return bits if count == 64 else builder.zext(bits, ir.IntType(64))
 
         return types.uint64(types.int64), code
 
     return intrinsic(mask)
 
 
-separators_32 = _equal_32(0x02)
+separators_32 = _equal(0x02, 32)
 """A bit for each of the 32 bytes at an address that is 0x02, the first byte lowest."""
 
-spaces_32 = _equal_32(0x20)
+separators_64 = _equal(0x02, 64)
+"""The same for 64 bytes."""
+
+spaces_32 = _equal(0x20, 32)
 """A bit for each of the 32 bytes at an address that is a space, the first byte lowest."""
+
+
+def _equal_64(typing_context: Any, address: Any, value: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector, byte = ir.VectorType(ir.IntType(8), 64), builder.trunc(args[1], ir.IntType(8))
+        data = builder.load(_pointer(builder, args[0], vector), align=1)
+        one = builder.insert_element(ir.Constant(vector, ir.Undefined), byte, ir.Constant(ir.IntType(32), 0))
+        places = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        wanted = builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), places)
+        return builder.bitcast(builder.icmp_unsigned("==", data, wanted), ir.IntType(64))
+
+    return types.uint64(types.int64, types.uint64), code
+
+
+equal_64 = intrinsic(_equal_64)
+"""A bit for each of the 64 bytes at an address that is the lowest byte of a number, the first byte lowest."""
 
 
 def _trailing_zeros(typing_context: Any, value: Any) -> Any:
@@ -122,6 +142,17 @@ def _trailing_zeros(typing_context: Any, value: Any) -> Any:
 
 
 trailing_zeros = intrinsic(_trailing_zeros)
+
+
+def _bits_of(typing_context: Any, value: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), code
+
+
+bits_of = intrinsic(_bits_of)
+"""The bits of a float64 as an int64."""
 
 
 def _prefetch(typing_context: Any, address: Any) -> Any:

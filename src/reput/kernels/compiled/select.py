@@ -15,10 +15,8 @@ _NOTHING, _FOUND, _REMOVED = int(Pull.NOTHING), int(Pull.FOUND), int(Pull.REMOVE
 
 
 @kernel
-def select_entries(
-    entries, log_begin, log_end, log_file_size, codes, max_messages, max_bytes, stop_bytes, physical_offset, size
-):
-    """The entries of a pull: their places in the log go to `physical_offset` (int64) and `size` (int32).
+def select_entries(entries, log_begin, log_end, log_file_size, codes, max_messages, max_bytes, stop_bytes, places):
+    """The entries of a pull: log offset and size of each, one behind the other, go to `places` (int64).
 
     `entries` (uint8, 20 bytes each) are all that may be looked at. Those whose record does not lie in [log_begin,
     log_end) are passed over, and so are those whose tags code, cut to 32 bits, is not in `codes` (int64; empty: all
@@ -57,8 +55,8 @@ def select_entries(
         if taken == 0:
             first = begin
         last = begin
-        physical_offset[taken] = begin
-        size[taken] = length
+        places[2 * taken] = begin
+        places[2 * taken + 1] = length
         taken += 1
         total += length
         status = _FOUND

@@ -1,0 +1,160 @@
+"""The demo on a large store: N messages are written with reput's own encoder, indexed, and a sample is checked."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reput.cli import demo_run
+from reput.cli.output import show, show_table, size_text
+from reput.errors import NoSpaceError
+from reput.files import fs
+from reput.formats import consume_queue, paths, properties, record
+from reput.formats.hashing import java_string_hash_utf8
+from reput.log.files import LogFiles, list_log_files
+from reput.log.writer import LogWriter, RecordStamp
+from reput.queue.files import QueueFolder, list_topic_queues
+
+if TYPE_CHECKING:
+    from reput.pipeline.listener import ProgressListener
+    from reput.store.report import RebuildReport
+
+TOPICS, QUEUES_PER_TOPIC = 8, 8
+_QUEUES = TOPICS * QUEUES_PER_TOPIC
+_BODY_BYTES = 117
+_WRITE_STEP = 20_000
+# What a message takes on disk at the most: its record, its entry, and its index items both in parts and in the file.
+_BYTES_PER_MESSAGE = 296 + 20 + 3 * 40
+_BYTES_AT_LEAST = 128 << 20
+
+ENTRIES_CHECKED = 100
+
+
+def show_own(folder: Path, count: int) -> int:
+    """Write a store of `count` messages, rebuild it, and check a sample; returns the exit code."""
+    from reput.cli.progress import progress
+
+    refuse_without_room(folder, count)
+    store = folder / "store"
+    show(f"Writing a store of {count:,} messages: {TOPICS} topics with {QUEUES_PER_TOPIC} queues each.")
+    begin = time.perf_counter()
+    with progress() as listener:
+        written = write_store(store, count, listener)
+    seconds = time.perf_counter() - begin
+    show(f"  {size_text(written)} of log in {seconds:.1f} s. It has no indexes: Spark builds them from the log.")
+    start_seconds = demo_run.start_spark()
+    report = demo_run.rebuild(store, None)
+    rows, differences = check_sample(store, report, count)
+    show_table("Rebuilt", ("topic", "queues", "entries", "entries checked"), rows)
+    show(f"Built {report.queue_entries:,} queue entries and {report.index_items:,} index items.")
+    if not differences:
+        show("Entries checked: each points to the record that has its topic, queue, offset, size and tag.")
+    demo_run.show_rates(report, start_seconds)
+    stages = ", ".join(f"{name} {took:.1f} s" for name, took in report.seconds.items() if name != "total")
+    show(f"  stages          {stages}")
+    return demo_run.tell_differences(differences) if differences else 0
+
+
+def refuse_without_room(folder: Path, count: int) -> None:
+    """Look for room before a store is written.
+
+    Raises:
+        NoSpaceError: the file system of `folder` cannot hold it.
+    """
+    needed, free = _BYTES_AT_LEAST + count * _BYTES_PER_MESSAGE, fs.free_bytes(folder)
+    if free < needed:
+        raise NoSpaceError(
+            f"{count:,} messages need {size_text(needed)}, and {folder.parent} has {size_text(free)} free. "
+            "Take a smaller N, or let TMPDIR name a folder with more room"
+        )
+
+
+def topic_name(number: int) -> bytes:
+    """The name of the demo's topic `number`."""
+    return b"demo-topic-%d" % number
+
+
+def write_store(store: Path, count: int, listener: ProgressListener) -> int:
+    """Write a store of `count` messages, spread over all queues in turn; returns the bytes of its log."""
+    stamps = [_stamp(topic_name(number)) for number in range(TOPICS)]
+    queues = [(stamps[number // QUEUES_PER_TOPIC], number % QUEUES_PER_TOPIC) for number in range(_QUEUES)]
+    listener.stage("write", count * stamps[0].size)
+    first_ms = int(time.time() * 1000) - count // 100
+    with LogWriter(store / paths.COMMIT_LOG) as log:
+        append = log.append_stamped
+        for begin in range(0, count, _WRITE_STEP):
+            end = min(begin + _WRITE_STEP, count)
+            for number in range(begin, end):
+                queue_offset, queue = divmod(number, _QUEUES)
+                stamp, queue_id = queues[queue]
+                append(stamp, queue_id, queue_offset, first_ms + number // 100, _properties(number))
+            listener.advance(end, count)
+        return log.offset
+
+
+def _properties(number: int) -> bytes:
+    return b"UNIQ_KEY\x017F00000100002A9F%016X\x02KEYS\x01order-%010d\x02TAGS\x01tag-%02d\x02" % (
+        number,
+        number,
+        number % 100,
+    )
+
+
+def _stamp(topic: bytes) -> RecordStamp:
+    text = b'{"shop": "%b", "amount": 12.50, "note": "' % topic
+    body = (text + b"reput " * _BODY_BYTES)[: _BODY_BYTES - 2] + b'"}'
+    return RecordStamp(record.Record(topic, body, _properties(0)))
+
+
+def check_sample(store: Path, report: RebuildReport, count: int) -> tuple[list[tuple[str, int, int, str]], list[str]]:
+    """Hold entries of one queue of each topic against the records, in plain Python.
+
+    Returns the table's rows and what is wrong.
+    """
+    rows, differences = [], []
+    log = list_log_files(store / paths.COMMIT_LOG)
+    if report.messages != count or report.queue_entries != count:
+        differences.append(
+            f"{count:,} messages were written, {report.messages:,} read, {report.queue_entries:,} entries built"
+        )
+    for number, topic in enumerate(report.topics):
+        queues = list(list_topic_queues(store / paths.CONSUME_QUEUE / topic.topic))
+        checked, wrong = check_queue(log, queues[number % len(queues)]) if queues else (0, ["no queue"])
+        rows.append((topic.topic, topic.queues, topic.entries, f"{checked - len(wrong)} of {checked}"))
+        differences += wrong
+    return rows, differences
+
+
+def check_queue(log: LogFiles, queue: QueueFolder) -> tuple[int, list[str]]:
+    """Hold some entries of a queue, first and last among them, against their records; how many, and what is wrong."""
+    entry_size = consume_queue.ENTRY_SIZE
+    data = b"".join(fs.read_bytes(file.path, file.size) or b"" for file in queue.files)
+    entries = data.rstrip(b"\0")
+    count = -(-len(entries) // entry_size)
+    step = max(1, count // ENTRIES_CHECKED)
+    numbers = sorted({*range(0, count, step), count - 1}) if count else []
+    wrong = []
+    for number in numbers:
+        entry = consume_queue.decode_entry(data, number * entry_size)
+        why = _entry_fault(log, queue, number, entry)
+        if why is not None:
+            wrong.append(f"{queue.topic}/{queue.queue_id} entry {number}: {why}")
+    return len(numbers), wrong
+
+
+def _entry_fault(log: LogFiles, queue: QueueFolder, number: int, entry: consume_queue.Entry) -> str | None:
+    for file in log.files:
+        if file.start <= entry.physical_offset < file.end:
+            data = fs.read_bytes(file.path, max(entry.size, 0), entry.physical_offset - file.start) or b""
+            break
+    else:
+        return f"log offset {entry.physical_offset} is outside the log"
+    verdict, size = record.examine(data, 0, len(data), entry.physical_offset)
+    if verdict is not record.Verdict.GOOD:
+        return f"log offset {entry.physical_offset} holds {verdict.meaning}"
+    found = record.decode_record(data)
+    tags = properties.decode_properties(found.properties).get(properties.TAGS, b"")
+    said = (queue.topic.encode(), queue.queue_id, number, entry.size, entry.tags_code)
+    holds = (found.topic, found.queue_id, found.queue_offset, size, java_string_hash_utf8(tags))
+    return None if said == holds else f"says {said}, its record {holds}"

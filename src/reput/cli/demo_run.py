@@ -1,0 +1,61 @@
+"""What both demos share: Spark, the rebuild with its progress, and how its outcome is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reput.cli.output import say, show, size_text
+
+if TYPE_CHECKING:
+    from reput.store.report import RebuildReport
+
+_DIFFERS = 1
+_DIFFERENCES_SHOWN = 10
+_NAME_WIDTH = 40
+
+
+def printable_start(text: str) -> str:
+    """`text`, cut where it is long: for names and numbers that may be anything."""
+    return text if len(text) <= _NAME_WIDTH else text[: _NAME_WIDTH - 3] + "..."
+
+
+def start_spark() -> float:
+    """Start Spark, embedded; returns the seconds that this took."""
+    from reput.pipeline.session import start_context
+
+    begin = time.perf_counter()
+    start_context()
+    return time.perf_counter() - begin
+
+
+def rebuild(store: Path, config: Path | None) -> RebuildReport:
+    """Rebuild a store with the Spark that runs already, with progress on stderr."""
+    import reput
+    from reput.cli.progress import progress
+
+    with progress() as listener:
+        return reput.rebuild(store, config=config, listener=listener)
+
+
+def show_rates(report: RebuildReport, start_seconds: float) -> None:
+    """How long Spark's start and the rebuild took."""
+    seconds = max(report.seconds["total"], 1e-3)
+    show(f"  start of Spark  {start_seconds:.1f} s")
+    show(
+        f"  rebuild         {seconds:.1f} s: {report.messages:,} messages at "
+        f"{report.messages / seconds:,.0f} messages/s, {size_text(report.log_bytes / seconds)}/s"
+    )
+
+
+def tell_differences(differences: Sequence[str]) -> int:
+    """Name the first differences; returns the exit code."""
+    for text in differences[:_DIFFERENCES_SHOWN]:
+        say(f"differs: {text}")
+    if len(differences) > _DIFFERENCES_SHOWN:
+        say(f"differs: ... and {len(differences) - _DIFFERENCES_SHOWN} more")
+    if not differences:
+        say("differs: there was nothing to compare")
+    return _DIFFERS

@@ -1,0 +1,174 @@
+"""Writes tables of queue entries that a RocksDB takes in, straight from columns: no entry is ever an object of Python.
+
+RocksDB's own writer takes one key and one value a call, which cost more than all other work of a rebuild together.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.formats import rocksdb_table as fmt
+from reput.formats.rocksdb import VALUE_SIZE
+from reput.formats.rocksdb_table import Handle, TableCounts
+from reput.kernels import table_kernels
+from reput.kernels.table_columns import ENTRY_ROOM, KEY_END, MOST_RESTARTS, Block, TableState
+
+_OUT_BYTES = 1 << 20
+_MOST_BLOCKS = 2 * _OUT_BYTES // fmt.BLOCK_SIZE
+_SESSION_SIGNS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_SESSION_SIZE = 20
+
+
+class Prefixes(NamedTuple):
+    """What the keys of queues begin with: that of queue r is `names[end[r] : end[r + 1]]` (uint8; int64, rows + 1)."""
+
+    names: NDArray[np.uint8]
+    end: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, prefixes: list[bytes]) -> Prefixes:
+        """The prefixes of some queues."""
+        end = np.zeros(len(prefixes) + 1, dtype=np.int64)
+        np.cumsum([len(prefix) for prefix in prefixes], out=end[1:])
+        return cls(np.frombuffer(b"".join(prefixes), dtype=np.uint8), end)
+
+    def longest(self) -> int:
+        """Bytes of the longest one."""
+        return int(np.diff(self.end).max(initial=0))
+
+    def key(self, row: int, queue_offset: int) -> bytes:
+        """The key of an entry."""
+        return self.names[self.end[row] : self.end[row + 1]].tobytes() + queue_offset.to_bytes(8)
+
+
+class EntryPieces(NamedTuple):
+    """Consecutive entries of queues, in the order of their keys, one place a piece.
+
+    int64 each: `row` the queue, `first` queue offset of the first entry, `entries` how many (at least one), `address`
+    where in memory their values lie (28 bytes each); whoever made this keeps that memory.
+    """
+
+    row: NDArray[np.int64]
+    first: NDArray[np.int64]
+    entries: NDArray[np.int64]
+    address: NDArray[np.int64]
+
+
+class TableFile:
+    """A table on its way to disk. `add` takes entries in the order of their keys; `finish` completes the table.
+
+    Args:
+        path: the file; what it holds is written over.
+        compress: blocks are compressed by LZ4 where that saves an eighth or more.
+    """
+
+    def __init__(self, path: str, prefixes: Prefixes, *, compress: bool = True) -> None:
+        self._path = path
+        self._prefixes = prefixes
+        self._codec = pa.Codec("lz4_raw") if compress else None
+        self._compression = fmt.LZ4 if compress else fmt.NOT_COMPRESSED
+        self._kernels = table_kernels()
+        # Room for two entries at least beside a block under way.
+        room = 2 * (ENTRY_ROOM + KEY_END + prefixes.longest()) + fmt.BLOCK_SIZE
+        self._out = np.empty(max(_OUT_BYTES, 2 * room), dtype=np.uint8)
+        self._restarts = np.zeros(MOST_RESTARTS, dtype=np.uint32)
+        self._blocks = np.zeros((_MOST_BLOCKS, len(Block)), dtype=np.int64)
+        self._state = np.zeros(len(TableState), dtype=np.int64)
+        self._state[TableState.LAST_ROW] = -1
+        self._index: list[tuple[bytes, Handle]] = []
+        self._size = 0
+        fs.save_array(path)
+
+    @property
+    def entries(self) -> int:
+        """How many entries it has so far."""
+        return int(self._state[TableState.ENTRIES])
+
+    def add(self, pieces: EntryPieces) -> None:
+        """Add entries behind those before them."""
+        state = self._state
+        state[TableState.PIECE] = state[TableState.DONE] = 0
+        while True:
+            whole = self._kernels.fill_blocks(*self._prefixes, *pieces, self._out, self._restarts, self._blocks, state)
+            self._write(whole)
+            if state[TableState.PIECE] == len(pieces.row):
+                return
+
+    def finish(self) -> None:
+        """Complete the table; it must have an entry.
+
+        Raises:
+            NoSpaceError, AccessError: the system refuses something.
+        """
+        self._end_last_block()
+        data_size = self._size
+        index_block = fmt.encode_index(self._index)
+        state = self._state
+        counts = TableCounts(
+            data_blocks=len(self._index),
+            entries=int(state[TableState.ENTRIES]),
+            raw_key_size=int(state[TableState.KEY_BYTES]),
+            raw_value_size=int(state[TableState.ENTRIES]) * VALUE_SIZE,
+            data_size=data_size,
+            index_size=len(index_block) + fmt.TRAILER.size,
+        )
+        session = "".join(secrets.choice(_SESSION_SIGNS) for _ in range(_SESSION_SIZE))
+        tail: list[bytes] = []
+        index = self._append(tail, self._stored(index_block))
+        properties = self._append(tail, fmt.encode_properties(counts, self._compression, session) + b"\0")
+        metaindex = self._append(tail, fmt.encode_metaindex(properties) + b"\0")
+        tail.append(fmt.encode_footer(metaindex, index))
+        fs.append(self._path, b"".join(tail))
+
+    def _write(self, whole: int) -> None:
+        """Write the blocks that are whole, and move the one under way to the front."""
+        data, found = self._out.data, list[bytes]()
+        for begin, end, *last_and_next in self._blocks[:whole].tolist():
+            last, following = self._prefixes.key(*last_and_next[:2]), self._prefixes.key(*last_and_next[2:])
+            handle = self._append(found, self._stored(data[begin:end]))
+            self._index.append((fmt.separator(last, following), handle))
+        fs.append(self._path, b"".join(found))
+        begin, at = int(self._state[TableState.BEGIN]), int(self._state[TableState.AT])
+        self._out[: at - begin] = self._out[begin:at].copy()
+        self._state[TableState.BEGIN], self._state[TableState.AT] = 0, at - begin
+
+    def _end_last_block(self) -> None:
+        state = self._state
+        at, known = int(state[TableState.AT]), int(state[TableState.RESTARTS])
+        end = np.append(self._restarts[:known], np.uint32(known)).astype("<u4")
+        block = self._out[:at].tobytes() + end.tobytes()
+        last = self._prefixes.key(int(state[TableState.LAST_ROW]), int(state[TableState.LAST_OFFSET]))
+        found: list[bytes] = []
+        self._index.append((last, self._append(found, self._stored(block))))
+        fs.append(self._path, b"".join(found))
+
+    def _stored(self, block: bytes | memoryview) -> bytes:
+        """A block as it is stored: compressed where that is worth it, and how it is compressed behind it."""
+        if self._codec is not None:
+            packed = fmt.varint(len(block)) + self._codec.compress(block, asbytes=True)
+            if len(packed) < len(block) - len(block) // 8:
+                return bytes(packed) + bytes([fmt.LZ4])
+        return bytes(block) + bytes([fmt.NOT_COMPRESSED])
+
+    def _append(self, found: list[bytes], stored: bytes) -> Handle:
+        """Put a stored block and its checksum behind the others."""
+        checksum = (self._kernels.hash_bytes(stored) & 0xFFFFFFFF).to_bytes(4, "little")
+        found += stored, checksum
+        handle = Handle(self._size, len(stored) - 1)
+        self._size += len(stored) + len(checksum)
+        return handle
+
+
+def grouped(pieces: EntryPieces, most: int) -> Iterator[EntryPieces]:
+    """Pieces in groups of about so many entries: a group ends with the piece that reaches the next multiple."""
+    before = np.cumsum(pieces.entries) - pieces.entries
+    cuts = np.flatnonzero(np.diff(before // most)) + 1
+    for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(before)], strict=True):
+        yield EntryPieces(*(column[begin:end] for column in pieces))

@@ -1,0 +1,77 @@
+"""The messages in the body of a batch that a client made (sysFlag 0x40 and 0x80), one behind the other.
+
+| field | bytes | meaning |
+|---|---|---|
+| total_size | 4 | length of all, this field included |
+| magic | 4 | 0; nobody looks at it |
+| body_crc | 4 | 0; nobody looks at it |
+| flag | 4 | the application's own flag |
+| body_length | 4 | bytes of the body |
+| body | n | |
+| properties_length | 2 | bytes of the properties |
+| properties | n | as in a record |
+
+Source: `MessageDecoder.decodeMessages`, `encodeMessage`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reput.formats.layout import Field, Layout
+
+HEAD = Layout(
+    "Message of a client's batch, head",
+    "MessageDecoder.encodeMessage",
+    [
+        Field("total_size", "i", "length of the whole message, this field included"),
+        Field("magic", "i", "0"),
+        Field("body_crc", "i", "0"),
+        Field("flag", "i", "the application's own flag"),
+        Field("body_length", "i", "bytes of the body, which follows"),
+    ],
+)
+HEAD_SIZE = HEAD.size
+assert HEAD_SIZE == 20
+LENGTH_SIZE = 2
+
+
+class InnerMessage(NamedTuple):
+    """One message of a batch."""
+
+    flag: int
+    body: bytes
+    properties: bytes
+
+
+def decode_messages(data: bytes) -> list[InnerMessage] | None:
+    """The messages of a batch's body; None where it does not hold whole messages, or none.
+
+    As in RocketMQ the lengths of body and properties lead from one to the next, the total is not looked at.
+    """
+    found, at = [], 0
+    while at < len(data):
+        if at + HEAD_SIZE > len(data):
+            return None
+        _, _, _, flag, size = HEAD.struct.unpack_from(data, at)
+        body_at = at + HEAD_SIZE
+        length_at = body_at + size
+        if size < 0 or length_at + LENGTH_SIZE > len(data):
+            return None
+        properties_at = length_at + LENGTH_SIZE
+        at = properties_at + int.from_bytes(data[length_at:properties_at], signed=True)
+        if not properties_at <= at <= len(data):
+            return None
+        found.append(InnerMessage(flag, data[body_at:length_at], data[properties_at:at]))
+    return found or None
+
+
+def encode_messages(messages: list[InnerMessage]) -> bytes:
+    """The body of a batch."""
+    return b"".join(
+        HEAD.struct.pack(HEAD_SIZE + len(one.body) + LENGTH_SIZE + len(one.properties), 0, 0, one.flag, len(one.body))
+        + one.body
+        + len(one.properties).to_bytes(LENGTH_SIZE, signed=True)
+        + one.properties
+        for one in messages
+    )

@@ -1,0 +1,152 @@
+"""Data blocks of RocksDB's tables, straight from the values of queue entries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reput.formats import rocksdb_table as fmt
+from reput.formats.rocksdb import VALUE_SIZE as _VALUE_SIZE
+from reput.kernels import table_columns as columns
+from reput.kernels.compiled.jit import BYTES, entry_kernel, kernel
+from reput.kernels.compiled.memory import address_of, byte_at, copy_bytes, store_8, store_32, store_64, store_be64
+from reput.kernels.compiled.xxhash import xxhash64
+from reput.kernels.table_columns import TableState
+
+_BLOCK_SIZE, _FULL_FROM = fmt.BLOCK_SIZE, fmt.BLOCK_FULL_FROM
+_RESTART_INTERVAL = fmt.RESTART_INTERVAL
+_INTERNAL_END = np.int64(int.from_bytes(fmt.INTERNAL_END, "little"))
+_END_SIZE, _KEY_END, _ENTRY_ROOM = len(fmt.INTERNAL_END), columns.KEY_END, columns.ENTRY_ROOM
+_PIECE, _DONE, _BEGIN, _AT = (int(place) for place in list(TableState)[:4])
+_RESTARTS, _SINCE, _LAST_ROW, _LAST_OFFSET, _ENTRIES, _KEY_BYTES = (int(place) for place in list(TableState)[4:])
+
+
+@kernel
+def _put_varint(at, value):
+    """Write a varint; returns the place behind it."""
+    while value >= 128:
+        store_8(at, np.uint8(value & 127 | 128))
+        value >>= 7
+        at += 1
+    store_8(at, np.uint8(value))
+    return at + 1
+
+
+@kernel
+def _shared(one, one_size, other, other_size):
+    """How many bytes two stretches of memory begin with alike."""
+    size, at = min(one_size, other_size), 0
+    while at < size and byte_at(one + at) == byte_at(other + at):
+        at += 1
+    return at
+
+
+@kernel
+def _shared_of_numbers(one, other):
+    """How many of their eight bytes, the highest first, two numbers that differ begin with alike."""
+    differ, shared = one ^ other, 7
+    while differ >> 8:
+        differ >>= 8
+        shared -= 1
+    return shared
+
+
+@kernel
+def _is_full(size, key_size, since):
+    """Whether a block of so many bytes ends in front of a further entry, by RocksDB's rule."""
+    after = size + key_size + _VALUE_SIZE + 5
+    if since == _RESTART_INTERVAL:
+        after += 4
+    rest = key_size
+    while rest:
+        after += 1
+        rest >>= 7
+    return size >= _BLOCK_SIZE or (after > _BLOCK_SIZE and size > _FULL_FROM)
+
+
+@kernel
+def _end_block(at, restarts, known):
+    """Write what stands at a block's end; returns the place behind it."""
+    for number in range(known):
+        store_32(at, np.int32(restarts[number]))
+        at += 4
+    store_32(at, np.int32(known))
+    return at + 4
+
+
+@kernel
+def fill_blocks(prefixes, prefix_end, row, first, count, address, out, restarts, blocks, state):
+    """See `reput.kernels.reference_table.fill_blocks`."""
+    start, names = address_of(out), address_of(prefixes)
+    piece, done = state[_PIECE], state[_DONE]
+    begin, at = start + state[_BEGIN], start + state[_AT]
+    known, since = state[_RESTARTS], state[_SINCE]
+    last_row, last_offset = state[_LAST_ROW], state[_LAST_OFFSET]
+    whole = 0
+    has_room = True
+    while has_room and piece < len(row):
+        queue = row[piece]
+        prefix, prefix_size = names + prefix_end[queue], prefix_end[queue + 1] - prefix_end[queue]
+        key_size = prefix_size + _KEY_END
+        furthest = start + len(out) - _ENTRY_ROOM - key_size
+        value, from_done = address[piece] + done * _VALUE_SIZE, done
+        while done < count[piece]:
+            if at > furthest or whole == len(blocks):
+                has_room = False
+                break
+            offset = first[piece] + done
+            if last_row >= 0 and _is_full(at - begin + 4 * known + 4, key_size, since):
+                at = _end_block(at, restarts, known)
+                blocks[whole, 0], blocks[whole, 1] = begin - start, at - start
+                blocks[whole, 2], blocks[whole, 3] = last_row, last_offset
+                blocks[whole, 4], blocks[whole, 5] = queue, offset
+                whole += 1
+                begin, last_row = at, -1
+            shared = 0
+            if last_row < 0:
+                known, since = 1, 0
+                restarts[0] = 0
+            elif since == _RESTART_INTERVAL:
+                restarts[known] = at - begin
+                known += 1
+                since = 0
+            elif last_row == queue:
+                shared = prefix_size + _shared_of_numbers(last_offset, offset)
+            else:
+                last_size = prefix_end[last_row + 1] - prefix_end[last_row]
+                shared = _shared(names + prefix_end[last_row], last_size, prefix, prefix_size)
+            at = _put_varint(at, shared)
+            at = _put_varint(at, key_size - shared)
+            at = _put_varint(at, _VALUE_SIZE)
+            if shared >= prefix_size:
+                for byte in range(shared - prefix_size, 8):
+                    store_8(at, np.uint8(offset >> (56 - 8 * byte) & 255))
+                    at += 1
+            else:
+                copy_bytes(at, prefix + shared, prefix_size - shared)
+                at += prefix_size - shared
+                store_be64(at, offset)
+                at += 8
+            store_64(at, _INTERNAL_END)
+            copy_bytes(at + _END_SIZE, value, _VALUE_SIZE)
+            at += _END_SIZE + _VALUE_SIZE
+            value += _VALUE_SIZE
+            done += 1
+            since += 1
+            last_row, last_offset = queue, offset
+        state[_ENTRIES] += done - from_done
+        state[_KEY_BYTES] += (done - from_done) * key_size
+        if has_room:
+            piece += 1
+            done = 0
+    state[_PIECE], state[_DONE] = piece, done
+    state[_BEGIN], state[_AT] = begin - start, at - start
+    state[_RESTARTS], state[_SINCE] = known, since
+    state[_LAST_ROW], state[_LAST_OFFSET] = last_row, last_offset
+    return whole
+
+
+@entry_kernel(BYTES)
+def hash_bytes(data):
+    """XXH64 of some bytes, as int64."""
+    begin = address_of(data)
+    return np.int64(xxhash64(begin, begin + len(data)))

@@ -1,0 +1,106 @@
+"""The kernels of RocksDB's tables in plain Python: the specification that the compiled ones are tested against."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats.rocksdb import VALUE_SIZE
+from reput.formats.rocksdb_table import (
+    BLOCK_FULL_FROM,
+    BLOCK_SIZE,
+    INTERNAL_END,
+    RESTART_INTERVAL,
+    shared_bytes,
+    varint,
+)
+from reput.formats.xxhash import xxhash64
+from reput.kernels.table_columns import ENTRY_ROOM, TableState
+
+Int64s = NDArray[np.int64]
+
+
+def fill_blocks(
+    prefixes: NDArray[np.uint8],
+    prefix_end: Int64s,
+    row: Int64s,
+    first: Int64s,
+    count: Int64s,
+    address: Int64s,
+    out: NDArray[np.uint8],
+    restarts: NDArray[np.uint32],
+    blocks: Int64s,
+    state: Int64s,
+) -> int:
+    """Write the entries of pieces into data blocks, one block behind the other; returns how many are whole.
+
+    Piece n has `count[n]` consecutive entries of queue `row[n]`, from queue offset `first[n]` on, whose values (28
+    bytes each) lie at `address[n]`. All keys of queue r begin with `prefixes[prefix_end[r] : prefix_end[r + 1]]`; keys
+    ascend, and none is the beginning of another.
+
+    `out` takes the blocks, `blocks` (rows as `Block` has them) says where they are, `restarts` (`MOST_RESTARTS`) keeps
+    those of the block under way. A call comes back when all pieces are taken in, when `out` has no room for another
+    entry, or when `blocks` is full; then whoever calls takes the blocks away, moves the one under way, and calls again.
+    """
+    state_of = state.tolist()
+    known = restarts[: state_of[TableState.RESTARTS]].tolist()
+    whole = 0
+    while state_of[TableState.PIECE] < len(row):
+        piece, done = state_of[TableState.PIECE], state_of[TableState.DONE]
+        if done == count[piece]:
+            state_of[TableState.PIECE], state_of[TableState.DONE] = piece + 1, 0
+            continue
+        key = _internal_key(prefixes, prefix_end, int(row[piece]), int(first[piece]) + done)
+        if state_of[TableState.AT] + ENTRY_ROOM + len(key) > len(out) or whole == len(blocks):
+            break
+        begin, at = state_of[TableState.BEGIN], state_of[TableState.AT]
+        last_row, last_offset = state_of[TableState.LAST_ROW], state_of[TableState.LAST_OFFSET]
+        if last_row >= 0 and _is_full(at - begin + 4 * len(known) + 4, len(key), state_of[TableState.SINCE]):
+            tail = struct.pack(f"<{len(known) + 1}I", *known, len(known))
+            out[at : at + len(tail)] = np.frombuffer(tail, dtype=np.uint8)
+            at += len(tail)
+            blocks[whole] = begin, at, last_row, last_offset, row[piece], first[piece] + done
+            whole += 1
+            begin, last_row = at, -1
+        shared = 0
+        if last_row < 0:
+            known, state_of[TableState.SINCE] = [0], 0
+        elif state_of[TableState.SINCE] == RESTART_INTERVAL:
+            known.append(at - begin)
+            state_of[TableState.SINCE] = 0
+        else:
+            shared = shared_bytes(_internal_key(prefixes, prefix_end, last_row, last_offset), key)
+        value = ctypes.string_at(int(address[piece]) + done * VALUE_SIZE, VALUE_SIZE)
+        entry = varint(shared) + varint(len(key) - shared) + varint(VALUE_SIZE) + key[shared:] + value
+        out[at : at + len(entry)] = np.frombuffer(entry, dtype=np.uint8)
+        state_of[TableState.BEGIN], state_of[TableState.AT] = begin, at + len(entry)
+        state_of[TableState.LAST_ROW], state_of[TableState.LAST_OFFSET] = int(row[piece]), int(first[piece]) + done
+        state_of[TableState.DONE] += 1
+        state_of[TableState.SINCE] += 1
+        state_of[TableState.ENTRIES] += 1
+        state_of[TableState.KEY_BYTES] += len(key)
+    state_of[TableState.RESTARTS] = len(known)
+    restarts[: len(known)] = known
+    state[:] = state_of
+    return whole
+
+
+def _internal_key(prefixes: NDArray[np.uint8], prefix_end: Int64s, row: int, offset: int) -> bytes:
+    return prefixes[prefix_end[row] : prefix_end[row + 1]].tobytes() + offset.to_bytes(8) + INTERNAL_END
+
+
+def _is_full(size: int, key_size: int, since: int) -> bool:
+    """Whether a block of so many bytes ends in front of a further entry, by RocksDB's rule."""
+    after = size + key_size + VALUE_SIZE + 4 + len(varint(key_size)) + len(varint(VALUE_SIZE))
+    if since == RESTART_INTERVAL:
+        after += 4
+    return size >= BLOCK_SIZE or (after > BLOCK_SIZE and size > BLOCK_FULL_FROM)
+
+
+def hash_bytes(data: bytes) -> int:
+    """XXH64 of some bytes, as int64."""
+    value = xxhash64(data)
+    return value - (1 << 64) if value >> 63 else value

@@ -1,0 +1,111 @@
+"""grow, long ranges: decoded once into parts, proved, and placed while the range behind is decoded.
+
+What is written in place cannot be taken back, so the first stage leaves all that it finds in a folder of the range:
+queue entries, queue ranges, index items. When the driver has proved the splits' ends, tasks of the second stage put the
+entries in their places and chain the items, an IndexFile each. Chaining is the longest of these and takes one core a
+file, so the first stage of the next range shares the job. It begins where this range ends, which is proved by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import NamedTuple
+
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue_types import QueueTypes
+from reput.pipeline import parts
+from reput.pipeline.index_build import IndexFilePlan, IndexFileResult, build_index_file
+from reput.pipeline.job import Job, SplitResult
+from reput.pipeline.plan import Split
+from reput.pipeline.sink import finish_folders, queue_path, would_overwrite, write_entries
+from reput.pipeline.sinks import LEFT
+from reput.pipeline.tasks import decode_and_sink
+from reput.queue.file_kind import FILE
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRange:
+    """Splits from log offset `begin` up to `end`, decoded into the staging folder `folder`, and not proved yet.
+
+    `types`: what was known of the queues' types then.
+    """
+
+    begin: int
+    end: int
+    folder: str
+    types: QueueTypes
+    splits: tuple[Split, ...]
+    results: tuple[SplitResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProvedRange:
+    """Splits that begin at true boundaries, every one of them, and what they gave; those without a record are left out.
+
+    `end`: the log offset behind the last record. `stopped`: something that is no record stands there.
+    """
+
+    splits: tuple[Split, ...]
+    results: tuple[SplitResult, ...]
+    end: int
+    stopped: bool
+
+
+class Placement(NamedTuple):
+    """The work to put the entries that a split left in their places."""
+
+    split: int
+
+
+class Placed(NamedTuple):
+    """Queues of a split that were left alone: entries of records below the frontier stand where its own would go."""
+
+    refused: tuple[QueueKey, ...]
+
+
+Work = Split | IndexFilePlan | Placement
+Outcome = SplitResult | IndexFileResult | Placed
+
+
+def leaving(job: Job) -> Job:
+    """The job as its first stage has it: entries for queue files are left as parts."""
+    return replace(job, kinds=tuple(LEFT if kind == FILE else kind for kind in job.kinds))
+
+
+def range_task(placing: Job, decoding: Job, work: Work) -> Outcome:
+    """A task of either stage: of the range that is placed, or of the one behind it that is decoded."""
+    if isinstance(work, Split):
+        return decode_and_sink(decoding, work)
+    if isinstance(work, IndexFilePlan):
+        return build_index_file(placing, work)
+    return place_split(placing, work.split)
+
+
+def place_split(job: Job, number: int) -> Placed:
+    """Put the entries that a split left in their places; queues that do not run straight are left to the redo."""
+    left = parts.load_ranges(parts.ranges_path(job.parts_folder, number))
+    counts = left.entries.tolist()
+    ends = list(accumulate(counts))
+    entries = parts.load_entries(parts.entries_path(job.parts_folder, number), ends[-1] if ends else 0)
+    refused, folders = [], set()
+    with job.writing():
+        for key, first, count, end, steady in zip(
+            left.keys, left.first.tolist(), counts, ends, left.steady.tolist(), strict=True
+        ):
+            if not steady:
+                continue
+            piece = entries.data[(end - count) * ENTRY_SIZE : end * ENTRY_SIZE]
+            if would_overwrite(job, key, first, len(piece)):
+                refused.append(key)
+                continue
+            write_entries(job, key, first, piece)
+            folders.add(queue_path(job.queue_folder, key))
+        finish_folders(job, folders)
+    return Placed(tuple(refused))
+
+
+def largest_first(plans: Sequence[IndexFilePlan]) -> list[IndexFilePlan]:
+    """The order in which tasks should begin: what takes longest must not begin last."""
+    return sorted(plans, key=lambda plan: -plan.items)

@@ -1,0 +1,81 @@
+"""The kernel of RocksDB's tables: both twins fill the same arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reput.files.rocksdb_table import EntryPieces, Prefixes
+from reput.formats.rocksdb import VALUE_SIZE
+from reput.kernels import table_kernels
+from reput.kernels.table_columns import ENTRY_ROOM, KEY_END, MOST_RESTARTS, Block, TableState
+from support.tables import Queues, queues
+
+
+class Filled(NamedTuple):
+    """What a call left: its answer, the bytes so far, and all that it keeps."""
+
+    whole: int
+    out: bytes
+    blocks: list[list[int]]
+    restarts: list[int]
+    state: list[int]
+
+
+def fill(kind: str, given_queues: Queues, room: int, most_blocks: int) -> list[Filled]:
+    """Call a twin until all pieces are taken in, taking the blocks away after each call."""
+    prefixes, pieces = Prefixes.of(given_queues.prefixes), given_queues.pieces()
+    out, restarts = np.zeros(room, dtype=np.uint8), np.zeros(MOST_RESTARTS, dtype=np.uint32)
+    blocks = np.zeros((most_blocks, len(Block)), dtype=np.int64)
+    state = np.zeros(len(TableState), dtype=np.int64)
+    state[TableState.LAST_ROW] = -1
+    calls = []
+    while state[TableState.PIECE] < len(pieces.row):
+        whole = table_kernels(kind).fill_blocks(*prefixes, *pieces, out, restarts, blocks, state)
+        begin, at = int(state[TableState.BEGIN]), int(state[TableState.AT])
+        known = int(state[TableState.RESTARTS])
+        calls.append(
+            Filled(whole, out[:at].tobytes(), blocks[:whole].tolist(), restarts[:known].tolist(), state.tolist())
+        )
+        out[: at - begin] = out[begin:at].copy()
+        state[TableState.BEGIN], state[TableState.AT] = 0, at - begin
+    return calls
+
+
+@settings(max_examples=60, deadline=None)
+@given(queues(), st.integers(0, 200_000), st.integers(1, 5))
+def test_twins(given_queues: Queues, more: int, most_blocks: int) -> None:
+    """Any queues, room for little or much: each call of both twins leaves the same."""
+    longest = max(map(len, given_queues.prefixes))
+    room = (32 << 10) + 2 * (ENTRY_ROOM + KEY_END + longest) + more
+    reference = fill("reference", given_queues, room, most_blocks)
+
+    assert fill("compiled", given_queues, room, most_blocks) == reference
+    assert reference[-1].state[TableState.ENTRIES] == given_queues.entries
+
+
+@pytest.mark.parametrize("kind", ["compiled", "reference"])
+def test_nothing(kind: str) -> None:
+    """No pieces leave everything as it is."""
+    none = np.empty(0, dtype=np.int64)
+    state = np.zeros(len(TableState), dtype=np.int64)
+    whole = table_kernels(kind).fill_blocks(
+        *Prefixes.of([]),
+        *EntryPieces(none, none, none, none),
+        np.zeros(100, dtype=np.uint8),
+        np.zeros(MOST_RESTARTS, dtype=np.uint32),
+        np.zeros((1, len(Block)), dtype=np.int64),
+        state,
+    )
+
+    assert whole == 0
+    assert not state.any()
+
+
+def test_values_have_the_size_of_the_format() -> None:
+    """A restart's place fits where the kernel keeps it: a block has no more of them than it has room for."""
+    assert (32 << 10) // (16 * (VALUE_SIZE + 12)) + 2 <= MOST_RESTARTS
