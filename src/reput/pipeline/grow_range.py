@@ -20,9 +20,8 @@ from reput.pipeline.index_build import IndexFilePlan, IndexFileResult, build_ind
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.plan import Split
 from reput.pipeline.sink import finish_folders, queue_path, would_overwrite, write_entries
-from reput.pipeline.sinks import LEFT
+from reput.pipeline.sinks import PLACED_LATER
 from reput.pipeline.tasks import decode_and_sink
-from reput.queue.file_kind import FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,8 @@ Outcome = SplitResult | IndexFileResult | Placed
 
 
 def leaving(job: Job) -> Job:
-    """The job as its first stage has it: entries for queue files are left as parts."""
-    return replace(job, kinds=tuple(LEFT if kind == FILE else kind for kind in job.kinds))
+    """The job as its first stage has it: entries that have places are left as parts."""
+    return replace(job, kinds=tuple(PLACED_LATER.get(kind, kind) for kind in job.kinds))
 
 
 def range_task(placing: Job, decoding: Job, work: Work) -> Outcome:
