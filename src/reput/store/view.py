@@ -384,7 +384,8 @@ class StoreView:
 
     def _times_by_kind(self, key: QueueKey, told: Callable[[int], int]) -> Callable[[int], int]:
         """What tells the store times where the durable entries themselves do, and the log tells those of the tail."""
-        tail, stored = self.queues_table.tail.queues.get(key), self.queues_table.durable.find(key)
+        with self.follower.lock:
+            tail, stored = self.queues_table.find_tail(key), self.queues_table.durable.find(key)
         durable_to = 0 if stored is None or (tail is not None and tail.restarted) else stored.end
 
         def store_time(offset: int) -> int:
