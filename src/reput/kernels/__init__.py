@@ -158,6 +158,25 @@ def filter_kernels(kind: str | None = None) -> FilterKernels:
     return _all_of(FilterKernels, "filter", kind)
 
 
+class BacklogKernels(NamedTuple):
+    """The kernels of entries that wait for queues' tails; signatures stand in `reput.kernels.reference_backlog`."""
+
+    number_rows: Callable[..., int]
+    chain_entries: Callable[..., int]
+    take_chains: Callable[..., int]
+    find_row: Callable[..., int]
+
+
+@cache
+def backlog_kernels(kind: str | None = None) -> BacklogKernels:
+    """The backlog's kernels of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    return _all_of(BacklogKernels, "backlog", kind)
+
+
 class FieldKernels(NamedTuple):
     """The kernels that turn records into columns; signatures stand in `reput.kernels.reference_fields`."""
 
