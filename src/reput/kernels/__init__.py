@@ -110,6 +110,24 @@ def encode_kernels(kind: str | None = None) -> EncodeKernels:
     return EncodeKernels(module.measure_records, module.encode_records, module.body_crc)
 
 
+class PlainKernels(NamedTuple):
+    """The kernels of plain batches; signatures stand in `reput.kernels.reference_plain`."""
+
+    lay_out: Callable[[int], int]
+    write_rows: Callable[[int, int, int, int, int, int], int]
+    add_queue: Callable[[int, int, int, int, int], int]
+
+
+@cache
+def plain_kernels(kind: str | None = None) -> PlainKernels:
+    """The kernels of plain batches of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    return _all_of(PlainKernels, "plain", kind)
+
+
 class LookupKernels(NamedTuple):
     """The kernels that answer a look-up in one call; signatures stand in `reput.kernels.reference_lookup`."""
 
