@@ -115,7 +115,7 @@ def test_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_cut_queue_file(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A queue file that was cut is told by name with the remedy and exit code 1, and nothing is called caught up."""
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
-    cut = sorted((store / "consumequeue" / "a" / "0").iterdir())[-1]
+    cut = max((store / "consumequeue" / "a" / "0").iterdir())
     for size in (100, 33):
         os.truncate(cut, size)
         capsys.readouterr()

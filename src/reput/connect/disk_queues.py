@@ -165,7 +165,7 @@ class BatchQueue:
 
     def entries(self, begin: int, end: int) -> NDArray[np.void]:
         """The entries numbered [begin, end) that files hold (dtype `BATCH_ENTRY`)."""
-        pieces = []
+        pieces: list[NDArray[np.void]] = []
         for first, behind in self._files:
             pieces += self.files.read(max(begin, first), min(end, behind)) if first < end and behind > begin else ()
         return np.concatenate(pieces) if pieces else _NONE
