@@ -14,8 +14,8 @@
 | sysFlag | int | what it says about compression |
 | bornTimestamp | timestamp | the born time |
 
-Columns of a frame that was read, which the store gives anew, are left out (`ASSIGNED`). Any other is refused, and so are
-delayed messages: nobody would deliver them.
+Columns of a frame that was read, which the store gives anew, are left out (`ASSIGNED`). Any other is refused, and so
+are delayed messages: nobody would deliver them.
 """
 
 from __future__ import annotations
