@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from reput.api import engine_for
 from reput.api import follow as reput_follow
 from reput.config import StoreConfig
-from reput.errors import ConfigError
+from reput.errors import ConfigError, TailFullError
 from reput.store import message_store
 
 if TYPE_CHECKING:
@@ -101,11 +101,20 @@ class MessageStore(message_store.MessageStore):
         Args:
             follow: let a follower build the durable indexes all the time: True starts Spark for it (on `master`,
                 `local[*]` by default), a session or context is used, "loop" does without Spark. `follower` is its
-                handle.
+                handle. Where more waits for its indexes than the tail may hold, it catches up first.
         """
         if follow is not False and read_only:
             raise ConfigError(f"{path}: opened read-only, and a follower writes. Leave one of them out")
-        store = super().open(path, config, read_only=read_only, create=create, limits=limits)
+        try:
+            store = super().open(path, config, read_only=read_only, create=create, limits=limits)
+        except TailFullError:
+            if follow is False:
+                raise
+            with reput_follow(
+                path, spark=_spark_of(follow), master=master, config=config, until_caught_up=True
+            ) as catching_up:
+                catching_up.wait()
+            store = super().open(path, config, create=create, limits=limits)
         if follow is not False:
             try:
                 store.follower = reput_follow(path, spark=_spark_of(follow), master=master, config=config)

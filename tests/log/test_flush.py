@@ -205,6 +205,24 @@ def test_what_a_full_file_took_from_the_write_buffer_is_readable(tmp_path: Path)
         assert log.committed == log.confirmed == log.wrote // 4096 * 4096 > 0
 
 
+def test_what_a_killed_writer_left_is_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first flush of a log that was taken over syncs each file that holds more than is known to be durable."""
+    with open_log(tmp_path, file_size=4096) as log:
+        for _ in range(60):
+            log.append(one(body=bytes(200)))
+        end = log.wrote
+    synced: list[str] = []
+    true = fs.sync_path
+    monkeypatch.setattr(fs, "sync_path", lambda path: (synced.append(path.name), true(path))[1])
+    with open_log(tmp_path, file_size=4096, end_offset=end, flushed_offset=5000) as log:
+        assert (log.flushed, log.confirmed) == (5000, end)
+        assert log.flush().offset == log.flushed == end
+        assert synced == [f"{start:020d}" for start in range(4096, end, 4096)]
+        synced.clear()
+        log.flush()
+        assert not synced
+
+
 def test_a_write_buffer_can_be_waited_for(tmp_path: Path) -> None:
     """Who waits for a message in the write buffer has it committed and flushed; what is not put yet takes too long."""
     log = quiet_log(tmp_path, transient_store_pool_enable=True, commit_interval_commit_log=FOREVER_MS)

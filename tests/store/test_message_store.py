@@ -19,7 +19,6 @@ from reput.errors import (
     AccessError,
     ClosedError,
     ConfigError,
-    DamagedLogError,
     FlushError,
     NotAStoreError,
     ReputError,
@@ -28,18 +27,14 @@ from reput.errors import (
 )
 from reput.files import fs
 from reput.formats import own, paths
-from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
-from reput.formats.record import FLAG_BORN_HOST_V6, MIN_RECORD_SIZE, TRANSACTION_PREPARED, Host
+from reput.formats.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
 from reput.store import message_store as room
-from support import stores
 from support.checked import assert_sound
+from support.opened import CONFIG, bodies, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CONFIG = StoreConfig(
-    mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
-)
 OK = reput.PutStatus.PUT_OK
 
 
@@ -51,27 +46,6 @@ def store(tmp_path: Path) -> Iterator[reput.MessageStore]:
     yield opened
     opened.close()
     assert_sound(path, CONFIG)
-
-
-def put(store: reput.MessageStore, count: int, topic: str = "t", queue_id: int = 0, **values: object) -> list[int]:
-    """Put messages whose bodies are their numbers; returns their places in the log."""
-    placed = []
-    for number in range(count):
-        result = store.put_message(reput.Message(topic, str(number).encode(), **values), queue_id)  # type: ignore[arg-type]
-        assert result.status is OK, result.reason
-        placed.append(result.physical_offset)
-    return placed
-
-
-def bodies(store: reput.MessageStore, topic: str = "t", queue_id: int = 0) -> list[bytes]:
-    """All bodies of a queue, pulled as a consumer does."""
-    found, offset = [], store.min_offset(topic, queue_id)
-    while True:
-        result = store.get_message(topic, queue_id, offset)
-        found += [message.body for message in result]
-        if result.next_offset == offset:
-            return found
-        offset = result.next_offset
 
 
 def test_put_is_readable_at_once(store: reput.MessageStore) -> None:
@@ -298,6 +272,52 @@ def test_full_tail_waits_then_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         put(store, 1)
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_more_than_the_tail_may_hold_at_open(read_only: bool, tmp_path: Path) -> None:
+    """A log that is long past its indexes is not decoded whole: the error names what builds them, and the bound."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 30)
+        image = shutil.copytree(path, tmp_path / "image")
+    few = replace(CONFIG, tail_max_entries=10)
+    with pytest.raises(
+        TailFullError, match=r"30 messages.*10 \(tail_max_entries\).*--until-caught-up.*store.reput\(\)"
+    ):
+        reput.MessageStore.open(image, few, read_only=read_only)
+    with reput.MessageStore.open(image, replace(CONFIG, tail_max_entries=30), read_only=read_only) as store:
+        assert len(bodies(store)) == 30
+
+
+def test_following_catches_up_before_the_store_is_opened(tmp_path: Path) -> None:
+    """Opened with a follower, such a log is indexed first; then the store is open, with nothing in its tail."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 30)
+        image = shutil.copytree(path, tmp_path / "image")
+    with reput.MessageStore.open(image, replace(CONFIG, tail_max_entries=10), follow="loop") as store:
+        assert store.lag().messages == 0
+        put(store, 5)
+        assert len(bodies(store)) == 35
+    assert_sound(image, CONFIG)
+
+
+def test_a_reader_beside_is_bounded(tmp_path: Path) -> None:
+    """A reader says when more waits for its indexes than it may hold, and reads on when they are built."""
+    path = tmp_path / "s"
+    few = replace(CONFIG, tail_max_entries=10)
+    with (
+        reput.MessageStore.open(path, CONFIG) as store,
+        reput.MessageStore.open(path, few, read_only=True) as reader,
+    ):
+        put(store, 10)
+        assert len(bodies(reader)) == 10
+        put(store, 10)
+        with pytest.raises(TailFullError, match="tail_max_entries"):
+            bodies(reader)
+        store.reput(spark=False)
+        assert len(bodies(reader)) == 20
+
+
 def test_threads(store: reput.MessageStore) -> None:
     """Many writers and readers at once: every queue holds each message once, in one order."""
     errors: list[BaseException] = []
@@ -358,43 +378,6 @@ def test_killed_writer_loses_nothing(twice: bool, tmp_path: Path) -> None:
     store.close()
     assert not (path / paths.ABORT).exists()
     assert_sound(path, CONFIG)
-
-
-def test_torn_tail_is_cut(tmp_path: Path) -> None:
-    """A half-written last record is cut, loudly and zeroed; the store goes on behind the last good one."""
-    path = tmp_path / "s"
-    store = reput.MessageStore.open(path, CONFIG)
-    placed = put(store, 20, keys="k")
-    store.close(reput=False)
-    log = path / paths.COMMIT_LOG / paths.offset_name(0)
-    data = bytearray(log.read_bytes())
-    data[placed[-1] + 60 : placed[-1] + 200] = bytes(140)
-    log.write_bytes(data)
-    store = reput.MessageStore.open(path, CONFIG)
-    assert any(f"cut the log at {placed[-1]}" in note for note in store.notes)
-    assert not any(log.read_bytes()[placed[-1] :])
-    assert len(bodies(store)) == 19
-    assert put(store, 1) == [placed[-1]]
-    store.close()
-    assert_sound(path, CONFIG)
-
-
-def test_damage_to_what_was_durable_is_never_cut(tmp_path: Path) -> None:
-    """A bad record that the checkpoint calls durable keeps the store from being written, and nothing changes."""
-    path = tmp_path / "s"
-    store = reput.MessageStore.open(path, CONFIG)
-    placed = put(store, 20)
-    store.close(reput=False)
-    data = encode_checkpoint(Checkpoint(physic_msg_timestamp=1 << 50)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
-    (path / paths.CHECKPOINT).write_bytes(data)
-    log = path / paths.COMMIT_LOG / paths.offset_name(0)
-    damaged = bytearray(log.read_bytes())
-    damaged[placed[10] + 4] ^= 1
-    log.write_bytes(damaged)
-    before = stores.digest(path, inodes=True)
-    with pytest.raises(DamagedLogError, match=f"log offset {placed[10]}.*nothing is cut"):
-        reput.MessageStore.open(path, CONFIG)
-    assert stores.digest(path, inodes=True) == before
 
 
 @pytest.mark.parametrize("indexed", [False, True])
@@ -494,35 +477,6 @@ def test_a_disk_over_its_highest_ratio(tmp_path: Path, monkeypatch: pytest.Monke
         assert len(bodies(store)) == 6
 
 
-@pytest.mark.parametrize("indexed", [False, True])
-@pytest.mark.parametrize(("first_bad", "refused"), [(25, True), (28, True), (29, False)])
-def test_the_last_records_were_durable_too(
-    clock: list[int], first_bad: int, refused: bool, indexed: bool, tmp_path: Path
-) -> None:
-    """Damaged records at the log's end are cut only where none of them is older than the checkpoint."""
-    path = tmp_path / "s"
-    store = reput.MessageStore.open(path, CONFIG)
-    placed = []
-    for _ in range(30):
-        clock[0] += 1000
-        placed += put(store, 1)
-    store.close(reput=indexed)
-    log = path / paths.COMMIT_LOG / paths.offset_name(0)
-    data = bytearray(log.read_bytes())
-    for place in placed[first_bad:]:
-        data[place + MIN_RECORD_SIZE - 3] ^= 1  # the body
-    log.write_bytes(data)
-    before = stores.digest(path, inodes=True)
-    if refused:
-        with pytest.raises(DamagedLogError, match=f"log offset {placed[first_bad]}.*nothing is cut"):
-            reput.MessageStore.open(path, CONFIG)
-        assert stores.digest(path, inodes=True) == before
-    else:
-        with reput.MessageStore.open(path, CONFIG) as store:
-            assert any(f"cut the log at {placed[first_bad]}" in note for note in store.notes)
-            assert len(bodies(store)) == first_bad
-
-
 def test_sync_flush(tmp_path: Path) -> None:
     """With sync flush a put is durable when it returns, and visible only then."""
     config = StoreConfig(flush_disk_type="SYNC_FLUSH", mapped_file_size_commit_log=1 << 16)
@@ -612,14 +566,6 @@ def test_progress_is_kept(tmp_path: Path) -> None:
         assert store.query_offset("g", "t", 0) == 7
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The time at which messages are stored (ms), as a list of one number to be set."""
-    now = [1_700_000_000_000]
-    monkeypatch.setattr("reput.log.append._time_ns", lambda: now[0] * 1_000_000)
-    return now
-
-
 @pytest.mark.parametrize("close_reputs", [True, False])
 @pytest.mark.parametrize("forgets", [True, False])
 def test_a_clock_that_was_set_back(clock: list[int], close_reputs: bool, forgets: bool, tmp_path: Path) -> None:
@@ -651,6 +597,19 @@ def test_a_range_of_time_is_exact(clock: list[int], indexed: bool, store: reput.
         for high in steps:
             found = store.query_message("t", "k", 64, begin + low, begin + high)
             assert [one.store_timestamp - begin for one in found] == [step for step in steps if low <= step <= high]
+
+
+def test_a_pause_in_front_of_an_index_file(clock: list[int], store: reput.MessageStore) -> None:
+    """An IndexFile's first item tells its time from the file before: after a pause it is found in its range as well."""
+    for number in range(20):
+        clock[0] += 60_000
+        put(store, 1, keys="k")
+        if number % 4 == 3:
+            store.reput(spark=False)
+    store.reput(spark=False)
+    times = [one.store_timestamp for one in store.query_message("t", "k", 64)]
+    for time in times:
+        assert [one.store_timestamp for one in store.query_message("t", "k", 64, time, time)] == [time]
 
 
 def test_questions_that_cannot_be(store: reput.MessageStore) -> None:

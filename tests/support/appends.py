@@ -22,7 +22,7 @@ FILE_SIZE = 1 << 16
 
 def open_log(folder: Path, *, end_offset: int = 0, file_size: int = FILE_SIZE, **named: Any) -> LogAppender:
     """An appender with small files; `named` are its own arguments and fields of the settings."""
-    own = ("queues", "watermarks", "last_store_timestamp", "owner")
+    own = ("queues", "watermarks", "last_store_timestamp", "owner", "flushed_offset")
     arguments = {name: named.pop(name) for name in own if name in named}
     settings = LogSettings(mapped_file_size_commit_log=file_size, **named)
     return LogAppender(folder, settings, end_offset=end_offset, **arguments)

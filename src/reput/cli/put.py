@@ -111,7 +111,7 @@ class Putter:
     """Puts lines in batches and reports each message; `stored` counts them."""
 
     def __init__(self, opened: MessageStore, as_json: bool, *, may_reput: bool) -> None:
-        from reput.store.message_store import TAIL_MAX_ENTRIES
+        from reput.store.follower import TAIL_MAX_ENTRIES
 
         self.opened, self.as_json, self.may_reput = opened, as_json, may_reput
         self.stored = 0

@@ -62,16 +62,20 @@ class IndexSearch:
                 return low - 1, header.begin_timestamp
         return 0, 0
 
-    def find(self, key_hash: int, begin_ms: int, end_ms: int, below: int) -> Iterator[tuple[int, int]]:
+    def find(
+        self, key_hash: int, begin_ms: int, end_ms: int, below: int, exact: bool = False
+    ) -> Iterator[tuple[int, int]]:
         """Physical offset and time (ms, whole seconds from the file's begin) of items of this hash, newest first.
 
-        Items of records at or behind log offset `below` do not count: the tail has them.
+        Items of records at or behind log offset `below` do not count: the tail has them. `exact`: a file's first item
+        has the file's begin as its time. What it says itself counts from the end of the file before, so RocketMQ reads
+        it too late by what lay between, and leaves it out of ranges that it belongs to.
         """
         for path in reversed(self._paths):
             data = self._map(path).data
             header = Header(*HEADER.struct.unpack_from(data, 0))
             if _overlaps(header, begin_ms, end_ms):
-                yield from self._chain(data, header, key_hash, begin_ms, end_ms, below)
+                yield from self._chain(data, header, key_hash, begin_ms, end_ms, below, exact)
             if header.begin_timestamp < begin_ms:
                 return
 
@@ -84,7 +88,14 @@ class IndexSearch:
         return found if found is not None else self._maps.open(path.name, str(path), self._size)
 
     def _chain(
-        self, data: memoryview, header: Header, key_hash: int, begin_ms: int, end_ms: int, below: int
+        self,
+        data: memoryview,
+        header: Header,
+        key_hash: int,
+        begin_ms: int,
+        end_ms: int,
+        below: int,
+        exact: bool,
     ) -> Iterator[tuple[int, int]]:
         count = min(header.index_count, self.items - 1)
         (number,) = _INT.unpack_from(data, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)
@@ -93,7 +104,7 @@ class IndexSearch:
             found_hash, physical_offset, diff_s, previous = ITEM.struct.unpack_from(data, base + number * ITEM_SIZE)
             if diff_s < 0:
                 return
-            time = header.begin_timestamp + diff_s * 1000
+            time = header.begin_timestamp + (0 if exact and number == 1 else diff_s * 1000)
             if found_hash == key_hash and begin_ms <= time <= end_ms and physical_offset < below:
                 yield physical_offset, time
             # A link that does not lead to an older item would lead in circles.

@@ -74,7 +74,9 @@ class LogAppender:
     Args:
         folder: the commitlog folder; made when it is not there.
         settings: sizes, limits, hosts, and whether readers wait for the flush.
-        end_offset: log offset behind the last good record, as recovery found it; all below counts as durable.
+        end_offset: log offset behind the last good record, as recovery found it.
+        flushed_offset: up to where the log is known to be durable; the first flush syncs what lies between. By default
+            all of it is.
         queues: the next offset of each queue, by topic (UTF-8) and queue id.
         watermarks: where wrote, flushed and confirmed are published for other processes.
         last_store_timestamp: of the last record (ms); no record is given an earlier one.
@@ -91,6 +93,7 @@ class LogAppender:
         settings: LogSettings,
         *,
         end_offset: int = 0,
+        flushed_offset: int | None = None,
         queues: Mapping[tuple[bytes, int], int] | None = None,
         watermarks: Watermarks | None = None,
         last_store_timestamp: int = 0,
@@ -138,6 +141,8 @@ class LogAppender:
         self._wrote, self._flushed, self._confirmed = self._cells
         for cell in self._cells:
             cell[0] = end_offset
+        self._recovered = range(end_offset if flushed_offset is None else min(flushed_offset, end_offset), end_offset)
+        self._flushed[0] = self._recovered.start
 
     # --- positions -----------------------------------------------------------------------------
 
@@ -458,9 +463,11 @@ class LogAppender:
                 files, target = self._files, Flushed(self.committed, self._last_ms)
                 if target.offset == self.flushed and not files.retired:
                     return target
+                recovered, self._recovered = self._recovered, range(target.offset, target.offset)
                 retired, current, names_changed = list(files.retired), files.current, files.names_changed
                 files.names_changed = False
             try:
+                files.sync_range(recovered)
                 for file in retired:
                     file.sync()
                 if current is not None:

@@ -85,6 +85,14 @@ class RollingFiles:
         file.drop_memory()
         self.retired.append(file)
 
+    def sync_range(self, offsets: range) -> None:
+        """Make durable what files hold of these log offsets that an earlier writer has left, open here or not."""
+        first = offsets.start // self._size * self._size
+        for start in range(first, offsets.stop, self._size) if offsets else ():
+            path = self._folder / paths.offset_name(start)
+            if fs.exists(path):
+                fs.sync_path(path)
+
     def forget(self, files: list[AppendFile]) -> None:
         """Close retired files that are durable now."""
         for file in files:

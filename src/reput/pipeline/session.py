@@ -112,12 +112,7 @@ def settings(master: str, extra_java: str = "", use_archive: bool = True) -> dic
         java.append(f"-XX:SharedArchiveFile={archive}")
     if extra_java:
         java.append(extra_java)
-    local = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        # Over TCP each task waits 40 ms for a late acknowledgement. Elsewhere the name of its folder may be too long.
-        "spark.python.unix.domain.socket.enabled": "true",
-    }
+    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {
         **(local if master.startswith("local") else {}),
         "spark.app.name": "reput",

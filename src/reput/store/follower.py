@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.dispatch.batch import entry_sources, queue_offsets
-from reput.errors import DamagedLogError
+from reput.errors import DamagedLogError, TailFullError
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.queue_types import QueueTypes
 from reput.formats.record import Verdict
@@ -27,6 +27,9 @@ from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.queues import Queues
 
+TAIL_MAX_ENTRIES = 16_000_000
+"""Entries that the tail may hold: some 830 MB of memory with three index items a message."""
+ENTRY_BYTES = 52
 _PIECE_BYTES = 16 << 20
 """Each queue that has messages in a piece costs some 1 us: with thousands of them small pieces would be dear."""
 _MOST_QUEUES = 1 << 22
@@ -94,7 +97,8 @@ class Follower:
     """Fills the tails of `queues` and `batches` from log offset `begin` on. Safe for threads.
 
     `offset` is how far it has come: everything below is in an index or in the tail. `lock` guards queues and tail for
-    the short time that they change, and under it `changed` is called once they have.
+    the short time that they change, and under it `changed` is called once they have. `most_entries`: how many the tails
+    may hold; None where somebody else sees to that (a writer lets its puts wait).
     """
 
     def __init__(
@@ -120,30 +124,55 @@ class Follower:
         self.last_record = -1
         self.last_store_timestamp = -1
         self.records = 0
+        self.most_entries: int | None = None
         self._changed = changed
         self._following = threading.Lock()
         self._columns = _columns()
         self._keys: dict[int, QueueKey] = {}
         self._marks: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
-    def follow(self, end: int) -> Verdict | None:
-        """Take in the log up to `end`, a boundary; what stands where it had to stop before, None when it did not."""
+    def follow(self, end: int, *, durable: bool = False) -> Verdict | None:
+        """Take in the log up to `end`, a boundary; what stands where it had to stop before, None when it did not.
+
+        `durable`: there are indexes up to there, so the tails are about to let go of it.
+
+        Raises:
+            TailFullError: the tails hold as much as they may, and more is left.
+        """
         if self.offset >= end:
             return None
         with self._following:
             while self.offset < end:
+                if not durable:
+                    self._refuse_full(end)
                 verdict = self._piece(end)
+                if not durable:
+                    self._refuse_full(end)
                 if verdict is not None:
                     return verdict
         return None
 
-    def follow_confirmed(self, end: int) -> None:
+    def _refuse_full(self, end: int) -> None:
+        entries = self.queues.tail.entries
+        if self.most_entries is None or entries <= self.most_entries:
+            return
+        files = self.log.starts
+        left = min(end, files[-1] + self.log.file_size if files else 0) - self.offset
+        raise TailFullError(
+            f"{self.log.folder}: {entries} messages up to log offset {self.offset} have no durable index yet, and up "
+            f"to {left} bytes of log are left; the tail may hold {self.most_entries} (tail_max_entries), some "
+            f"{self.most_entries * ENTRY_BYTES} bytes of memory. Have their indexes built first: `reput follow STORE "
+            "--until-caught-up`, or store.reput() in the program that writes it; or give tail_max_entries more"
+        )
+
+    def follow_confirmed(self, end: int, *, durable: bool = False) -> None:
         """The same for a log that is known to be good up to `end`.
 
         Raises:
             DamagedLogError: it is not.
+            TailFullError: as `follow`.
         """
-        verdict = self.follow(end)
+        verdict = self.follow(end, durable=durable)
         if verdict is not None:
             raise DamagedLogError(
                 f"{self.log.folder}: at log offset {self.offset} stands {verdict.meaning}, though the log is confirmed "

@@ -50,7 +50,7 @@ def find(view: StoreView, asked: KeyQuestion) -> QueryResult:
     seen: set[int] = set()
     # An item's time is that of its record or up to a second less.
     least_ms = asked.begin_ms - _ITEM_STEP_MS + 1 if asked.exact else asked.begin_ms
-    for offset in _offsets(view, key_hash, least_ms, end_ms):
+    for offset in _offsets(view, key_hash, least_ms, end_ms, asked.exact):
         if (asked.before is not None and offset >= asked.before) or (asked.exact and offset in seen):
             continue
         message = view.message_at(offset)
@@ -77,14 +77,14 @@ def find_with_maps(view: StoreView, topic: TopicLookup, name: bytes, most: int, 
     return ASK
 
 
-def _offsets(view: StoreView, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[int]:
+def _offsets(view: StoreView, key_hash: int, begin_ms: int, end_ms: int, exact: bool) -> Iterator[int]:
     with view.follower.lock:
         pieces, frontier = list(view.follower.items), view.frontiers.index_offset
     for piece in reversed(pieces):
         for offset, time in piece.find(key_hash):
             if offset >= frontier and begin_ms <= time <= end_ms:
                 yield offset
-    for offset, _ in view.index.find(key_hash, begin_ms, end_ms, frontier):
+    for offset, _ in view.index.find(key_hash, begin_ms, end_ms, frontier, exact):
         yield offset
 
 

@@ -36,6 +36,7 @@ from reput.store.cut import cut_log
 from reput.store.deletion import delete_queues
 from reput.store.expired import delete_expired_indexes
 from reput.store.ext_end import cut_all_units
+from reput.store.follower import TAIL_MAX_ENTRIES
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, make_folders, refuse_what_we_cannot_build
@@ -51,8 +52,6 @@ from reput.store.view import PullLimits, StoreView
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-TAIL_MAX_ENTRIES = 16_000_000
-"""Entries that the tail may hold: some 830 MB of memory with three index items a message."""
 TAIL_WAIT_S = 5.0
 _TICK_S = 0.1
 _LOOK_OUT_S = 0.02
@@ -124,6 +123,7 @@ class MessageStore(ProgressCalls, Reading):
             NotAStoreError: there is no store, and none is to be made.
             StoreLockedError: a live broker or another reput process has it. (A follower that catches up lets go.)
             DamagedLogError: the log is damaged below what was once known to be durable; nothing was changed.
+            TailFullError: more messages wait for their indexes than memory is to be spent on.
             ReputError: see `reput.errors`.
         """
         config = config or StoreConfig()
@@ -146,6 +146,8 @@ class MessageStore(ProgressCalls, Reading):
     def _begin_to_write(self, opened: Opened) -> None:
         assert self._owned is not None
         owner, view = fs.owner_of(self.layout.root), self.view
+        # From now on puts wait.
+        view.follower.most_entries = None
         if opened.tail.written or view.log.file_at(opened.tail.end) is None:
             self._cut(opened, owner)
         fs.write_whole(self.layout.abort, str(os.getpid()).encode(), owner)
@@ -154,6 +156,7 @@ class MessageStore(ProgressCalls, Reading):
             self.layout.commit_log,
             log_settings(self.config, view.log.file_size),
             end_offset=opened.tail.end,
+            flushed_offset=self._flushed_to(),
             queues=queues,
             watermarks=self._owned.watermarks,
             last_store_timestamp=opened.last_store_timestamp,
@@ -163,6 +166,9 @@ class MessageStore(ProgressCalls, Reading):
         appender = self._appender
         self._append = appender.append
         self._sync_flush = appender.settings.sync_flush
+        if self._sync_flush:
+            # What is readable is durable.
+            appender.flush()
         view.confirmed = lambda: appender.confirmed
         marks = self._owned.watermarks
         view.watch(Watched(marks.address("confirmed_offset"), memory=marks.memory))
@@ -171,6 +177,13 @@ class MessageStore(ProgressCalls, Reading):
         self._flush = FlushService(appender, self._on_flushed)
         self._housekeeper = threading.Thread(target=self._keep_house, name="reput-store", daemon=True)
         self._housekeeper.start()
+
+    def _flushed_to(self) -> int:
+        """How much of the log reput has made durable: what a killed writer left behind that may not be."""
+        assert self._owned is not None
+        frontier = read_frontier(self.layout)
+        durable = max(frontier.queue_offset, frontier.index_offset) if frontier else 0
+        return max(self._owned.watermarks["flushed_offset"], durable, self.view.log.min_offset)
 
     def _cut(self, opened: Opened, owner: fs.Owner) -> None:
         tail = opened.tail

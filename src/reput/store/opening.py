@@ -17,7 +17,7 @@ from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.checkpoint import read_checkpoint
 from reput.store.consumer_filters import RegisteredBits
-from reput.store.follower import Follower
+from reput.store.follower import TAIL_MAX_ENTRIES, Follower
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import refuse_odd_queue_files, store_kinds
@@ -59,6 +59,7 @@ def open_view(
     Raises:
         DamagedLogError: messages are to be put, and the log is damaged where it was known to be good.
         DamagedStoreError: a queue's files have a wrong length, and messages are to be put.
+        TailFullError: more messages have no durable index than the tail may hold.
         ReputError: see `reput.errors`.
     """
     writer = writer_of(layout) if beside else Writer.NOBODY
@@ -76,6 +77,7 @@ def open_view(
     view = StoreView(layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items)
     if writer is not Writer.BROKER and not layout.abort.exists():
         view.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
+    view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
     begin = time.perf_counter()
     verdict = view.follower.follow(confirmed())
     seconds = time.perf_counter() - begin

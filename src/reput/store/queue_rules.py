@@ -23,7 +23,10 @@ class Differences(NamedTuple):
 
 
 def compare_entries(expected: NDArray[np.uint8], present: NDArray[np.uint8]) -> Differences:
-    """Compare entries byte by byte; both are uint8 and whole entries, `present` may be shorter (a short file)."""
+    """Compare entries byte by byte; both are uint8 and whole entries, `present` may be shorter (a short file).
+
+    One blank is as good as another: that which kept a queue's number may stand in a gap, once the queue has gone on.
+    """
     count = len(expected) // ENTRY_SIZE
     padded = present
     if len(present) < len(expected):
@@ -34,6 +37,7 @@ def compare_entries(expected: NDArray[np.uint8], present: NDArray[np.uint8]) -> 
         return Differences(nothing, nothing)
     rows = padded.reshape(count, ENTRY_SIZE)
     differ = (rows != expected.reshape(count, ENTRY_SIZE)).any(axis=1)
+    differ &= ~(_blanks(padded.view(ENTRY.dtype)) & _blanks(expected.view(ENTRY.dtype)))
     empty = ~rows.any(axis=1)
     return Differences(np.flatnonzero(differ & empty), np.flatnonzero(differ & ~empty))
 

@@ -112,7 +112,7 @@ class StoreView:
 
     def advance(self, frontiers: Frontiers) -> None:
         """The indexes are complete up to here now: what the tail held of it goes."""
-        self.follower.follow_confirmed(max(frontiers))
+        self.follower.follow_confirmed(max(frontiers), durable=True)
         with self.follower.lock:
             self.queues_table.advance(min(frontiers))
             self.batches.advance(min(frontiers))

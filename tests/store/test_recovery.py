@@ -1,0 +1,210 @@
+"""Opening what a crash has left, and what damage has: the one is cut, the other never."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import reput
+from reput.errors import DamagedLogError
+from reput.formats import own, paths
+from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
+from reput.formats.record import MIN_RECORD_SIZE
+from reput.store.checkpoint import read_checkpoint
+from support import stores
+from support.checked import assert_sound
+from support.opened import CONFIG, bodies, put
+from support.records import LogBuilder
+
+
+def killed(tmp_path: Path, *, flushed: int, put_in_all: int = 20) -> tuple[Path, list[int]]:
+    """What a store leaves that is killed after some puts, the first `flushed` of them durable; and their places."""
+    config = replace(CONFIG, flush_interval_commit_log=1 << 30)
+    with reput.MessageStore.open(tmp_path / "alive", config) as store:
+        placed = put(store, flushed, keys="k")
+        store.flush()
+        placed += put(store, put_in_all - flushed, keys="k")
+        return Path(shutil.copytree(tmp_path / "alive", tmp_path / "s")), placed
+
+
+def test_torn_tail_is_cut(tmp_path: Path) -> None:
+    """A half-written last record is cut, loudly and zeroed; the store goes on behind the last good one."""
+    path, placed = killed(tmp_path, flushed=10)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    data[placed[-1] + 60 : placed[-1] + 200] = bytes(140)
+    log.write_bytes(data)
+    store = reput.MessageStore.open(path, CONFIG)
+    assert any(f"cut the log at {placed[-1]}" in note for note in store.notes)
+    assert not any(log.read_bytes()[placed[-1] :])
+    assert len(bodies(store)) == 19
+    assert put(store, 1) == [placed[-1]]
+    store.close()
+    assert_sound(path, CONFIG)
+
+
+@pytest.mark.parametrize("behind", ["good", "bad"])
+@pytest.mark.parametrize(("first_bad", "refused"), [(9, True), (10, False), (15, False)])
+def test_what_was_flushed_is_never_cut(first_bad: int, refused: bool, behind: str, tmp_path: Path) -> None:
+    """A broken header is cut behind what was flushed, and never in front of its end, whatever stands behind it."""
+    path, placed = killed(tmp_path, flushed=10)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    for place in placed[first_bad:] if behind == "bad" else placed[first_bad : first_bad + 1]:
+        data[place : place + 8] = b"\xff" * 8
+    log.write_bytes(data)
+    if refused:
+        before = stores.digest(path, inodes=True)
+        with pytest.raises(
+            DamagedLogError, match=f"log offset {placed[first_bad]}.*watermarks.*nothing is cut.*--salvage"
+        ):
+            reput.MessageStore.open(path, CONFIG)
+        assert stores.digest(path, inodes=True) == before
+    else:
+        with reput.MessageStore.open(path, CONFIG) as store:
+            assert len(bodies(store)) == first_bad
+
+
+@pytest.mark.parametrize("told_by", ["frontier", "watermarks", "checkpoint offset", "checkpoint time"])
+def test_each_witness_is_enough(told_by: str, clock: list[int], tmp_path: Path) -> None:
+    """The frontier, the watermarks, the checkpoint's offset and its time: each alone keeps a bad record from a cut."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        placed = []
+        for _ in range(5):
+            clock[0] += 1000
+            placed += put(store, 1)
+    checkpoint = read_checkpoint(store.layout)
+    if told_by != "frontier":
+        store.layout.own(own.FRONTIER_NAME).unlink()
+    if told_by != "watermarks":
+        store.layout.own(own.WATERMARKS_NAME).unlink()
+    kept = {
+        "checkpoint offset": ("confirm_phy_offset", "logics_physical_offset"),
+        "checkpoint time": ("physic_msg_timestamp",),
+    }
+    fields = {name: getattr(checkpoint, name) for name in kept.get(told_by, ())}
+    data = encode_checkpoint(Checkpoint(**fields)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
+    store.layout.checkpoint.write_bytes(data)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    damaged = bytearray(log.read_bytes())
+    damaged[placed[-1] : placed[-1] + 8] = b"\xff" * 8
+    log.write_bytes(damaged)
+    with pytest.raises(
+        DamagedLogError, match=f"log offset {placed[-1]}.*{told_by.split(maxsplit=1)[0]}.*nothing is cut"
+    ):
+        reput.MessageStore.open(path, CONFIG)
+
+
+def test_a_clock_that_went_back_in_front_of_a_crash(clock: list[int], tmp_path: Path) -> None:
+    """A torn record of a broker whose clock was set back is older than the checkpoint, and is cut all the same."""
+    log = LogBuilder()
+    times = [10_000, 20_000, 30_000, 12_000, 13_000]
+    placed = [log.message(store_timestamp=time) for time in times]
+    path = stores.with_log(tmp_path, log)
+    data = encode_checkpoint(Checkpoint(physic_msg_timestamp=30_000)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
+    (path / paths.CHECKPOINT).write_bytes(data)
+    (path / paths.ABORT).touch()
+    file = path / paths.COMMIT_LOG / paths.offset_name(0)
+    torn = bytearray(file.read_bytes())
+    torn[placed[-1].offset : placed[-1].offset + 8] = b"\xff" * 8
+    file.write_bytes(torn)
+    with reput.MessageStore.open(path) as store:
+        assert any(f"cut the log at {placed[-1].offset}" in note for note in store.notes)
+
+
+@pytest.mark.parametrize("salvage", [False, True])
+def test_only_salvage_gives_up_what_was_durable(salvage: bool, tmp_path: Path) -> None:
+    """A rebuild of a log whose durable end is bad warns and changes nothing in that; salvage gives the end up."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        placed = put(store, 20, keys="k")
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    data[placed[-1] : placed[-1] + 8] = b"\xff" * 8
+    log.write_bytes(data)
+    checked = reput.check(path, spark=False, config=CONFIG)
+    assert "log-record" in {finding.rule for finding in checked.findings if finding.severity == "damage"}
+    report = reput.rebuild(path, spark=False, config=CONFIG, salvage=salvage)
+    assert report.torn_tail_offset == placed[-1]
+    (warning,) = (text for text in report.warnings if f"log offset {placed[-1]}" in text)
+    if not salvage:
+        assert "no crash has left that" in warning
+        with pytest.raises(DamagedLogError, match=f"log offset {placed[-1]}.*nothing is cut"):
+            reput.MessageStore.open(path, CONFIG)
+        return
+    assert "given up" in warning
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert len(bodies(store)) == 19
+        # The number of the message that was given up is not given again.
+        assert store.put_message(reput.Message("t", b"")).queue_offset == 20
+    assert_sound(path, CONFIG)
+
+
+def test_a_damaged_store_can_be_read(tmp_path: Path) -> None:
+    """Opened read-only, what stands in front of the damage is read, and the notes say where that is."""
+    path, placed = killed(tmp_path, flushed=20)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    data[placed[12]] ^= 1
+    log.write_bytes(data)
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as reader:
+        assert len(bodies(reader)) == 12
+        assert any(f"log offset {placed[12]}" in note and "nothing is cut" in note for note in reader.notes)
+
+
+def test_a_log_that_lost_its_end_is_told(tmp_path: Path) -> None:
+    """Where zeros stand in the place of what was durable there is nothing to cut; the notes say what is missing."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        placed = put(store, 20)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    data[placed[15] :] = bytes(len(data) - placed[15])
+    log.write_bytes(data)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert any(f"the log ends at {placed[15]}" in note for note in store.notes)
+        assert len(bodies(store)) == 15
+
+
+def test_damage_to_what_was_durable_is_never_cut(tmp_path: Path) -> None:
+    """A bad record that the checkpoint calls durable keeps the store from being written, and nothing changes."""
+    path = tmp_path / "s"
+    store = reput.MessageStore.open(path, CONFIG)
+    placed = put(store, 20)
+    store.close(reput=False)
+    data = encode_checkpoint(Checkpoint(physic_msg_timestamp=1 << 50)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
+    (path / paths.CHECKPOINT).write_bytes(data)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    damaged = bytearray(log.read_bytes())
+    damaged[placed[10] + 4] ^= 1
+    log.write_bytes(damaged)
+    before = stores.digest(path, inodes=True)
+    with pytest.raises(DamagedLogError, match=f"log offset {placed[10]}.*nothing is cut"):
+        reput.MessageStore.open(path, CONFIG)
+    assert stores.digest(path, inodes=True) == before
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("first_bad", [25, 28, 29])
+def test_the_last_records_were_durable_too(clock: list[int], first_bad: int, indexed: bool, tmp_path: Path) -> None:
+    """Damaged records at the end of a log that was closed were durable all of them: none is cut."""
+    path = tmp_path / "s"
+    store = reput.MessageStore.open(path, CONFIG)
+    placed = []
+    for _ in range(30):
+        clock[0] += 1000
+        placed += put(store, 1)
+    store.close(reput=indexed)
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    for place in placed[first_bad:]:
+        data[place + MIN_RECORD_SIZE - 3] ^= 1  # the body
+    log.write_bytes(data)
+    before = stores.digest(path, inodes=True)
+    with pytest.raises(DamagedLogError, match=f"log offset {placed[first_bad]}.*nothing is cut"):
+        reput.MessageStore.open(path, CONFIG)
+    assert stores.digest(path, inodes=True) == before

@@ -1,0 +1,36 @@
+"""Message stores of small files, filled and read as their users do.
+
+with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+    placed = put(store, 20, keys="k")
+    assert len(bodies(store)) == 20
+"""
+
+from __future__ import annotations
+
+import reput
+from reput.config import StoreConfig
+
+CONFIG = StoreConfig(
+    mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
+)
+
+
+def put(store: reput.MessageStore, count: int, topic: str = "t", queue_id: int = 0, **values: object) -> list[int]:
+    """Put messages whose bodies are their numbers; returns their places in the log."""
+    placed = []
+    for number in range(count):
+        result = store.put_message(reput.Message(topic, str(number).encode(), **values), queue_id)  # type: ignore[arg-type]
+        assert result.status is reput.PutStatus.PUT_OK, result.reason
+        placed.append(result.physical_offset)
+    return placed
+
+
+def bodies(store: reput.MessageStore, topic: str = "t", queue_id: int = 0) -> list[bytes]:
+    """All bodies of a queue, pulled as a consumer does."""
+    found, offset = [], store.min_offset(topic, queue_id)
+    while True:
+        result = store.get_message(topic, queue_id, offset)
+        found += [message.body for message in result]
+        if result.next_offset == offset:
+            return found
+        offset = result.next_offset
