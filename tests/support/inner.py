@@ -133,6 +133,7 @@ class Model:
         assert pulled(store, key, begin, "paid") == [one.offset for one in queue if one.tag == "paid"]
         wanted = sum(min(one.base + one.messages, end) - max(one.base, begin) for one in queue if one.tag == "paid")
         assert store.estimate(*key, begin, end, "paid") == wanted
+        assert store.estimate(*key, begin, end, reput.SqlFilter("TAGS = 'paid'")) == wanted
 
 
 def pulled(
