@@ -160,10 +160,20 @@ def read(args: argparse.Namespace) -> dict[str, Any]:
         times = [question["time"] for question in questions if "time" in question]
         keys = [question["key"] for question in questions if "key" in question]
         by_time, by_key = store.offset_by_time, store.query_message
-        report["time"] = timed(lambda: (len(times), sum(by_time(*asked) for asked in times)), args.seconds)
-        report["key"] = timed(
-            lambda: (len(keys), sum(len(by_key(*asked, KEY_MESSAGES_MAX)) for asked in keys)), args.seconds
-        )
+
+        def ask_times() -> tuple[int, int]:
+            found = 0
+            for topic, queue_id, time_ms in times:
+                found += by_time(topic, queue_id, time_ms)
+            return len(times), found
+
+        def ask_keys() -> tuple[int, int]:
+            found = 0
+            for topic, key in keys:
+                found += len(by_key(topic, key, KEY_MESSAGES_MAX))
+            return len(keys), found
+
+        report["time"], report["key"] = timed(ask_times, args.seconds), timed(ask_keys, args.seconds)
     store.close()
     return report
 

@@ -88,6 +88,19 @@ LONG_FUNCTIONS = {
     ),
 }
 
+# Rooms that know kinds of queues by what they can do (`queue/kinds.py`), and the modules that list the kinds for them.
+KINDS_UNNAMED = ("store", "pipeline", "connect", "cli")
+KINDS_LISTED = {
+    "store/kinds.py": "which kinds a store has",
+    "pipeline/kinds.py": "what a job's driver does for each",
+    "pipeline/sinks.py": "what a job's tasks do for each",
+    "pipeline/daemon.py": "loads what tasks need before workers are forked",
+    "pipeline/nursery.py": "loads what tasks need before workers are forked",
+}
+KIND_NAMES = re.compile(r"(?i:file_kind|rocksdb)|\b(?:FILE|FileKind|FileQueues?)\b")
+# What is about one kind says so in its name.
+OF_ONE_KIND = re.compile(r"rocksdb|_files\.py$")
+
 # Spelt apart, so that this file passes its own rule.
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.*/])/(?:work|tmp|root|home|opt)/")
@@ -178,6 +191,22 @@ def forbidden_calls(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
             yield node.lineno, f"{name} for writing", "files.fs.write_whole or open_sized"
 
 
+def kinds_named(tree: ast.Module) -> Iterator[str]:
+    """The names, imports and texts (but for docstrings and help, which are prose) by which a kind is told."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found = [node.module or "", *(alias.name for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Name):
+            found = [node.id]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
+            found = [node.value]
+        else:
+            continue
+        yield from (name for name in found if KIND_NAMES.search(name))
+
+
 def functions_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Every function of a module with the number of lines from `def` to its end."""
     for node in ast.walk(tree):
@@ -254,6 +283,32 @@ def test_only_files_touches_the_file_system(path: Path) -> None:
 def test_forbidden_calls_are_seen(line: str, seen: bool) -> None:
     """The rule above knows writing from reading and paths from strings."""
     assert bool(list(forbidden_calls(ast.parse(line)))) == seen
+
+
+@pytest.mark.parametrize("path", [path for path in modules() if room_of(path) in KINDS_UNNAMED], ids=name_of)
+def test_kinds_of_queues_are_not_named(path: Path) -> None:
+    """No import and no name of store, pipeline, data source or commands is a kind's: what differs the kind is asked."""
+    if name_of(path) in KINDS_LISTED or OF_ONE_KIND.search(path.name):
+        return
+    assert list(kinds_named(ast.parse(path.read_text()))) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("from reput.queue.file_kind import FileKind", True),
+        ("if kind.name == ROCKSDB: pass", True),
+        ("if 'rocksdb' in kinds: pass", True),
+        ("isinstance(queue, FileQueue)", True),
+        ("from reput.pipeline.rocksdb_tables import build_tables", True),
+        ("kinds[0].open()", False),
+        ("log.file_size, files, FILE_NAME, LogFiles", False),
+        ("def f():\n    'Tables for RocksDB.'", False),
+    ],
+)
+def test_kinds_are_seen(line: str, seen: bool) -> None:
+    """The rule above knows names and texts from prose about them."""
+    assert bool(list(kinds_named(ast.parse(line)))) == seen
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)

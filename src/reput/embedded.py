@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from reput.pipeline.follow_query import FollowHandle
     from reput.pipeline.listener import ProgressListener
-    from reput.store.indexer import CatchUp, Indexer
+    from reput.store.indexer import CatchUp
     from reput.store.view import PullLimits
 
 
@@ -64,24 +64,25 @@ class MessageStore(message_store.MessageStore):
 
         Their entries and numbers go, of every kind of queue, and new messages begin at 0. The log keeps the messages:
         they are found by key, and a rebuild brings them back as far as no message has been put behind the deletion
-        (`--skip-topic` leaves them out). Nobody may put to the topic meanwhile. Committed offsets are kept: see
-        `delete_offsets`.
+        (`--skip-topic` leaves them out). Nobody may put to the topic meanwhile. Committed offsets are kept:
+        `clean_offsets` lets them go.
 
         Raises:
             AccessError: the store is open read-only.
             StoreLockedError: a follower is at work; end it first.
         """
-        return self.delete_queues_with(self._indexer(), topic)
+        return self.delete_queues_of(topic)
 
     def delete_queue(self, topic: str, queue_id: int) -> bool:
         """Delete one queue as `delete_topic` does; whether it was there."""
-        return bool(self.delete_queues_with(self._indexer(), topic, queue_id))
+        return bool(self.delete_queues_of(topic, queue_id))
 
-    def _indexer(self) -> Indexer:
+    def delete_queues_of(self, topic: str, queue_id: int | None = None) -> list[int]:
+        """Both of these: all queues of a topic, or the one with that id. Returns the ids of those that went."""
         from reput.pipeline.catch_up import SparkIndexer
         from reput.pipeline.engine import LoopEngine
 
-        return SparkIndexer(LoopEngine())
+        return self.delete_queues_with(SparkIndexer(LoopEngine()), topic, queue_id)
 
     @classmethod
     def open(

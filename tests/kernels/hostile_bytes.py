@@ -18,13 +18,14 @@ import numpy as np
 
 from reput.files.maps import MapTable, address_of
 from reput.formats.consume_queue import ENTRY_SIZE
-from reput.formats.hashing import index_key_hash
+from reput.formats.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
 from reput.kernels import decode_arguments, filter_kernels, kernels, lookup_kernels, queue_arguments
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.kernels.compiled.crc import crc32
 from reput.kernels.compiled.hashing import java_hash
+from reput.kernels.lookup_columns import Room
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
 from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder, Placed
 from support.twins import DELAYS_MS
@@ -154,7 +155,8 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
     window = [5, 10, address_of(queue_files[1]), chance.randrange(2), 0, size, 1 << 40, 1 << 40, 1 << 40]
     queue = np.array([*watch, 0, 10, 5, files.address, *window], dtype=np.int64)
     for offset in range(4, 11):
-        run.pull_entries(address_of(queue), offset, 3, 1000, guarded_array(5, np.int64))
+        room = guarded_room(chance)
+        run.pull_entries(address_of(queue), offset, 3, 1000, address_of(room))
     for _ in range(8):
         run.seek_time(
             address_of(queue), chance.choice((0, 1 << 40, near(chance, positions, size))), chance.randrange(2)
@@ -163,19 +165,30 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
     data = bytearray(chance.randbytes(40 + slots * 4 + items * 20))
     data[:16] = bytes(16)
     data[36:40] = chance.choice((items - 1, items, items + 1, 1 << 30)).to_bytes(4)
-    topic_and_key = chance.choice(GOOD_TOPICS) + b"#" + chance.choice((b"k", b"key", b"", b"\xc3"))
+    topic, key = chance.choice(GOOD_TOPICS), chance.choice((b"k", b"key", b"", b"\xc3"))
     for slot in range(slots):
         data[40 + slot * 4 : 44 + slot * 4] = chance.choice((items - 1, items, 1, 3)).to_bytes(4)
     for item in range(items):
         place = near(chance, positions, size)
         data[48 + item * 20 : 68 + item * 20] = struct.pack(
-            ">iqii", index_key_hash(topic_and_key), place, 0, chance.randrange(-1, items + 2)
+            ">iqii", index_key_hash(topic + b"#" + key), place, 0, chance.randrange(-1, items + 2)
         )
     index_file = INDEX.at_end(bytes(data))
     index = np.array([*watch, slots, items, size, 1, address_of(index_file)], dtype=np.int64)
-    room = guarded_array(4, np.int64)
-    for found in (0, address_of(room)):
-        run.find_key(address_of(index), topic_and_key, topic_and_key.index(b"#"), 2, found)
+    padded = topic + bytes(-len(topic) % 8)
+    words = struct.pack("<qqq", address_of(index), java_string_hash_utf8(topic + b"#"), len(topic)) + padded
+    asked = guarded_array(len(words) // 8, np.int64)
+    asked[:] = np.frombuffer(words, dtype=np.int64)
+    for most in (1, 2, 9):
+        room = guarded_room(chance)
+        run.find_key(address_of(asked), key, most, address_of(room))
+
+
+def guarded_room(chance: Random) -> NDArray[np.int64]:
+    """Room for a few places in front of a guard page."""
+    words = guarded_array(Room.PLACES + chance.randrange(8), np.int64)
+    words[Room.FREE], words[Room.END] = Room.PLACES, len(words)
+    return words
 
 
 def near(chance: Random, positions: list[int], size: int) -> int:

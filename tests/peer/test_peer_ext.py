@@ -111,6 +111,36 @@ def test_units_are_those_of_the_peer(abort: bool, ours: Path, tmp_path: Path, pe
             assert (theirs / path.relative_to(ours)).read_bytes() == path.read_bytes(), path
 
 
+def test_entries_of_other_topics(tmp_path: Path, peer: ModuleType) -> None:
+    """Entries that records give to further queues have no units, whatever the queue's name, and the others have."""
+    store = tmp_path / "ours"
+    with kinds.open_store(store, config(EXT_FILE_SIZE)) as opened:
+        light = 0
+        for number in range(300):
+            side, properties = opened.max_offset("side", 0), {"UNIQ_KEY": f"U{number}"}
+            if number % 3:
+                properties["INNER_MULTI_DISPATCH"] = "side,%LMQ%a"
+                properties["INNER_MULTI_QUEUE_OFFSET"] = f"{side},{light}"
+                light += 1
+            topic = "orders" if number % 3 else "others"
+            opened.put_message(reput.Message(topic, b"x" * (number % 50), tags=f"t{number % 7}", properties=properties))
+    theirs = shutil.copytree(store, tmp_path / "theirs")
+    for name in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.INDEX):
+        shutil.rmtree(theirs / name)
+    multi = ("--set", "enableMultiDispatch=true", "--set", "enableLmq=true")
+    peer.run("dump", theirs, *peer.GOLDEN_SETTINGS, *settings(EXT_FILE_SIZE), *multi)
+    found = 0
+    for folder in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT):
+        files = {path.relative_to(theirs): path.read_bytes() for path in (theirs / folder).rglob("*") if path.is_file()}
+        assert {
+            path.relative_to(store): path.read_bytes() for path in (store / folder).rglob("*") if path.is_file()
+        } == files
+        found += len(files)
+    assert found > 10
+    assert not (theirs / paths.CONSUME_QUEUE_EXT / "side").exists()
+    assert (theirs / paths.CONSUME_QUEUE / "side" / "0").exists()
+
+
 def test_pulls_by_sql(ours: Path, tmp_path: Path, peer: ModuleType) -> None:
     """Pulls with SQL92 filters give the same messages, status and next offset, with bitmaps to believe and without."""
     filters = ConsumerFilters.load(ours / paths.CONFIG, BloomFilter(), clock_ms=lambda: 1000)

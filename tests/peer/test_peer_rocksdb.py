@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import reput
+from reput.formats import rocksdb as fmt
+from reput.formats.consume_queue import QueueKey
 from support import databases, dying, golden, kinds, stores
 from support.checked import assert_sound
 
@@ -92,6 +95,60 @@ def test_written_by_reput(how: str, peer: ModuleType, tmp_path: Path) -> None:
     with kinds.open_store(path, ROCKSDB) as store:
         assert sum(end for _, _, _, end in store.queues()) == sum(end for _, end in spans.values()) + 50
     assert_sound(path, ROCKSDB)
+
+
+LIGHT = ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true")
+
+
+def light_messages(seed: int, count: int) -> list[dict[str, Any]]:
+    """Messages for the peer's command `put`; most have entries in light queues, too."""
+    rng, found = random.Random(seed), []
+    for number in range(count):
+        properties = {"UNIQ_KEY": f"U{seed}-{number}", "TAGS": rng.choice(("paid", "sent", "退款"))}
+        if rng.random() < 0.7:
+            names = rng.sample(("%LMQ%a", "%LMQ%b", "%LMQ%订单", f"%LMQ%{rng.randrange(20)}"), rng.randrange(1, 4))
+            properties["INNER_MULTI_DISPATCH"] = ",".join(names)
+        found.append(
+            {"topic": "orders", "queue": rng.randrange(3), "body": "x" * rng.randrange(99), "properties": properties}
+        )
+    return found
+
+
+def without_begins(content: dict[str, dict[bytes, bytes]]) -> dict[str, dict[bytes, bytes]]:
+    """A database's content but for where queues begin, which RocketMQ writes when somebody asks."""
+    ends = {key: value for key, value in content[fmt.OFFSET_FAMILY].items() if b"\x01min\x01" not in key}
+    return {**content, fmt.OFFSET_FAMILY: ends}
+
+
+def test_light_queues(peer: ModuleType, tmp_path: Path) -> None:
+    """Light queues have the keys and values in our database that they have in RocketMQ's, and each goes on with it."""
+    config, store = replace(ROCKSDB, enable_lmq=True), tmp_path / "store"
+    options = (*peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *LIGHT)
+
+    def put(seed: int) -> None:
+        lines = "\n".join(json.dumps(one) for one in light_messages(seed, 400)).encode()
+        assert {one["status"] for one in peer.run("put", store, *options, stdin=lines)} == {"PUT_OK"}
+
+    put(1)
+    theirs = without_begins(databases.content(store))
+    copy = shutil.copytree(store, tmp_path / "copy")
+    reput.rebuild(copy, spark=False, config=config, only="queue")
+    assert without_begins(databases.content(copy)) == theirs
+    assert sum(b"%LMQ%" in key for key in theirs[fmt.ENTRY_FAMILY]) > 300
+    with reput.MessageStore.open(store, config) as opened:
+        for one in light_messages(2, 300):
+            message = reput.Message(one["topic"], one["body"].encode(), properties=one["properties"])
+            assert opened.put_message(message, one["queue"]).status is reput.PutStatus.PUT_OK
+        spans = {(topic, queue): (begin, end) for topic, queue, begin, end in opened.queues()}
+    _, *queues = peer.run("dump", shutil.copytree(store, tmp_path / "asked"), *options, *named(spans))
+    assert {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues} == spans
+    ours = databases.entries(databases.rocksdb(store))
+    for queue in queues:
+        topic, queue_id = queue["queue"]
+        mine = ours[QueueKey(topic.encode(), queue_id)]
+        assert [[offset, *entry] for offset, entry in mine.items()] == [entry[:4] for entry in queue["entries"]]
+    put(3)
+    assert_sound(store, config)
 
 
 def test_killed(peer: ModuleType, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 import reput
@@ -17,6 +19,8 @@ from reput.formats.record import FLAG_INNER_BATCH
 from reput.pipeline import grow, grow_rocksdb
 from reput.pipeline.engine import LoopEngine
 from reput.pipeline.follow import Follow
+from reput.store.layout import find_store
+from reput.store.standstill import marks_of
 from support import databases, inner, stores
 from support.checked import assert_sound
 
@@ -97,6 +101,36 @@ def test_killed_while_followed(name: str, tmp_path: Path) -> None:
         assert handle.wait(60)
         handle.stop()
         assert_as_rebuilt(path, config, tmp_path / f"copy{seed}")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["ext", "ext and both"])
+def test_killed_beside_spark(name: str, tmp_path: Path) -> None:
+    """Killed with its Spark while units and entries are written, the next follower makes what a rebuild makes."""
+    config, path = KINDS[name], tmp_path / "store"
+    inner.new_store(path, config).close()
+    layout = find_store(path, config)
+    command = [sys.executable, "-m", "support.inner", str(path), name, "5", "spark"]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        steps = set[int]()
+        while len(steps) < 3:
+            assert process.stdout.readline() == b"stored\n"
+            steps.add(marks_of(layout)["frontier_offset"])
+    finally:
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        process.communicate(timeout=60)
+        psutil.wait_procs(children, timeout=30)
+    handle = reput.follow(path, spark=False, config=config, until_caught_up=True)
+    assert handle.wait(60)
+    handle.stop()
+    assert list((path / paths.CONSUME_QUEUE_EXT).glob("*/*/*"))
+    assert_as_rebuilt(path, config, tmp_path / "copy")
 
 
 @pytest.mark.parametrize("name", KINDS)

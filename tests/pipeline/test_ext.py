@@ -384,6 +384,37 @@ def test_on_spark(spark: Any, tmp_path: Path) -> None:
     assert trees[0] == trees[1]
 
 
+@pytest.mark.parametrize("pieces", [1, 5])
+def test_entries_of_other_topics_have_no_units(pieces: int, tmp_path: Path) -> None:
+    """What a record gives to further queues, whatever their names, has its plain tags code there, as in RocketMQ."""
+    store = tmp_path / "store"
+    for _ in range(pieces):
+        # Who puts to a queue does not know the numbers that records of other topics name, but who opens a store does.
+        with reput.MessageStore.open(store, CONFIG) as opened:
+            for number in range(40):
+                properties = {}
+                if number >= 20:
+                    properties["INNER_MULTI_DISPATCH"] = "side"
+                    properties["INNER_MULTI_QUEUE_OFFSET"] = str(opened.max_offset("side", 0))
+                message = reput.Message("orders" if properties else "side", b"x", tags="paid", properties=properties)
+                assert opened.put_message(message).status is reput.PutStatus.PUT_OK
+    assert_sound(store, CONFIG)
+    grown = tree(store)
+    reput.rebuild(store, spark=False, config=CONFIG)
+    assert tree(store) == grown
+    (queue,) = [queue for queue in list_queues(store / paths.CONSUME_QUEUE) if queue.topic == "side"]
+    span = queue_span(queue)
+    own, plain = 0, 0
+    with reput.MessageStore.open(store, CONFIG, read_only=True) as opened:
+        for offset, entry in read_entries(queue, span.min_offset, span.max_offset):
+            (message,) = opened.get_message("side", 0, offset, 1)
+            assert is_address(entry.tags_code) == (message.topic == "side")
+            own += message.topic == "side"
+            plain += message.topic == "orders"
+        assert len(opened.get_message("side", 0, 0, 32, "paid")) > 0
+    assert min(own, plain) > 0
+
+
 def test_last_unit_is_gone(tmp_path: Path) -> None:
     """Catch-up does not guess where units go on: it names the entry and the remedy."""
     store = tmp_path / "store"

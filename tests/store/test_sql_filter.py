@@ -66,6 +66,19 @@ def test_statuses(store: reput.MessageStore) -> None:
     )
 
 
+@pytest.mark.parametrize("indexed", ["tail", "files", "both"])
+def test_estimate(store: reput.MessageStore, indexed: str) -> None:
+    """What is counted is what pulls give, over any part of a queue, wherever its entries are."""
+    if indexed != "tail":
+        store.reput(spark=False)
+    if indexed == "both":
+        store.put_message(reput.Message("orders", b"late", properties={"amount": "150", "region": "eu"}))
+    for sql in ("amount > 100 AND region = 'eu'", "amount >= 0", "amount > 1000", "TAGS = 'paid'"):
+        offsets = pulled(store, wanted := reput.SqlFilter(sql))
+        for begin, end in ((0, 1 << 40), (-5, 10), (103, 155), (298, 301), (50, 50), (400, 500)):
+            assert store.estimate("orders", 0, begin, end, wanted) == sum(begin <= one < end for one in offsets)
+
+
 def test_bad_filter() -> None:
     """What is no filter is refused before a store is asked."""
     with pytest.raises(reput.ConfigError, match="character 10"):
@@ -99,6 +112,8 @@ def test_bitmaps() -> None:
     assert with_bits(BloomBits(positions, 112, born_ms=0)) == hit
     assert with_bits(BloomBits(positions, 112, born_ms=1 << 60)) == list(range(len(bitmaps)))
     assert with_bits(BloomBits(positions, 120, born_ms=0)) == list(range(len(bitmaps)))
+    with_bits(BloomBits(positions, 112, born_ms=0))
+    assert store.estimate(topic, queue_id, 0, len(bitmaps), everything) == len(hit)
 
 
 @pytest.mark.parametrize("most", [0, 1, 3, 32, 100, 500])

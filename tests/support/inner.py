@@ -1,6 +1,6 @@
 """A store with queues of batches and light message queues, and a model of it that is a few lists of Python.
 
-python -m support.inner STORE KIND SEED     puts for ever and follows itself; a line every hundred messages
+python -m support.inner STORE KIND SEED [spark]   puts for ever and follows itself; a line every hundred messages
 model = Model(); store = new_store(path); model.put(store, rng); model.compare(store, rng)
 """
 
@@ -133,6 +133,7 @@ class Model:
         assert pulled(store, key, begin, "paid") == [one.offset for one in queue if one.tag == "paid"]
         wanted = sum(min(one.base + one.messages, end) - max(one.base, begin) for one in queue if one.tag == "paid")
         assert store.estimate(*key, begin, end, "paid") == wanted
+        assert store.estimate(*key, begin, end, reput.SqlFilter("TAGS = 'paid'")) == wanted
 
 
 def pulled(
@@ -151,9 +152,9 @@ def pulled(
 
 def main() -> None:
     """Put until killed."""
-    path, name, seed = sys.argv[1:]
+    path, name, seed, *engine = sys.argv[1:]
     rng, model = random.Random(int(seed)), Model(KINDS[name])
-    store = reput.MessageStore.open(path, KINDS[name], follow="loop")
+    store = reput.MessageStore.open(path, KINDS[name], follow=True if engine else "loop", master="local[1]")
     for queue in store.queues():
         # What an earlier life has put is not looked at: the model only has to know where numbers go on.
         model.queues[queue.topic, queue.queue_id] = [Batch(0, queue.max_offset, 0, "", 0)]

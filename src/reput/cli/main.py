@@ -25,6 +25,7 @@ _VERBS = {
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
     "convert": "make the queues ones of another kind: files, RocksDB or both",
     "diff": "hold queue files against RocksDB, or the queues of two stores against one another",
+    "delete": "a topic's queues, or one of them",
     "follow": "let the indexes go on with the log, all day",
     "put": "messages into a queue, from lines of text or of JSON",
     "export": "messages as Parquet files, by topic and day; goes on where it was",

@@ -18,7 +18,6 @@ from reput.formats.consume_queue import QueueKey
 from reput.index.search import IndexSearch
 from reput.log.maps import LogMaps
 from reput.queue.by_time import Boundary, offset_by_time
-from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store.layout import unsupported_kinds
 
 CLOCK_SLACK_MS = 60_000
@@ -70,8 +69,9 @@ def disk_queues(snapshot: Snapshot, maps: LogMaps) -> DiskQueues:
 
 def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:
     """A kind of queue in the store that the queue plan does not read, with its place; None where it reads all."""
-    if snapshot.settings.types.batch and any(kind.name == ROCKSDB for kind in snapshot.kinds):
-        return f"{snapshot.layout.consume_queue}: topics of batches beside RocksDB ConsumeQueues"
+    alone = [kind.name for kind in snapshot.kinds if not kind.stands_beside_batches]
+    if snapshot.settings.types.batch and alone:
+        return f"{snapshot.layout.consume_queue}: topics of batches beside {alone[0]} queues"
     return next(iter(unsupported_kinds(snapshot.layout, config)), None)
 
 

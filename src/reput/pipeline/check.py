@@ -19,21 +19,18 @@ import numpy as np
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs, locks
-from reput.formats.consume_queue import QueueKey
+from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import list_index_files
 from reput.log.files import list_log_files
 from reput.pipeline import parts
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.check_batches import check_batches
-from reput.pipeline.check_ext import plain
+from reput.pipeline.check_decode import decode_and_compare
 from reput.pipeline.check_findings import (
     check_checkpoint,
     folder_missing,
     index_findings,
     log_findings,
-    mismatch_findings,
-    note_crooked,
-    outside_finding,
     stray_findings,
     uncovered_findings,
 )
@@ -47,31 +44,18 @@ from reput.pipeline.check_index import (
 from reput.pipeline.check_items import IndexPart
 from reput.pipeline.check_queues import (
     Mismatch,
-    OutsideFinding,
-    QueueToCheck,
-    check_outside,
-    decode_and_compare,
-    place_of,
-    read_entries,
 )
-from reput.pipeline.check_rocksdb import check_rocksdb
 from reput.pipeline.check_state import Check
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_job import ExtJob, ext_job
 from reput.pipeline.job import Job, SplitResult
+from reput.pipeline.kinds import CHECKS
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
-from reput.pipeline.queue_builder import QueueOutcome
-from reput.pipeline.redo_job import redo_queues
-from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched, stitch
-from reput.queue.file_kind import FILE
-from reput.queue.files import list_queues
-from reput.queue.rocksdb_kind import ROCKSDB
 from reput.store.kinds import present_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
-from reput.store.queue_rules import compare_entries
 from reput.store.queue_types import refuse_batches_beside
 from reput.store.report import CheckReport
 from reput.store.settings import StoreSettings, resolve_settings
@@ -143,7 +127,7 @@ def _prepare(
         index_items=settings.index_items,
         owner=fs.owner_of(work),
         build_queues=fs.exists(layout.consume_queue) or fs.exists(layout.batch_consume_queue),
-        kinds=tuple(kind.name for kind in present_kinds(layout)) or (FILE,),
+        kinds=tuple(kind.name for kind in present_kinds(layout)) or DEFAULT_KINDS,
         build_index=settings.index_enabled and bool(list_index_files(layout.index)),
         fenced=False,
         ext=_ext_to_check(layout, settings, log.file_size, report),
@@ -233,77 +217,10 @@ def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[M
         if result.records:
             table.add(parts.load_ranges(parts.ranges_path(check.job.parts_folder, result.number)))
     check_batches(check, stitched, table)
-    if FILE in check.job.kinds:
-        _check_files(check, stitched, table, mismatches)
-    if ROCKSDB in check.job.kinds:
-        with check.stage("rocksdb"):
-            check_rocksdb(check, stitched, table)
+    for kind in check.job.kinds:
+        CHECKS[kind].judge(check, stitched, table, mismatches)
     check.report.queues += int(np.count_nonzero(table.count[: len(table.keys)]))
     check.report.queue_entries += int(table.count[: len(table.keys)].sum())
-
-
-def _check_files(check: Check, stitched: Stitched, table: QueueTable, mismatches: dict[int, list[Mismatch]]) -> None:
-    crooked = table.crooked()
-    if crooked:
-        with check.stage("redo"):
-            _check_crooked(check, stitched, table, crooked)
-    straight = {key for key, row in table.rows.items() if table.straight[row]}
-    found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in straight]
-    mismatch_findings(check, table, found)
-    with check.stage("queues"):
-        _outside_findings(check, table, stitched.end)
-
-
-def _check_crooked(check: Check, stitched: Stitched, table: QueueTable, crooked: list[QueueKey]) -> None:
-    outcomes = redo_queues(check.engine, check.job, stitched, crooked, check.listener)
-    for outcome in outcomes:
-        row = table.rows[outcome.key]
-        table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
-        note_crooked(check, outcome)
-    tasks = [(outcome, str(check.layout.consume_queue)) for outcome in outcomes]
-    found = [
-        one for one in check.engine.run(partial(_compare_crooked, check.job), tasks, check.listener.advance) if one
-    ]
-    mismatch_findings(check, table, found)
-
-
-def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | None:
-    outcome, live_folder = work
-    step = job.queue_file_size // 20
-    missing, wrong, first_missing, first_wrong, missing_from = 0, 0, -1, -1, -1
-    for first in range(outcome.first, outcome.next, step):
-        count = min(step, outcome.next - first)
-        expected = read_entries(queue_path(job.queue_folder, outcome.key), job.queue_file_size, first, count)
-        present = read_entries(queue_path(live_folder, outcome.key), job.queue_file_size, first, count)
-        differences = compare_entries(expected, plain(job, outcome.key, present))
-        if len(differences.missing) and first_missing < 0:
-            first_missing = first + int(differences.missing[0])
-            missing_from = place_of(expected, differences.missing)
-        if len(differences.wrong) and first_wrong < 0:
-            first_wrong = first + int(differences.wrong[0])
-        missing += len(differences.missing)
-        wrong += len(differences.wrong)
-    if not missing and not wrong:
-        return None
-    return Mismatch(outcome.key, missing, first_missing, wrong, first_wrong, missing_from)
-
-
-def _outside_findings(check: Check, table: QueueTable, log_end: int) -> None:
-    queues = []
-    for queue in list_queues(check.layout.consume_queue):
-        key = queue.key
-        row = table.rows.get(key)
-        first, end = (int(table.first[row]), int(table.next[row])) if row is not None else (0, 0)
-        queues.append(QueueToCheck(key, str(queue.path), first, end))
-    chunks = [tuple(queues[at : at + _QUEUES_A_TASK]) for at in range(0, len(queues), _QUEUES_A_TASK)]
-    task = partial(_outside_task, check.job, check.log.min_offset)
-    for found in check.engine.run(task, chunks, check.listener.advance):
-        for one in found:
-            outside_finding(check, one, log_end)
-
-
-def _outside_task(job: Job, log_min_offset: int, queues: tuple[QueueToCheck, ...]) -> list[OutsideFinding]:
-    return check_outside(job, log_min_offset, queues)
 
 
 def _check_index(check: Check, results: list[SplitResult]) -> None:

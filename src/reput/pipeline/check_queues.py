@@ -9,22 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.dispatch.batch import QueueBatch, group_by_queue
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
-from reput.kernels.columns import HAS_TAG_ITEM, Columns
-from reput.pipeline import check_ext, parts
-from reput.pipeline.decode import decode_split
-from reput.pipeline.job import Job, SplitResult
-from reput.pipeline.plan import Split
-from reput.pipeline.rocksdb_parts import key_order, save_values
-from reput.pipeline.sink import queue_path
-from reput.pipeline.tasks import columns_for, leave_batches, split_result
-from reput.queue.file_kind import FILE
+from reput.pipeline import check_ext
+from reput.pipeline.job import Job
 from reput.queue.files import list_queue_files
-from reput.queue.rocksdb_kind import ROCKSDB
-from reput.store.queue_rules import compare_entries, entries_behind, entries_in_front
+from reput.store.queue_rules import entries_behind, entries_in_front
 
 
 class Mismatch(NamedTuple):
@@ -64,61 +55,6 @@ class OutsideFinding(NamedTuple):
 def flags_path(parts_folder: str, number: int) -> str:
     """The file with the flags of a split's records."""
     return f"{parts_folder}/{number}.flags"
-
-
-def decode_and_compare(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
-    """Decode a split and compare its entries with those on disk; its ranges and items are left for the next stages."""
-    decoded = decode_split(split, job.decode, columns_for(split))
-    columns = decoded.columns
-    mismatches: list[Mismatch] = []
-    entries = 0
-    batch = None
-    if job.build_queues:
-        batch = group_by_queue(columns, job.types)
-        chosen = sorted(batch.queues(), key=lambda one: key_order(one[1]))
-        rows = np.array([row for row, _ in chosen], dtype=np.int64)
-        parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, rows)
-        entries = int(np.diff(batch.start).sum())
-        if FILE in job.kinds:
-            mismatches = _compare(job, live_folder, batch)
-        if ROCKSDB in job.kinds:
-            # They are held against the database when all splits are known.
-            save_values(job, split.number, batch, rows.tolist())
-    if job.build_index:
-        parts.save_items(parts.items_path(job.parts_folder, split.number), columns)
-        _save_tag_flags(job, split, columns)
-    result = split_result(decoded, entries)
-    return leave_batches(job, batch, result) if batch is not None else result, mismatches
-
-
-def _save_tag_flags(job: Job, split: Split, columns: Columns) -> None:
-    tagged = (columns.flags[: columns.records] & HAS_TAG_ITEM) != 0
-    fs.save_array(flags_path(job.parts_folder, split.number), tagged.view(np.uint8))
-
-
-def _compare(job: Job, live_folder: str, batch: QueueBatch) -> list[Mismatch]:
-    found = []
-    for row, key in batch.queues():
-        # A queue that does not run straight is compared as a whole, later.
-        if not batch.steady[row]:
-            continue
-        expected = np.frombuffer(batch.queue_entries(row), dtype=np.uint8)
-        first = int(batch.first[row])
-        present = read_entries(queue_path(live_folder, key), job.queue_file_size, first, len(expected) // ENTRY_SIZE)
-        differences = compare_entries(expected, check_ext.plain(job, key, present))
-        missing, wrong = differences
-        if len(missing) or len(wrong):
-            found.append(
-                Mismatch(
-                    key,
-                    len(missing),
-                    first + int(missing[0]) if len(missing) else -1,
-                    len(wrong),
-                    first + int(wrong[0]) if len(wrong) else -1,
-                    place_of(expected, missing),
-                )
-            )
-    return found
 
 
 def place_of(entries: NDArray[np.uint8], numbers: NDArray[np.int64]) -> int:

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from reput.dispatch.batch import QueueBatch
 from reput.errors import DamagedStoreError
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import PRE_BLANK, QueueKey
 from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
 from reput.pipeline.check_findings import note_crooked
+from reput.pipeline.check_queues import Mismatch
 from reput.pipeline.check_state import Check
 from reput.pipeline.job import Job
 from reput.pipeline.merge import QueueTable
+from reput.pipeline.plan import Split
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rocksdb_columns import stretch_columns
-from reput.pipeline.rocksdb_parts import Piece
+from reput.pipeline.rocksdb_parts import Piece, save_values
 from reput.pipeline.rocksdb_rules import CrookedQueue
 from reput.pipeline.rocksdb_stretches import plan_stretches
 from reput.pipeline.rocksdb_tables import Stretch, chunks
 from reput.pipeline.stitch import Stitched
-from reput.queue.file_kind import FILE
-from reput.queue.rocksdb_kind import EntryTable, open_reader
+from reput.queue.rocksdb_kind import ROCKSDB, EntryTable, open_reader
 from reput.store.report import NOTE
 from reput.store.retained import configured_topics
 
@@ -55,8 +57,34 @@ class StretchCompared(NamedTuple):
     outcomes: tuple[QueueOutcome, ...]
 
 
-def check_rocksdb(check: Check, stitched: Stitched, table: QueueTable) -> None:
-    """Hold the database against the log."""
+class RocksdbCheck:
+    """See `kinds.QueueCheck`."""
+
+    def compare(
+        self,
+        job: Job,
+        live_folder: str,  # noqa: ARG002 - as QueueCheck has it
+        split: Split,
+        batch: QueueBatch,
+        rows: Sequence[int],
+    ) -> list[Mismatch]:
+        """Leave the split's values: they are held against the database when all splits are known."""
+        save_values(job, split.number, batch, rows)
+        return []
+
+    def judge(
+        self,
+        check: Check,
+        stitched: Stitched,
+        table: QueueTable,
+        mismatches: Mapping[int, list[Mismatch]],  # noqa: ARG002 - as QueueCheck has it
+    ) -> None:
+        """Hold the database against what the splits left."""
+        with check.stage("rocksdb"):
+            _check_rocksdb(check, stitched, table)
+
+
+def _check_rocksdb(check: Check, stitched: Stitched, table: QueueTable) -> None:
     try:
         _hold_against_log(check, stitched, table)
     except DamagedStoreError as error:
@@ -71,7 +99,8 @@ def _hold_against_log(check: Check, stitched: Stitched, table: QueueTable) -> No
         for outcome in one.outcomes:
             row = table.rows[outcome.key]
             table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
-            if FILE not in check.job.kinds:
+            # Another kind in front of this one has told it.
+            if check.job.kinds[0] == ROCKSDB:
                 note_crooked(check, outcome)
     _findings(check, [different for one in found for different in one.different])
     with open_reader(check.layout.consume_queue) as reader:

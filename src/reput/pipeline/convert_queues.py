@@ -27,10 +27,10 @@ from reput.pipeline.convert_source import (
 )
 from reput.pipeline.job import Job, Oddities, SplitResult
 from reput.pipeline.merge import QueueTable
+from reput.pipeline.parts import key_order
 from reput.pipeline.rebuild_queues import finish_queues, queue_parts
 from reput.pipeline.rebuild_report import topic_summaries
 from reput.pipeline.rebuild_state import Run
-from reput.pipeline.rocksdb_parts import key_order
 from reput.pipeline.stitch import Stitched
 from reput.queue.kinds import QueueKind
 from reput.store.checkpoint import read_checkpoint

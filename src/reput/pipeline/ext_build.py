@@ -23,9 +23,12 @@ from reput.formats.consume_queue_ext import FILE_END, MAX_ADDRESS, MIN_ADDRESS, 
 from reput.formats.paths import offset_name
 from reput.formats.record import (
     FLAG_BORN_HOST_V6,
+    FLAG_STORE_HOST_V6,
     HOST_V4_SIZE,
     HOST_V6_SIZE,
     LMQ_PREFIX,
+    MAGIC_AT,
+    MAGIC_V2,
     STORE_TIMESTAMP_AT_V4,
     SYS_FLAG_AT,
 )
@@ -39,6 +42,9 @@ _ENTRIES_AT_ONCE = 1 << 16
 _QUEUES_A_TASK = 64
 _MOST_MAPS = 64
 _TIME_AT_V6 = STORE_TIMESTAMP_AT_V4 + HOST_V6_SIZE - HOST_V4_SIZE
+# Behind the hosts, two times and a count: what FLAG_STORE_HOST_V6 and FLAG_BORN_HOST_V6 move.
+_BODY_SIZE_AT_V4 = STORE_TIMESTAMP_AT_V4 + 8 + HOST_V4_SIZE + 4 + 8
+assert _BODY_SIZE_AT_V4 == 84
 _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 
 
@@ -123,6 +129,7 @@ class _QueueUnits:
         entries = np.frombuffer(bytearray(data), dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
         begin, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
         rows = np.flatnonzero((size > 0) & ((begin != 0) | ~np.isin(size, _BLANK_SIZES)))
+        rows = rows[self._are_own(begin[rows])]
         if not len(rows):
             return 0
         units = self._units(self._plain_codes(entries["tags_code"][rows].astype(np.int64)), begin[rows])
@@ -132,6 +139,19 @@ class _QueueUnits:
         entries["tags_code"][rows] = placed.offsets + np.int64(MIN_ADDRESS)
         write_entries(self.job, self.work.key, first, memoryview(entries.tobytes()))
         return len(rows)
+
+    def _are_own(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which records at these log offsets are the queue's own (bool).
+
+        Those of other topics that gave it further entries (multi-dispatch) leave it with plain tags codes.
+        Source: `ConsumeQueue.multiDispatchLmqQueue`, `doDispatchLmqQueue`.
+        """
+        own = np.empty(len(positions), dtype=np.bool_)
+        starts = positions // self.log.file_size * self.log.file_size
+        for start in np.unique(starts).tolist():
+            mine = np.flatnonzero(starts == start)
+            own[mine] = are_of_topic(self.log.array(start), positions[mine] - start, self.work.key.topic)
+        return own
 
     def _plain_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Tags codes; of entries that an attempt before has given addresses, those in their units."""
@@ -175,6 +195,28 @@ class _QueueUnits:
         fs.write_at(path, self.ext.file_size, self.job.owner, data, offset)
         if self.job.sync_in_tasks:
             fs.sync_path(path)
+
+
+def are_of_topic(array: NDArray[np.uint8], positions: NDArray[np.int64], topic: bytes) -> NDArray[np.bool_]:
+    """Which of the records that begin at these places of a log file are of this topic (bool)."""
+    flags = array[positions + SYS_FLAG_AT + 3]
+    hosts = ((flags & FLAG_BORN_HOST_V6) != 0).astype(np.int64) + ((flags & FLAG_STORE_HOST_V6) != 0)
+    bodies = positions + _BODY_SIZE_AT_V4 + hosts * (HOST_V6_SIZE - HOST_V4_SIZE)
+    places = bodies + 4 + _big_endian(array, bodies, 4)
+    # The length takes two bytes in a v2 record.
+    is_v2 = array[positions + MAGIC_AT + 3] == MAGIC_V2 & 0xFF
+    sizes = np.where(is_v2, _big_endian(array, places, 2), array[places])
+    found: NDArray[np.bool_] = sizes == len(topic)
+    rows = np.flatnonzero(found)
+    begin = places[rows] + 1 + is_v2[rows]
+    wanted = np.frombuffer(topic, dtype=np.uint8)
+    found[rows] = (array[begin[:, None] + np.arange(len(topic))] == wanted).all(axis=1)
+    return found
+
+
+def _big_endian(array: NDArray[np.uint8], places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = array[places[:, None] + np.arange(size)].view(f">i{size}").ravel().astype(np.int64)
+    return numbers
 
 
 def store_times(array: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -21,46 +21,45 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity, file_size
+from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import list_index_files, read_items
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import place
-from reput.pipeline import finish, parts, redo
+from reput.pipeline import parts
 from reput.pipeline.batch_build import BatchOutcome, build_batch_queues, learn_types
 from reput.pipeline.decode import decode_split
 from reput.pipeline.engine import Engine
-from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
 from reput.pipeline.ext_job import ext_job
 from reput.pipeline.grow_range import (
     DecodedRange,
     Placed,
-    Placement,
     ProvedRange,
     Work,
     largest_first,
     leaving,
+    placements,
     range_task,
 )
-from reput.pipeline.grow_rocksdb import QueueGrowth, RocksdbGrower
+from reput.pipeline.grow_state import QueueGrowth
 from reput.pipeline.index_append import append_items, end_behind
 from reput.pipeline.index_build import IndexEnd, IndexFilePlan, IndexFileResult, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
+from reput.pipeline.kinds import GROWERS, KindGrower
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.queue_builder import QueueOutcome
-from reput.pipeline.redo_job import Extracts, QueueGroup, extract_queues
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import columns_for, decode_and_sink, sink_split, split_result
-from reput.queue.file_kind import FILE
-from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.indexer import CatchUpTask
+from reput.store.kinds import all_kinds
 from reput.store.owner import Ownership
 from reput.store.settings import StoreSettings
 
 ONE_SPLIT_BYTES = 32 << 20
 """Ranges up to this are one task: two would cost more than they save."""
 _PARALLEL_SPLIT_BYTES = 128 << 20
-_RANGE_BYTES = 512 << 20
+_RANGE_BYTES = 1 << 30
 """What is proved, placed and published as one; while it is placed, the range behind it is decoded."""
 _REST = 4
 """A rest shorter than this part of a range goes with the range before it."""
@@ -102,7 +101,7 @@ class Grower:
     settings: StoreSettings
     listener: ProgressListener
     soft_end: bool = False
-    rocksdb: RocksdbGrower | None = None
+    growers: Sequence[KindGrower] = ()
     range_bytes: int = 0
     staging: str = ""
     ranges: int = 0
@@ -131,7 +130,7 @@ class Grower:
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
             frontier=min(task.frontiers),
-            kinds=tuple(kind.name for kind in task.kinds) or (FILE,),
+            kinds=tuple(kind.name for kind in task.kinds) or DEFAULT_KINDS,
         )
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
         if job.build_index:
@@ -142,10 +141,13 @@ class Grower:
         grower.staging = job.staging
         # With the short rest that may go with it.
         grower.range_bytes = max(1, min(_RANGE_BYTES, most_bytes * _REST // (_REST + 1)))
-        for kind in task.kinds:
-            if isinstance(kind, RocksdbKind):
-                grower.rocksdb = RocksdbGrower(kind.open_to_write(job.owner), engine, listener)
+        kinds = all_kinds(layout, settings.queue_file_size)
+        grower.growers = [GROWERS[name](kinds[name], job.owner) for name in job.kinds]
         return grower
+
+    def shut_out_late_tasks(self) -> None:
+        """No attempt of a task so far may write any more, not even one that Spark has given up."""
+        self.job = replace(self.job, epoch=self.owned.next_stage())
 
     def grow(self, end: int, confirmed: int = 0) -> Growth:
         """Take in the log up to `end`, which lies behind `offset`, or the first part of that where it is long.
@@ -170,10 +172,10 @@ class Grower:
         return growth
 
     def close(self) -> None:
-        """Remove what tasks left for each other, and let go of the database."""
+        """Remove what tasks left for each other, and let go of the queues."""
         fs.remove_tree(self.staging)
-        if self.rocksdb is not None:
-            self.rocksdb.close()
+        for grower in self.growers:
+            grower.close()
 
     # --- one task ------------------------------------------------------------------------------
 
@@ -278,8 +280,8 @@ class Grower:
     def _place(self, proved: ProvedRange, ahead: DecodedRange | None) -> tuple[list[IndexFileResult], list[QueueKey]]:
         """Run the second stage of a range, and the first one of the range behind it."""
         work: list[Work] = list(largest_first(self._index_plans(proved.results))) if self.job.build_index else []
-        if FILE in self.job.kinds:
-            work += [Placement(result.number) for result in proved.results]
+        if leaving(self.job).kinds != self.job.kinds:
+            work += placements(proved.results)
         before = len(work)
         decoding = self.job
         if ahead is not None:
@@ -346,11 +348,9 @@ class Grower:
         table.mark_crooked(key for key, row in table.rows.items() if ends.get(key, 0) not in (0, int(table.first[row])))
         table.mark_crooked(refused)
         outcomes: list[QueueOutcome] = []
-        if FILE in self.job.kinds:
-            outcomes = self._finish_files(splits, table)
-        if self.rocksdb is not None:
-            end = max((result.chain_end for result in results), default=self.offset)
-            outcomes = self.rocksdb.grow(self.job, QueueGrowth(results, table, dict(ends), end))
+        end = max((result.chain_end for result in results), default=self.offset)
+        for grower in self.growers:
+            outcomes = grower.grow(self, QueueGrowth(splits, results, table, dict(ends), end))
         ends.update((key, int(table.next[row])) for key, row in table.rows.items() if table.straight[row])
         ends.update((outcome.key, outcome.next) for outcome in outcomes)
         odd = [(one.key, one.repeats, one.blanks, one.restarts) for one in outcomes]
@@ -371,42 +371,6 @@ class Grower:
         self.job = replace(self.job, epoch=self.owned.next_stage(), types=types)
         return build_batch_queues(self.engine, self.job, results, self.listener)
 
-    def _finish_files(self, splits: Sequence[Split], table: QueueTable) -> list[QueueOutcome]:
-        crooked = table.crooked()
-        outcomes = self._redo(crooked, splits) if crooked else []
-        straight_and_new = [
-            (key, int(table.first[row]))
-            for key, row in table.rows.items()
-            if table.straight[row] and self.queue_ends.get(key, 0) == 0
-        ]
-        work = finish.front_blanks(self.job, straight_and_new, [])
-        if work:
-            self.engine.run(partial(finish.blank_fronts, self.job), finish.in_tasks(work), self.listener.advance)
-        self._build_ext(table, outcomes)
-        return outcomes
-
-    def _build_ext(self, table: QueueTable, outcomes: Sequence[QueueOutcome]) -> None:
-        if self.job.ext is None:
-            return
-        work = [
-            ExtWork(key, int(table.first[row]), int(table.next[row]), not self.queue_ends.get(key, 0))
-            for key, row in table.rows.items()
-            if table.straight[row] and table.count[row]
-        ]
-        work += [
-            ExtWork(one.key, one.first, one.next, bool(one.restarts) or not self.queue_ends.get(one.key, 0))
-            for one in outcomes
-        ]
-        self.engine.run(partial(build_units, self.job), ext_tasks(work), self.listener.advance)
-
-    def _redo(self, crooked: list[QueueKey], splits: Sequence[Split]) -> list[QueueOutcome]:
-        self.job = replace(self.job, epoch=self.owned.next_stage())
-        extracts = extract_queues(self.engine, self.job, splits, crooked, self.listener)
-        work = [(group, tuple(self.queue_ends.get(key, 0) for key in group.keys)) for group in extracts.groups]
-        task = partial(_append_task, self.job, extracts._replace(groups=()))
-        done = self.engine.run(task, work, self.listener.advance)
-        return [outcome for outcomes in done for outcome in outcomes]
-
 
 def _grow_task(
     job: Job, index_end: IndexEnd, named_at: datetime, split: Split
@@ -422,12 +386,6 @@ def _grow_task(
         result = sink_split(job, decoded)
         index_files = append_items(job, decoded.columns, result, index_end, named_at) if job.build_index else []
     return result, index_files
-
-
-def _append_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int, ...]]) -> list[QueueOutcome]:
-    group, ends = work
-    found = extracts.of_group(job, group)
-    return [redo.append_queue(job, key, end, parts) for key, end, parts in zip(group.keys, ends, found, strict=True)]
 
 
 def _index_end(task: CatchUpTask, most: int) -> IndexEnd:

@@ -8,55 +8,44 @@ writes the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from reput.files.database import Batch, DatabaseOwner
+from reput.files import fs
+from reput.files.database import Batch
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
 from reput.pipeline import parts
-from reput.pipeline.engine import Engine
+from reput.pipeline.grow_state import GrowDriver, QueueGrowth
 from reput.pipeline.job import Job, SplitResult
-from reput.pipeline.listener import ProgressListener
-from reput.pipeline.merge import QueueTable
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rocksdb_columns import stretch_columns
 from reput.pipeline.rocksdb_parts import PartRange
 from reput.pipeline.rocksdb_rules import CrookedQueue
 from reput.pipeline.rocksdb_stretches import plan_stretches
 from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, chunks, load_ends
+from reput.queue.kinds import QueueKind
+from reput.queue.rocksdb_kind import RocksdbKind
 
 ONE_BATCH_ENTRIES = 1 << 18
 """Entries up to which the driver writes a range itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueGrowth:
-    """What a range adds: results of its splits, its queues, where they ended before, and the log offset behind it."""
-
-    results: Sequence[SplitResult]
-    table: QueueTable
-    ends: Mapping[QueueKey, int]
-    end: int
-
-
 class RocksdbGrower:
-    """Writes range after range into a database that it owns until it is closed."""
+    """See `kinds.KindGrower`: writes range after range into a database that it owns until it is closed."""
 
-    def __init__(self, database: DatabaseOwner, engine: Engine, listener: ProgressListener) -> None:
-        self._database = database
-        self._engine = engine
-        self._listener = listener
+    def __init__(self, kind: QueueKind, owner: fs.Owner) -> None:
+        assert isinstance(kind, RocksdbKind)
+        self._database = kind.open_to_write(owner)
 
-    def grow(self, job: Job, growth: QueueGrowth) -> list[QueueOutcome]:
+    def grow(self, driver: GrowDriver, growth: QueueGrowth) -> list[QueueOutcome]:
         """Take in a range; returns what the queues that do not run straight did."""
         entries = sum(result.queue_entries for result in growth.results)
         if entries <= ONE_BATCH_ENTRIES:
-            return self._in_one_batch(job, growth)
-        return self._as_tables(job, growth)
+            return self._in_one_batch(driver.job, growth)
+        return self._as_tables(driver, growth)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -96,11 +85,12 @@ class RocksdbGrower:
 
     # --- tables --------------------------------------------------------------------------------
 
-    def _as_tables(self, job: Job, growth: QueueGrowth) -> list[QueueOutcome]:
+    def _as_tables(self, driver: GrowDriver, growth: QueueGrowth) -> list[QueueOutcome]:
+        job = driver.job
         stretches = [
             replace_ends(stretch, growth.ends) for stretch in plan_stretches(job, growth.results, growth.table)
         ]
-        built = self._engine.run(partial(_table_task, job), stretches, self._listener.advance)
+        built = driver.engine.run(partial(_table_task, job), stretches, driver.listener.advance)
         outcomes = [outcome for one in built for outcome in one.outcomes]
         with job.writing():
             begun_again = {outcome.key for outcome in outcomes if outcome.restarts}

@@ -5,16 +5,28 @@ What tasks do for each is in `sinks.py`; what every kind can do on disk is in `r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from reput.dispatch.batch import QueueBatch
+from reput.files import fs
 from reput.formats.queue_kinds import FILE, ROCKSDB
+from reput.pipeline.check_files import FileCheck
+from reput.pipeline.check_queues import Mismatch
+from reput.pipeline.check_rocksdb import RocksdbCheck
+from reput.pipeline.check_state import Check
+from reput.pipeline.grow_files import FileGrower
+from reput.pipeline.grow_rocksdb import RocksdbGrower
+from reput.pipeline.grow_state import GrowDriver, QueueGrowth
+from reput.pipeline.job import Job
 from reput.pipeline.merge import QueueTable
+from reput.pipeline.plan import Split
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rebuild_files import FileSide
 from reput.pipeline.rebuild_rocksdb import RocksdbSide
 from reput.pipeline.rebuild_state import EndToKeep, Run
 from reput.pipeline.stitch import Stitched
+from reput.queue.kinds import QueueKind
 from reput.store.retained import Retained
 
 
@@ -40,4 +52,34 @@ class QueueSide(Protocol):
         ...
 
 
+class QueueCheck(Protocol):
+    """What a check does about one kind of queues."""
+
+    def compare(
+        self, job: Job, live_folder: str, split: Split, batch: QueueBatch, rows: Sequence[int]
+    ) -> list[Mismatch]:
+        """In a task: hold what can be of a split's entries against the queues, and leave the rest for `judge`."""
+        ...
+
+    def judge(
+        self, check: Check, stitched: Stitched, table: QueueTable, mismatches: Mapping[int, list[Mismatch]]
+    ) -> None:
+        """In the driver: report what the splits' tasks have found (by split), and look at all else."""
+        ...
+
+
+class KindGrower(Protocol):
+    """Lets the live queues of one kind go on with the log, until it is closed; their only writer."""
+
+    def grow(self, driver: GrowDriver, growth: QueueGrowth) -> list[QueueOutcome]:
+        """Take in a range, behind the tasks that decoded it; returns what the queues did that do not run straight."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held open."""
+        ...
+
+
 SIDES: Mapping[str, type[QueueSide]] = {FILE: FileSide, ROCKSDB: RocksdbSide}
+CHECKS: Mapping[str, QueueCheck] = {FILE: FileCheck(), ROCKSDB: RocksdbCheck()}
+GROWERS: Mapping[str, Callable[[QueueKind, fs.Owner], KindGrower]] = {FILE: FileGrower, ROCKSDB: RocksdbGrower}

@@ -33,6 +33,11 @@ class QueueRanges(NamedTuple):
     steady: NDArray[np.uint8]
 
 
+def key_order(key: QueueKey) -> tuple[int, bytes, int]:
+    """What a split's queues are sorted by in what is left of them: as RocksDB's keys are."""
+    return len(key.topic), key.topic, key.queue_id
+
+
 def ranges_path(parts_folder: str, number: int) -> str:
     """The file of a split's queue ranges."""
     return f"{parts_folder}/{number}.ranges"

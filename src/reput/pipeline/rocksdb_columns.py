@@ -14,7 +14,8 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.pipeline import parts
 from reput.pipeline.job import Job
-from reput.pipeline.rocksdb_parts import PartRange, Piece, key_order, values_path
+from reput.pipeline.parts import key_order
+from reput.pipeline.rocksdb_parts import PartRange, Piece, values_path
 
 Int64s = NDArray[np.int64]
 

@@ -15,15 +15,9 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
 from reput.files import fs
-from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import VALUE, VALUE_SIZE
 from reput.kernels.columns import IN_QUEUE
 from reput.pipeline.job import Job
-
-
-def key_order(key: QueueKey) -> tuple[int, bytes, int]:
-    """What queues are sorted by, as the keys of their entries are."""
-    return len(key.topic), key.topic, key.queue_id
 
 
 def values_path(parts_folder: str, number: int) -> str:

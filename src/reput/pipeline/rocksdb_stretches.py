@@ -12,7 +12,8 @@ from reput.formats.consume_queue import QueueKey
 from reput.pipeline import parts
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.merge import QueueTable
-from reput.pipeline.rocksdb_parts import PartRange, key_order
+from reput.pipeline.parts import key_order
+from reput.pipeline.rocksdb_parts import PartRange
 from reput.pipeline.rocksdb_tables import Stretch
 
 _LEAST_ENTRIES, _MOST_ENTRIES = 1 << 17, 1 << 21

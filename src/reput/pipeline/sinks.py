@@ -47,10 +47,10 @@ def leave_entries(job: Job, split: Split, batch: QueueBatch, rows: Sequence[int]
     parts.save_entries(parts.entries_path(job.parts_folder, split.number), batch, rows)
 
 
-LEFT = "file, later"
-"""What stands in the place of the kind `FILE` in a job whose tasks must not write in place."""
+PLACED_LATER: Mapping[str, str] = {FILE: "file, later"}
+"""What stands in the place of a kind in a job whose tasks must not write in place."""
 
-SINKS: Mapping[str, SinkTask] = {FILE: sink_files, ROCKSDB: sink_values, LEFT: leave_entries}
+SINKS: Mapping[str, SinkTask] = {FILE: sink_files, ROCKSDB: sink_values, PLACED_LATER[FILE]: leave_entries}
 
 
 class QueueRows(NamedTuple):

@@ -10,8 +10,8 @@ from reput.kernels.columns import Columns, State
 from reput.pipeline import parts
 from reput.pipeline.decode import DecodedSplit, decode_split
 from reput.pipeline.job import Job, Oddities, SplitResult
+from reput.pipeline.parts import key_order
 from reput.pipeline.plan import Split
-from reput.pipeline.rocksdb_parts import key_order
 from reput.pipeline.sinks import SINKS
 
 _scratch: list[Columns] = []

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
 from reput.formats.consume_queue import QueueKey
-from reput.queue.file_kind import zero
-from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues
+from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues, zero
 from reput.queue.kinds import NO_BOUND
 
 # One page: what a search reads at once instead of going on by halves.

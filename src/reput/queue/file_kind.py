@@ -24,6 +24,7 @@ from reput.queue.files import (
     list_topic_queues,
     max_offset,
     move_queues_aside,
+    zero,
 )
 from reput.queue.kinds import (
     FILTER_ENTRIES,
@@ -44,7 +45,6 @@ _FEW_ENTRIES = 64
 """Without a filter no more is looked at than is given, but for a few gaps."""
 _MOST_BLOCKS = 1 << 16
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
-_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +235,6 @@ def _zero_entries(queue: QueueFolder, begin: int, end: int, owner: fs.Owner) -> 
         last = min(end * ENTRY_SIZE, file.start + file.size)
         if first < last:
             zero(file.path, file.size, owner, first - file.start, last - file.start)
-
-
-def zero(path: Path, size: int, owner: fs.Owner, begin: int, end: int) -> None:
-    """Zero the bytes [begin, end) of a file that has `size`, durably."""
-    while begin < end:
-        count = min(_CHUNK_BYTES, end - begin)
-        fs.write_at(str(path), size, owner, bytes(count), begin)
-        begin += count
-    fs.sync_path(path)
 
 
 def _all_below(file: QueueFile, log_min_offset: int) -> bool:

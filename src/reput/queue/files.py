@@ -21,6 +21,7 @@ from reput.formats import consume_queue, paths
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, QueueKey
 
 _BLOCK_ENTRIES = 1 << 14
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,15 @@ def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: P
             fs.remove_tree(folder / name)
         fs.sync_path(folder / name if fs.exists(folder / name) else folder)
     return moved
+
+
+def zero(path: Path, size: int, owner: fs.Owner, begin: int, end: int) -> None:
+    """Zero the bytes [begin, end) of a file that has `size`, durably."""
+    while begin < end:
+        count = min(_CHUNK_BYTES, end - begin)
+        fs.write_at(str(path), size, owner, bytes(count), begin)
+        begin += count
+    fs.sync_path(path)
 
 
 def list_queue_files(folder: Path) -> tuple[QueueFile, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from reput.files import fs
 from reput.formats import paths
 from reput.log.maps import LogMaps
-from reput.queue.file_kind import zero
+from reput.queue.files import zero
 
 
 def cut_log(log: LogMaps, end: int, written: int, owner: fs.Owner) -> list[str]:

@@ -15,14 +15,20 @@ from reput.formats import own
 from reput.formats.consume_queue import QueueKey
 from reput.queue.files import move_queues_aside
 from reput.queue.kinds import QueueKind
+from reput.store.layout import refuse_linked_indexes
 from reput.store.owner import Ownership
 
 
 def delete_queues(
     owned: Ownership, kinds: Sequence[QueueKind], topic: bytes, queue_id: int | None = None
 ) -> list[QueueKey]:
-    """Delete the queues of a topic, or the one with this id, of every kind; returns those that went, by id."""
+    """Delete the queues of a topic, or the one with this id, of every kind; returns those that went, by id.
+
+    Raises:
+        UnsupportedStoreError: a folder of queues is a link, and files cannot be moved out of its file system.
+    """
     layout = owned.layout
+    refuse_linked_indexes(layout)
     # A killed process leaves it to the next owner to remove this.
     aside, owner = layout.own(own.aside_name(owned.epoch)) / "deleted", fs.owner_of(layout.root)
     gone = {key for kind in kinds for key in kind.delete(topic, queue_id, owner, aside)}

@@ -162,7 +162,7 @@ class Lookups:
         log, watched, table = self._log.table, self.watched, self._table
         if log is None or watched is None:
             return
-        old, tail, stored = self.queues.get((topic, key.queue_id)), table.tail.queues.get(key), table.durable.find(key)
+        old, tail, stored = self.queues.get((topic, key.queue_id)), table.find_tail(key), table.durable.find(key)
         is_within = old is not None and old.begin <= offset < old.behind
         found = (old.begin, old.entries) if old is not None and is_within else table.block(key, offset)
         if found is None or stored is None:

@@ -400,7 +400,7 @@ class MessageStore(ProgressCalls, Reading):
         return self._clean(self._writer(), manual)
 
     def delete_queues_with(self, indexer: Indexer, topic: str, queue_id: int | None = None) -> list[int]:
-        """Delete a topic's queues, or one of them; see `reput.MessageStore.delete_topic`."""
+        """Delete a topic's queues, or one of them; see `reput.MessageStore.delete_topic`. Returns their ids."""
         appender = self._writer()
         assert self._owned is not None
         key = self.view.key_of(topic, queue_id or 0)

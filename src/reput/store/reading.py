@@ -133,26 +133,28 @@ class Reading:
             exact: hold topic, key and time against the record; without, two keys of one hash are not told apart, and a
                 message may come twice, as RocketMQ answers.
         """
+        answer, prepared, room = ASK, None, self._room
         try:
-            prepared, name = self._topics.get(topic), key.encode()
-        except (AttributeError, TypeError, UnicodeEncodeError):
-            # Nothing that can be asked for so: who knows all cases says why.
-            prepared, name = None, b""
-        if prepared is not None and exact and end_ms is None and before is None and not begin_ms and not by_tag:
-            room = self._room
-            answer = self._find_key(prepared.address, name, max_messages, room.address)
-            if answer < ASK:
-                if answer == NEEDS_ROOM:
-                    room = self._room = Places(max_messages)
-                answer = keys.find_with_maps(self.view, prepared, name, max_messages, room)
-            if answer >= 0:
-                result = QueryResult()
-                count = answer & COUNT_MASK
-                result.more = more = count > max_messages
-                result.count = max_messages if more else count
-                result.words, result.at, result.found = room.words, answer >> COUNT_BITS, None
-                result.index = prepared.index
-                return result
+            if exact and end_ms is None and before is None and not begin_ms and not by_tag:
+                prepared = self._topics.get(topic)
+                if prepared is not None:
+                    name = key.encode()
+                    answer = self._find_key(prepared.address, name, max_messages, room.address)
+        except (AttributeError, OverflowError, TypeError, UnicodeEncodeError):
+            # Nothing that can be asked for: who knows all cases says why.
+            answer = ASK
+        if answer < ASK and prepared is not None:
+            if answer == NEEDS_ROOM:
+                room = self._room = Places(max_messages)
+            answer = keys.find_with_maps(self.view, prepared, name, max_messages, room)
+        if answer >= 0 and prepared is not None:
+            result = QueryResult()
+            count = answer & COUNT_MASK
+            result.more = more = count > max_messages
+            result.count = max_messages if more else count
+            result.words, result.at, result.found = room.words, answer >> COUNT_BITS, None
+            result.index = prepared.index
+            return result
         asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
         return keys.find(self._open_view(), asked)
 

@@ -1,0 +1,48 @@
+"""`reput delete`: a topic's queues, or one of them."""
+
+from __future__ import annotations
+
+import click
+
+from reput.cli import opened as stores
+from reput.cli import options, output
+from reput.errors import ConfigError
+
+
+@click.command()
+@options.store_argument
+@stores.topic_option
+@stores.queue_option()
+@options.config_options
+@options.json_option
+def delete(
+    store: str,
+    topic: str,
+    queue_id: int | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Delete the queues of a topic of STORE, or one of them, in files and in RocksDB.
+
+    Stop the broker first. Entries and numbers go: new messages begin at 0. The log keeps the messages, which are still
+    found by key, and `reput rebuild` brings back what no newer message has replaced, unless --skip-topic leaves the
+    topic out. For `reput check` a topic without queues is deleted where config/topics.json does not have it. Groups
+    keep their offsets: `reput progress` shows and changes them.
+
+    \b
+    reput delete /data/store -t orders
+    reput delete /data/store -t orders -q 2
+    """  # noqa: D301 - click wants the control character
+    import reput
+
+    with reput.MessageStore.open(store, options.config_of(config_path, assignments, store), create=False) as opened:
+        gone = opened.delete_queues_of(topic, queue_id)
+        if not gone:
+            queue = "" if queue_id is None else f", queue {queue_id}"
+            raise ConfigError(f"{store}: no topic {topic!r}{queue}. `reput info` lists them")
+    if as_json:
+        output.emit_json({"ok": True, "topic": topic, "queues": gone})
+    else:
+        output.show(f"deleted {output.counted(len(gone), 'queue')} of {topic}: {', '.join(map(str, gone))}")
+    return 0
