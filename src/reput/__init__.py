@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import check, convert, diff, export, follow, info, rebuild, register
+    from reput.api import check, convert, diff, export, follow, info, read_report, rebuild, register
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.errors import (
@@ -54,6 +54,7 @@ _HOMES = {
     "export": "reput.api",
     "follow": "reput.api",
     "info": "reput.api",
+    "read_report": "reput.api",
     "rebuild": "reput.api",
     "register": "reput.api",
     "StoreConfig": "reput.config",
@@ -104,6 +105,7 @@ __all__ = [
     "export",
     "follow",
     "info",
+    "read_report",
     "rebuild",
     "register",
 ]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reput.connect.export import ExportReport
+    from reput.connect.read_report import ReadReport
     from reput.pipeline.engine import Engine
     from reput.pipeline.follow import FollowProgress
     from reput.pipeline.follow_query import FollowHandle
@@ -279,6 +280,21 @@ def register(spark: SparkSession) -> None:
     from reput.connect.registration import register as register_source
 
     register_source(spark)
+
+
+def read_report(folder: str | Path) -> ReadReport:
+    """What the tasks of reads through `format("rocketmq")` looked at that had the option `readReport=folder`.
+
+        orders = spark.read.format("rocketmq").option("topic", "orders").option("readReport", folder).load(store)
+        orders.count()
+        print(reput.read_report(folder).bytes)
+
+    Raises:
+        ConfigError: the folder has files of others.
+    """
+    from reput.connect import read_report as reports
+
+    return reports.read_report(folder)
 
 
 def config_from(config: StoreConfig | str | Path | None) -> StoreConfig:

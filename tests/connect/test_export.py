@@ -12,6 +12,7 @@ import pytest
 import reput
 from reput.cli.main import run
 from reput.connect import export as exports
+from reput.connect import scan
 from reput.errors import ConfigError, DataLossError
 from reput.formats import paths
 from support import frames, golden, stores
@@ -156,6 +157,7 @@ def test_spark_reads_an_export(spark: SparkContext, tmp_path: Path) -> None:
 def test_salvage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Damage ends an export with exit code 1; with --salvage it goes on behind it, and lists what it passed over."""
     log, (store,) = grown(tmp_path, (200,))
+    stores.rebuild(store)
     hurt = log.placed[70]
     path = store / paths.COMMIT_LOG / paths.offset_name(hurt.offset // (1 << 14) * (1 << 14))
     data = bytearray(path.read_bytes())
@@ -182,3 +184,12 @@ def test_salvage_with_a_missing_file(tmp_path: Path) -> None:
     report = reput.export(store, tmp_path / "out", salvage=True, **LOOP)
     assert report.messages == sum(placed.offset // (1 << 14) != 1 for placed in log.placed)
     assert any("16384" in note for note in report.notes)
+
+
+def test_a_range_of_many_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range is decoded piece by piece into the same memory, and what was taken from one piece stays as it was."""
+    monkeypatch.setattr(scan, "_PIECE_BYTES", 2000)
+    log, (store,) = grown(tmp_path, (200,))
+    reput.export(store, tmp_path / "out", **LOOP)
+    found = [(row["physicalOffset"], row["queueOffset"], row["storeSize"]) for row in exported(tmp_path / "out")]
+    assert found == [(placed.offset, placed.record.queue_offset, placed.size) for placed in log.placed]

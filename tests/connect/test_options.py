@@ -10,7 +10,7 @@ from reput.connect import option_names
 from reput.connect.edges import Kind
 from reput.connect.options import read_options
 from reput.connect.schemas import HEADERS, KAFKA, NATIVE
-from reput.errors import ConfigError, NotAStoreError, UnsupportedStoreError
+from reput.errors import ConfigError, NotAStoreError
 from support import frames, golden
 
 PATH = {"path": "/data/store"}
@@ -58,13 +58,6 @@ def test_sql_that_is_none_is_refused() -> None:
     """A filter that cannot be compiled is refused before any file is looked at, with the place in it."""
     with pytest.raises(ConfigError, match="at character 5"):
         read_options({**PATH, "filter.sql": "a > "})
-
-
-@pytest.mark.parametrize("options", [{"topic": "%LMQ%a"}, {"subscribe": "a,%LMQ%b"}, {"assign": '{"%LMQ%a": [0]}'}])
-def test_light_queues_are_refused(options: dict[str, str]) -> None:
-    """A frame has no light queue: to ask for one is refused, and does not give nothing."""
-    with pytest.raises(UnsupportedStoreError, match="light message queue"):
-        read_options({**PATH, **options})
 
 
 def test_case_does_not_count() -> None:

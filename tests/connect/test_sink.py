@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 import reput
 from reput.connect import ledger as ledgers
 from reput.connect.ledger import BEGUN, Ledger, read_ledger
-from reput.connect.sink import commit_batch
+from reput.connect.sink import RocketmqWriter, commit_batch
 from reput.connect.sink_columns import ASSIGNED, TYPES, check_schema, message_columns
 from reput.connect.staging import Stager
-from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, StoreLockedError
+from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, ReputError, StoreLockedError
 from reput.store.message_store import MessageStore
 from support import frames, golden
 from support.checked import assert_sound
@@ -151,7 +152,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from reput.connect import ledger as ledgers
-from reput.connect.sink import commit_batch
+from reput.connect.sink import RocketmqWriter, commit_batch
 from reput.store.message_store import MessageStore
 from connect.test_sink import new_store, staged
 
@@ -241,3 +242,88 @@ def test_frames_and_streams_through_spark(spark: SparkContext, tmp_path: Path) -
         frame.write.format("rocketmq").option("topic", "x").mode("append").save(str(tmp_path / "none"))
     with pytest.raises(Exception, match="appended to"):
         frame.write.format("rocketmq").option("topic", "x").mode("overwrite").save(str(target))
+
+
+def writer(store: Path, **options: str) -> RocketmqWriter:
+    """A writer of a batch of texts."""
+    schema = StructType([StructField("body", StringType())])
+    return RocketmqWriter({"path": str(store), "topic": "orders", **options}, schema)
+
+
+def written(store: Path, first: int, count: int, **options: str) -> None:
+    """One batch write, as Spark's tasks and driver do it."""
+    one = writer(store, **options)
+    bodies = pa.record_batch({"body": [f"{number:05d}" * 200 for number in range(first, first + count)]})
+    one.commit([one.write(iter([bodies]))])
+
+
+class Killed(BaseException):
+    """The end of a process, as far as a test can have it in its own."""
+
+
+def kill_after(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no more than so many puts happen."""
+    real, left = MessageStore.put_messages, [pieces]
+
+    def put(store: MessageStore, messages: Any, queue_id: Any = 0) -> Any:
+        if not left[0]:
+            raise Killed
+        left[0] -= 1
+        return real(store, messages, queue_id)
+
+    monkeypatch.setattr(MessageStore, "put_messages", put)
+
+
+@pytest.mark.parametrize("survive", [0, 2])
+def test_a_named_write_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survive: int) -> None:
+    """A batch write with a writeId is finished by its next run, and a further run appends nothing."""
+    new_store(tmp_path).close()
+    with monkeypatch.context() as patch:
+        patch.setattr(ledgers, "_PIECE_BYTES", 1 << 13)
+        kill_after(survive, patch)
+        with pytest.raises(Killed):
+            written(tmp_path, 0, 100, writeId="day one")
+    assert len(numbers_in(tmp_path)) < 100
+    for _ in range(2):
+        written(tmp_path, 0, 100, writeId="day one")
+        assert numbers_in(tmp_path) == list(range(100))
+    written(tmp_path, 100, 5, writeId="day two")
+    assert numbers_in(tmp_path) == list(range(105))
+    assert_sound(tmp_path)
+
+
+def test_what_a_killed_write_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a writeId the first messages stay; the next write says so, and removes what was staged."""
+    new_store(tmp_path).close()
+    with monkeypatch.context() as patch:
+        patch.setattr(ledgers, "_PIECE_BYTES", 1 << 13)
+        kill_after(3, patch)
+        with pytest.raises(Killed):
+            written(tmp_path, 0, 100)
+    left = numbers_in(tmp_path)
+    assert left == list(range(len(left)))
+    assert 0 < len(left) < 100
+    staging = writer(tmp_path)
+    staging.write(iter([pa.record_batch({"body": ["00500"]})]))
+    written(tmp_path, 200, 3)
+    assert "was killed while it appended" in caplog.text
+    assert numbers_in(tmp_path) == [*left, 200, 201, 202]
+    # What another write stages meanwhile stays.
+    assert [path.name for path in (tmp_path / "reput" / "sinks").iterdir()] == [staging.target.sink]
+    staging.abort([])
+    assert not any((tmp_path / "reput" / "sinks").iterdir())
+
+
+def test_delayed_messages_are_refused(tmp_path: Path) -> None:
+    """Nobody would deliver a delayed message: the property is refused by name, before anything is in the log."""
+    new_store(tmp_path).close()
+    schema = StructType(
+        [StructField("body", StringType()), StructField("properties", MapType(StringType(), StringType()))]
+    )
+    one = RocketmqWriter({"path": str(tmp_path), "topic": "orders"}, schema)
+    delayed = pa.array([[("DELAY", "3")]], pa.map_(pa.string(), pa.string()))
+    with pytest.raises(ReputError, match="DELAY"):
+        one.write(iter([pa.record_batch({"body": ["x"], "properties": delayed})]))
+    assert numbers_in(tmp_path) == []

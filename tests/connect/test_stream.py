@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 import reput
+from reput.connect import stream as stream_module
 from reput.connect.cuts import LogCut, merged
 from reput.connect.options import read_options
 from reput.connect.partitions import read_partition
@@ -212,3 +213,26 @@ def test_tasks_of_a_large_batch() -> None:
     assert [(cut.path, cut.begin, cut.end) for cut in joined] == [
         ("a", 0, 30), ("a", 30, 60), ("a", 60, 90), ("a", 90, 100), ("b", 100, 110),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{}, {"maxOffsetsPerTrigger": 1000}, {"topic": "rare", "maxOffsetsPerTrigger": 2}])
+def test_a_long_backlog_comes_in_parts(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a bound of its own a batch ends after so many bytes, so the planner never walks a whole backlog."""
+    log = log_of(400)
+    log.message("rare")
+    store = stores.with_log(tmp_path, log)
+    monkeypatch.setattr(stream_module, "BYTES_PER_TRIGGER", 20_000)
+    stream = reader(store, **EARLIEST, **options)
+    walked, start, found = [], stream.initialOffset(), []
+    while (end := stream.latestOffset(start, stream.getDefaultReadLimit())) != start:
+        walked.append(end["offset"] - start["offset"])
+        found += rows_between(stream, start, end)
+        start = end
+    assert max(walked) <= 20_000
+    assert start["offset"] == log.end
+    wanted = [placed.offset for placed in log.placed if placed.record.topic == b"rare" or "topic" not in options]
+    assert found == wanted
+    # Trigger.Once asks for all.
+    assert stream.latestOffset(stream.initialOffset(), ReadAllAvailable())["offset"] == log.end

@@ -151,10 +151,10 @@ class Room:
         return answer & COUNT_MASK, places
 
 
-def topic_vector(name: bytes) -> NDArray[np.int64]:
+def topic_vector(name: bytes, index: NDArray[np.int64]) -> NDArray[np.int64]:
     """A topic as the kernels take it."""
     data = np.frombuffer(name.ljust(-(-len(name) // 8) * 8, b"\0"), dtype=np.int64)
-    return np.concatenate([[java_string_hash_utf8(name + b"#"), len(name)], data])
+    return np.concatenate([[address_of(index), java_string_hash_utf8(name + b"#"), len(name)], data])
 
 
 def pull(
@@ -215,11 +215,12 @@ def test_twins_seek_alike_and_find_the_first(world: World, time: int, above: int
 @settings(max_examples=150, deadline=None)
 def test_twins_find_keys_alike(world: World, key: bytes, most: int, below: int) -> None:
     """The newest messages that have the key itself, no other of its hash, each once, and whether there are more."""
-    vector, topic = world.index_vector(below), topic_vector(TOPIC)
+    vector = world.index_vector(below)
+    topic = topic_vector(TOPIC, vector)
     answers = []
     for run in map(lookup_kernels, TWINS):
         room, cramped = Room(most), Room(most - 1)
-        asked = address_of(vector), address_of(topic), key, most
+        asked = address_of(topic), key, most
         answers.append(room.told(run.find_key(*asked, room.address)))
         small = cramped.told(run.find_key(*asked, cramped.address))
         assert small == (answers[-1] if answers[-1][0] < most else (NEEDS_ROOM, []))
@@ -243,9 +244,10 @@ def test_a_room_that_is_full_is_told(kind: str) -> None:
 @pytest.mark.parametrize("kind", TWINS)
 def test_keys_that_are_not_ascii_are_not_looked_for(kind: str) -> None:
     """Bytes that are no ASCII are another text to whoever decodes them; the general way compares texts."""
-    world, room, topic = World([1], ["ключ".encode()], set()), Room(1), topic_vector(TOPIC)
-    vector, run = world.index_vector(), lookup_kernels(kind)
-    assert run.find_key(address_of(vector), address_of(topic), "ключ".encode(), 1, room.address) == ASK
+    world, room, run = World([1], ["ключ".encode()], set()), Room(1), lookup_kernels(kind)
+    vector = world.index_vector()
+    topic = topic_vector(TOPIC, vector)
+    assert run.find_key(address_of(topic), "ключ".encode(), 1, room.address) == ASK
 
 
 @pytest.mark.parametrize("kind", TWINS)
@@ -253,18 +255,18 @@ def test_keys_that_are_not_ascii_are_not_looked_for(kind: str) -> None:
 def test_what_has_changed_is_not_answered(kind: str, mark: int) -> None:
     """More confirmed, more indexed, or another generation: the kernels leave the answer to the general way."""
     world, run = World([1, 2], [b"k", b"k"], set()), lookup_kernels(kind)
-    queue, index, topic = world.queue(0, 2), world.index_vector(), topic_vector(TOPIC)
-    room = Room(9)
+    queue, index, room = world.queue(0, 2), world.index_vector(), Room(9)
+    topic = topic_vector(TOPIC, index)
     queue[[Watch.CONFIRMED, Watch.FRONTIER, Watch.GENERATION]] = 5
     index[[Watch.CONFIRMED, Watch.FRONTIER, Watch.GENERATION]] = 5
     world.mark[:] = 5
     assert pull(run, queue, 0, 9, 1000)[0] == 2
     assert run.seek_time(address_of(queue), 2, 0) == 1
-    assert run.find_key(address_of(index), address_of(topic), b"k", 9, Room(9).address) & COUNT_MASK == 2
+    assert run.find_key(address_of(topic), b"k", 9, Room(9).address) & COUNT_MASK == 2
     world.mark[mark] = 6
     assert pull(run, queue, 0, 9, 1000)[0] == ASK
     assert run.seek_time(address_of(queue), 2, 0) == ASK
-    assert run.find_key(address_of(index), address_of(topic), b"k", 9, room.address) == ASK
+    assert run.find_key(address_of(topic), b"k", 9, room.address) == ASK
 
 
 @pytest.mark.parametrize("name", LookupKernels._fields)

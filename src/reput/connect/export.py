@@ -32,7 +32,8 @@ from reput.config import StoreConfig
 from reput.connect.cuts import LogCut, log_cuts
 from reput.connect.options import ReadOptions, read_options
 from reput.connect.plan import job_of
-from reput.connect.scan import Lost, ScanJob, read_log
+from reput.connect.read_report import Seen
+from reput.connect.scan import ScanJob, read_log
 from reput.connect.selection import selection_of
 from reput.connect.snapshot import Snapshot, take_snapshot
 from reput.errors import ConfigError, DataLossError
@@ -275,13 +276,13 @@ def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
         DamagedLogError: bytes of the range are no record.
     """
     files = _Files(Path(target), cut.begin)
-    messages, lost = 0, list[Lost]()
-    for batch in read_log(job, cut, lost):
+    messages, seen = 0, Seen()
+    for batch in read_log(job, cut, seen):
         messages += batch.num_rows
         for topic, day, rows in _parts(batch):
             files.add(topic, day, rows)
     files.flush()
-    gaps = tuple((gap.begin, gap.end, gap.verdict.meaning) for gap in lost)
+    gaps = tuple((gap.begin, gap.end, gap.verdict.meaning) for gap in seen.lost)
     done = RangeDone(cut.begin, cut.end, messages, files.bytes, tuple(files.names), gaps)
     fs.write_whole(_marker(Path(target), cut.begin), json.dumps(asdict(done)).encode())
     return done

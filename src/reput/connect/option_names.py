@@ -33,7 +33,7 @@ READ = {
     "commitLogStart": "begin at this log offset (bytes)",
     "commitLogEnd": "end in front of this log offset (bytes)",
     "maxOffsetsPerTrigger": "at most about so many messages a micro-batch",
-    "maxBytesPerTrigger": "at most about so many bytes of log a micro-batch",
+    "maxBytesPerTrigger": "at most about so many bytes of log a micro-batch; 1 GiB without it",
     "minPartitions": "cut the work into at least so many tasks where it is large enough",
     "maxRecordsPerPartition": "at most about so many messages a task",
     "failOnDataLoss": "true: fail where asked-for messages are gone or damaged; false: pass them over",
@@ -43,6 +43,7 @@ READ = {
     "columns": "only these columns (commas between): Spark does not tell a Python source which it needs",
     "brokerName": "what the column brokerName says",
     "scan": "auto, log or queue: how to read",
+    "readReport": "a folder in which each task leaves how many bytes it looked at; reput.read_report(folder) adds up",
     "verifyCrc": "check each body's CRC; by default where the body is read",
 }
 WRITE = {
@@ -50,6 +51,7 @@ WRITE = {
     "storePath": "the same",
     "config": "a broker.conf",
     "topic": "the topic of all messages, in place of a column",
+    "writeId": "a name for a batch write, by which a run that repeats it appends only what is missing, or nothing",
     "checkpointLocation": "Spark's own",
     "queryName": "Spark's own",
 }

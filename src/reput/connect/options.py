@@ -90,6 +90,7 @@ class ReadOptions:
     broker_name: str | None
     scan: Scan
     crc_check: int
+    report: str | None = None
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -125,6 +126,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         broker_name=broker_name,
         scan=_choice(options, "scan", Scan, Scan.AUTO),
         crc_check=CHECK_BODY if _flag(options, "verifyCrc", default=has_body) else CHECK_NONE,
+        report=_local_path(options["readReport"], "readReport") if options.get("readReport") else None,
     )
 
 
@@ -149,9 +151,18 @@ def store_path(options: Mapping[str, str]) -> str:
         raise ConfigError('no path: give the store\'s root folder: load("/data/store"), or option path')
     if len(set(given)) > 1:
         raise ConfigError(f"path={given[0]} and storePath={given[1]}: give one")
-    path = given[0].removeprefix("file://") if given[0].startswith("file:///") else given[0].removeprefix("file:")
+    return _local_path(given[0], "path")
+
+
+def _local_path(given: str, name: str) -> str:
+    """A path as the file system has it.
+
+    Raises:
+        ConfigError: it is remote.
+    """
+    path = given.removeprefix("file://") if given.startswith("file:///") else given.removeprefix("file:")
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", path):
-        raise ConfigError(f"path={path}: a store is read from a file system that every worker has mounted")
+        raise ConfigError(f"{name}={path}: a store is read from a file system that every worker has mounted")
     return path
 
 

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from reput.connect.cuts import LogCut
 from reput.connect.plan import ScanPlan
 from reput.connect.queue_cuts import QueueCut
+from reput.connect.read_report import Seen, reported
 from reput.connect.record_scan import RecordJob, read_places, read_queues
 from reput.connect.scan import ScanJob, read_log
 
@@ -52,9 +53,10 @@ def tasks_of(plan: ScanPlan) -> list[InputPartition]:
 
 def read_partition(partition: InputPartition) -> Iterator[Any]:
     """The record batches of a task; none for the partition that Spark makes up where there is no task."""
+    seen = Seen()
     if isinstance(partition, LogPartition):
-        yield from read_log(partition.job, partition.cut)
+        yield from reported(read_log(partition.job, partition.cut, seen), seen, partition.job.report)
     elif isinstance(partition, QueuePartition):
-        yield from read_queues(partition.job, partition.cuts)
+        yield from reported(read_queues(partition.job, partition.cuts, seen), seen, partition.job.scan.report)
     elif isinstance(partition, PlacesPartition):
-        yield from read_places(partition.job, partition.places)
+        yield from reported(read_places(partition.job, partition.places, seen), seen, partition.job.scan.report)

@@ -135,7 +135,7 @@ def job_of(options: ReadOptions, selection: Selection, delays_ms: tuple[int, ...
     """What all tasks of a scan are told."""
     return ScanJob(
         options.columns, selection, delays_ms, options.crc_check, options.fail_on_data_loss,
-        options.broker_name,
+        options.broker_name, options.report,
     )  # fmt: skip
 
 

@@ -18,11 +18,13 @@ from reput.connect.arrays import Rows, topics_of
 from reput.connect.disk_queues import BATCHES, DiskQueues
 from reput.connect.queue_cuts import QueueCut
 from reput.connect.queue_members import members
+from reput.connect.read_report import Seen
 from reput.connect.scan import BATCH_ROWS, ScanJob, batches
 from reput.connect.schemas import Need
 from reput.connect.selection import NO_END, Span, is_light
 from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
 from reput.formats.record import (
     FLAG_INNER_BATCH,
@@ -80,7 +82,7 @@ class Entries(NamedTuple):
     queue_offset: NDArray[np.int64]
 
 
-def read_queues(job: RecordJob, cuts: Sequence[QueueCut]) -> Iterator[pa.RecordBatch]:
+def read_queues(job: RecordJob, cuts: Sequence[QueueCut], seen: Seen) -> Iterator[pa.RecordBatch]:
     """The wanted messages of some queues' ranges, each in its queue's order.
 
     Raises:
@@ -92,7 +94,8 @@ def read_queues(job: RecordJob, cuts: Sequence[QueueCut]) -> Iterator[pa.RecordB
             for cut in cuts:
                 is_batch = cut.kind == BATCHES
                 for entries in _batch_entries(job, cut, queues) if is_batch else _entries(job, cut, queues):
-                    for rows in _of_entries(job, cut, entries, maps):
+                    seen.queue_bytes += len(entries.position) * (BATCH_ENTRY_SIZE if is_batch else ENTRY_SIZE)
+                    for rows in _of_entries(job, cut, entries, maps, seen):
                         inner = np.arange(len(rows)) if is_batch else _NO_ROWS
                         yield from batches(job.scan, rows, inner, Span(cut.begin, cut.end))
     finally:
@@ -147,7 +150,7 @@ def _batch_entries(job: RecordJob, cut: QueueCut, queues: DiskQueues) -> Iterato
         )  # fmt: skip
 
 
-def _of_entries(job: RecordJob, cut: QueueCut, entries: Entries, maps: LogMaps) -> Iterator[Rows]:
+def _of_entries(job: RecordJob, cut: QueueCut, entries: Entries, maps: LogMaps, seen: Seen) -> Iterator[Rows]:
     """The rows of some entries of a queue, those of each log file apart."""
     selection, position = job.scan.selection, entries.position
     mask = (position >= selection.position.begin) & (position < min(selection.position.end, job.end))
@@ -171,6 +174,7 @@ def _of_entries(job: RecordJob, cut: QueueCut, entries: Entries, maps: LogMaps) 
         if not job.needs_records and cut.kind != BATCHES and not is_light(cut.topic):
             yield made
             continue
+        seen.log_bytes += int(made.size.sum())
         for sound in _sound(job, made):
             wanted = _in_time(job, cut, members(selection, cut, sound))
             if len(wanted):
@@ -185,7 +189,7 @@ def _in_time(job: RecordJob, cut: QueueCut, rows: Rows) -> Rows:
     return rows.taken(np.flatnonzero((stored >= span.begin) & (stored < span.end)))
 
 
-def read_places(job: RecordJob, places: Sequence[int]) -> Iterator[pa.RecordBatch]:
+def read_places(job: RecordJob, places: Sequence[int], seen: Seen) -> Iterator[pa.RecordBatch]:
     """The wanted messages among the records at some log offsets (in order): what an IndexFile found for keys.
 
     Raises:
@@ -202,6 +206,7 @@ def read_places(job: RecordJob, places: Sequence[int]) -> Iterator[pa.RecordBatc
                 made = rows_of.make(piece, None, zeros, zeros, zeros.astype(np.int64))
                 if made is None:
                     continue
+                seen.log_bytes += int(made.size.sum())
                 for sound in _standing(job, made):
                     judged = _judged(job, sound)
                     inner = np.flatnonzero(judged.table[Field.SYS_FLAG] & FLAG_INNER_BATCH)

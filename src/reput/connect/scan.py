@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from reput.connect.arrays import Rows, arrow_schema, record_batch, texts_of, wants_of
 from reput.connect.cuts import LogCut
 from reput.connect.inner_rows import unwrapped
+from reput.connect.read_report import Lost, Seen
 from reput.connect.schemas import Column, Need
 from reput.connect.selection import EVERYTHING, NO_END, Selection, Span
 from reput.dispatch.sql import CompiledFilter
@@ -38,7 +39,7 @@ _NONE: Int64s = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class ScanJob:
-    """What all tasks of a scan know."""
+    """What all tasks of a scan know; `report` is the folder where they tell what they read, None for nowhere."""
 
     columns: tuple[Column, ...]
     selection: Selection
@@ -46,6 +47,7 @@ class ScanJob:
     crc_check: int
     fail_on_data_loss: bool
     broker_name: str | None
+    report: str | None = None
 
     @property
     def wants(self) -> int:
@@ -53,16 +55,8 @@ class ScanJob:
         return wants_of(self.columns) | (FIND_PROPERTIES if self.selection.by_properties else 0)
 
 
-class Lost(NamedTuple):
-    """Bytes [begin, end) of the log (log offsets) that are no record, and what stands at `begin`."""
-
-    begin: int
-    end: int
-    verdict: Verdict
-
-
-def read_log(job: ScanJob, cut: LogCut, lost: list[Lost] | None = None) -> Iterator[pa.RecordBatch]:
-    """The wanted messages of a range of the log, in its order; what is passed over goes to `lost`.
+def read_log(job: ScanJob, cut: LogCut, seen: Seen) -> Iterator[pa.RecordBatch]:
+    """The wanted messages of a range of the log, in its order.
 
     Raises:
         DamagedLogError: bytes of the range are no record, or its records do not end where the next range begins.
@@ -70,25 +64,22 @@ def read_log(job: ScanJob, cut: LogCut, lost: list[Lost] | None = None) -> Itera
     if not job.fail_on_data_loss and not fs.exists(cut.path):
         return
     with fs.mapped(cut.path, cut.begin - cut.file_start, cut.file_start + cut.file_size - cut.begin) as buffer:
-        piece = _LogRange(job, cut, buffer)
-        for rows, inner in piece.rows():
+        for rows, inner in _LogRange(job, cut, buffer, seen).rows():
             yield from batches(job, rows, inner)
-    if lost is not None:
-        lost += piece.lost
 
 
 class _LogRange:
     """Decodes a range piece by piece and leaves the wanted rows of each."""
 
-    def __init__(self, job: ScanJob, cut: LogCut, buffer: NDArray[np.uint8]) -> None:
+    def __init__(self, job: ScanJob, cut: LogCut, buffer: NDArray[np.uint8], seen: Seen) -> None:
         self.job = job
+        self.seen = seen
         self.cut = cut
         self.buffer = buffer
         self.columns = Columns.for_range(min(_PIECE_BYTES, cut.end - cut.begin))
         settings = DecodeSettings(job.crc_check, False, job.delays_ms)
         self.decoder = RangeDecoder(buffer, cut.begin, settings, self.columns)
         self.queues = QueueTable(job.selection)
-        self.lost: list[Lost] = []
 
     def rows(self) -> Iterator[tuple[Rows, Int64s]]:
         """The wanted rows of each piece, and the numbers of those that are inner batches."""
@@ -97,7 +88,8 @@ class _LogRange:
             # The table of queues goes on, so each queue is judged once.
             self.columns.state[[State.RECORDS, State.ITEMS, State.FURTHER]] = 0
             stop = self.decoder.decode(position, min(end, position + _PIECE_BYTES))
-            position = int(self.columns.state[State.POSITION])
+            begin, position = position, int(self.columns.state[State.POSITION])
+            self.seen.log_bytes += position - begin
             if self.columns.records:
                 rows, inner = self._wanted()
                 if len(rows):
@@ -122,7 +114,8 @@ class _LogRange:
             )
         found = self.decoder.boundary(position + 1, end)
         behind = found if found >= 0 else end
-        self.lost.append(Lost(self.cut.begin + position, self.cut.begin + behind, verdict))
+        self.seen.lost.append(Lost(self.cut.begin + position, self.cut.begin + behind, verdict))
+        self.seen.log_bytes += behind - position
         return behind
 
     def _wanted(self) -> tuple[Rows, Int64s]:
@@ -144,11 +137,12 @@ class _LogRange:
         chosen: Any = slice(0, count) if own.all() and not len(light) else np.flatnonzero(own)
         if len(light):
             chosen = np.sort(np.concatenate([chosen, light]), kind="stable")
-        row = columns.queue[:count][chosen]
+        # Copied: Arrow takes these arrays as they are, and the next piece is decoded into the same columns.
+        row = columns.queue[:count][chosen].copy()
         rows = Rows(
-            self.cut.path, self.buffer, self.cut.begin, position[chosen], columns.size[:count][chosen],
-            self.queues.topics, row, columns.queue_id[row], columns.queue_offset[:count][chosen],
-            columns.store_timestamp[:count][chosen], CHECK_NONE, self.job.broker_name, self.job.wants,
+            self.cut.path, self.buffer, self.cut.begin, position[chosen].copy(), columns.size[:count][chosen].copy(),
+            self.queues.topics, row, columns.queue_id[row], columns.queue_offset[:count][chosen].copy(),
+            columns.store_timestamp[:count][chosen].copy(), CHECK_NONE, self.job.broker_name, self.job.wants,
         )  # fmt: skip
         return rows, np.flatnonzero(flags[chosen] & INNER_BATCH)
 

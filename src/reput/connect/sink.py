@@ -1,14 +1,20 @@
 """`df.write.format("rocketmq")` and `writeStream`: tasks stage messages beside the store, the driver appends them.
 
 The append is one open of the store, under its lock: a live broker, or another process that writes, is a refusal and no
-mixture. A streaming batch is appended exactly once (`reput.connect.ledger`); a batch write that is killed while it
-appends may have appended a part, as the error that Spark then gives says.
+mixture. A streaming batch is appended exactly once (`reput.connect.ledger`). So is a batch write with the option
+`writeId`, a name that the caller gives to it: killed and run again, the rest of what the first run had staged is
+appended; run again when it is done, nothing is.
+
+Without `writeId` nobody can tell a job that is done again from another one. Killed while it appends, such a write
+leaves its first messages in the log, in order and whole, and the staged rest in `reput/sinks/batch-...`; the next write
+says so and removes that. Killed before, it leaves staged messages alone, in a folder without a ledger.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +28,7 @@ from reput.config import StoreConfig
 from reput.connect import option_names
 from reput.connect.ledger import BEGUN, DONE, Ledger, append_staged, read_ledger, write_ledger
 from reput.connect.options import store_path
+from reput.connect.short_errors import with_short_errors
 from reput.connect.sink_columns import check_schema, message_columns
 from reput.connect.staging import Stager
 from reput.errors import ConfigError, StoreLockedError
@@ -34,6 +41,8 @@ from reput.store.layout import StoreLayout, find_store
 from reput.store.message_store import MessageStore
 
 _METADATA_LIMIT = 1 << 16
+_ANONYMOUS = "batch-"
+_log = logging.getLogger("reput.connect")
 
 
 class Staged(WriterCommitMessage):
@@ -97,25 +106,64 @@ class RocketmqWriter(DataSourceArrowWriter):
     """Writes a batch."""
 
     def __init__(self, options: Mapping[str, str], schema: Any) -> None:
-        self.target = Target(options, schema, f"batch-{uuid.uuid4().hex}")
+        given = {name.lower(): value for name, value in options.items()}
+        self.write_id = given.get("writeid", "")
+        sink = _digest(f"writeId {self.write_id}") if self.write_id else f"{_ANONYMOUS}{uuid.uuid4().hex}"
+        self.target = Target(options, schema, sink)
 
+    @with_short_errors
     def write(self, iterator: Iterator[Any]) -> Staged:
         """Stage a task's messages."""
         return self.target.stage(iterator)
 
+    @with_short_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Append what the tasks staged."""
-        store = self.target.open()
+        """Append what the tasks staged, or what is left of what an earlier run of this write had staged."""
+        target = self.target
+        store = target.open()
         try:
-            append_staged(store, self.target.staged, _files_of(messages))
+            remove_unfinished(target.folder.parent)
+            commit_batch(store, target.folder, Ledger(self.write_id, 0, BEGUN, _files_of(messages)))
             store.catch_up_with(SparkIndexer(LoopEngine()))
         finally:
             store.close()
+        fs.remove_tree(target.staged if self.write_id else target.folder)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what the tasks staged, but for files that a begun append needs."""
+        if self.write_id:
+            remove_staged(self.target, _files_of(messages))
+        else:
             fs.remove_tree(self.target.folder)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - all of it goes
-        """Remove what the tasks staged."""
-        fs.remove_tree(self.target.folder)
+
+def remove_unfinished(sinks: Path) -> None:
+    """Remove what writes without a name have left that were killed while they appended; the store's lock is held.
+
+    A folder without a ledger may be that of a write whose tasks stage now.
+    """
+    for entry in fs.list_dir(sinks):
+        folder = sinks / entry.name
+        if entry.is_dir and entry.name.startswith(_ANONYMOUS) and (ledger := read_ledger(folder)) is not None:
+            _log.warning(
+                "%s: a write was killed while it appended, from log offset %d on: its first messages are in the log, "
+                "the rest is not. If its job was run again they are there twice. With the option writeId a write is "
+                "finished by its next run", folder, ledger.offset,
+            )  # fmt: skip
+            fs.remove_tree(folder)
+
+
+def remove_staged(target: Target, names: Sequence[str]) -> None:
+    """Remove staged files, but for those that a begun append needs."""
+    ledger = read_ledger(target.folder)
+    needed = set(ledger.files) if ledger is not None and ledger.state == BEGUN else set()
+    for name in names:
+        if name not in needed:
+            fs.remove_file(target.staged / name)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class RocketmqStreamWriter(DataSourceStreamArrowWriter):
@@ -129,12 +177,14 @@ class RocketmqStreamWriter(DataSourceStreamArrowWriter):
                 "again from a new one"
             )
         self.checkpoint = checkpoint
-        self.target = Target(options, schema, hashlib.sha256(checkpoint.encode()).hexdigest()[:32])
+        self.target = Target(options, schema, _digest(checkpoint))
 
+    @with_short_errors
     def write(self, iterator: Iterator[Any]) -> Staged:
         """Stage a task's messages."""
         return self.target.stage(iterator)
 
+    @with_short_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Append a batch, or what is left of it, or nothing where it is in the log already."""
         target, query = self.target, query_id(self.checkpoint)
@@ -148,11 +198,7 @@ class RocketmqStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Remove what the tasks staged, but for files that a begun batch needs."""
-        ledger = read_ledger(self.target.folder)
-        needed = set(ledger.files) if ledger is not None and ledger.state == BEGUN else set()
-        for name in _files_of(messages):
-            if name not in needed:
-                fs.remove_file(self.target.staged / name)
+        remove_staged(self.target, _files_of(messages))
 
 
 def commit_batch(store: MessageStore, folder: Path, batch: Ledger) -> int:

@@ -14,7 +14,8 @@
 | sysFlag | int | what it says about compression |
 | bornTimestamp | timestamp | the born time |
 
-Columns of a frame that was read, which the store gives anew, are left out (`ASSIGNED`). Any other is refused.
+Columns of a frame that was read, which the store gives anew, are left out (`ASSIGNED`). Any other is refused, and so
+are delayed messages: nobody would deliver them.
 """
 
 from __future__ import annotations
@@ -55,6 +56,12 @@ ASSIGNED = frozenset({
     "physicaloffset", "storesize", "bodycrc", "reconsumetimes", "bornhost", "storehost", "preparedtransactionoffset",
 })  # fmt: skip
 _TWINS = (("body", "value"), ("queueid", "partition"), ("keys", "key"), ("properties", "headers"))
+_DELAYED = ("delay", "delaylevel", "delaytimelevel")
+_NOBODY_DELIVERS = (
+    "delayed messages (property DELAY) cannot be written: a broker puts them under SCHEDULE_TOPIC_XXXX and delivers "
+    "them when they are due, and nobody does for a store that is written from here. Send them to a broker, or drop "
+    "the property"
+)
 _NEVER = (props.CRC32, props.INNER_NUM, props.INNER_BASE)
 
 
@@ -68,6 +75,8 @@ def check_schema(types: Mapping[str, str], topic: str | None) -> None:
     for key, (name, kind) in given.items():
         if key in ASSIGNED:
             continue
+        if key in _DELAYED:
+            raise ConfigError(f"column {name}: {_NOBODY_DELIVERS}")
         if key not in TYPES:
             known = "body, topic, queueId, tags, keys, uniqKey, properties, flag, bornTimestamp"
             raise ConfigError(f"column {name}: not a column of a message; there are {known}. Drop it or rename it")
@@ -110,9 +119,21 @@ def message_columns(batch: pa.RecordBatch, topic: str | None, born_ms: int) -> p
         columns["sys_flag"] = pc.bit_wise_and(flags, FLAG_COMPRESSED | COMPRESSION_MASK).cast(pa.int32())
     properties = _properties(given)
     if properties is not None:
+        _refuse_delayed(properties)
         columns["properties"] = _without(properties, _own_names(columns))
     columns["born_timestamp"] = pc.fill_null(_born(given, rows), born_ms)
     return pa.table(columns)
+
+
+def _refuse_delayed(properties: Any) -> None:
+    """A delay is the broker's business.
+
+    Raises:
+        ConfigError: a message has one.
+    """
+    begin, end = (int(np.asarray(properties.offsets)[at]) for at in (0, -1))
+    if pc.any(pc.equal(properties.keys.slice(begin, end - begin), props.DELAY.decode())).as_py():
+        raise ConfigError(_NOBODY_DELIVERS)
 
 
 def _first(given: Mapping[str, Any], one: str, other: str) -> Any:

@@ -21,6 +21,7 @@ from reput.connect.partitions import read_partition, tasks_of
 from reput.connect.plan import plan_batch
 from reput.connect.schemas import ddl
 from reput.connect.selection import selection_of
+from reput.connect.short_errors import short_errors, with_short_errors
 from reput.connect.stream import RocketmqStreamReader, stream_options
 from reput.errors import ConfigError
 
@@ -35,10 +36,12 @@ class RocketmqSource(DataSource):
         """The format's name."""
         return NAME
 
+    @with_short_errors
     def schema(self) -> str:
         """The columns that the options ask for."""
         return ddl(read_options(self.options).columns)
 
+    @with_short_errors
     def reader(self, schema: Any) -> DataSourceReader:
         """A reader of a batch.
 
@@ -49,6 +52,7 @@ class RocketmqSource(DataSource):
         refuse_another_schema(schema, options)
         return RocketmqReader(options)
 
+    @with_short_errors
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark asks so
         """A reader of a stream.
 
@@ -59,6 +63,7 @@ class RocketmqSource(DataSource):
         refuse_another_schema(schema, options)
         return RocketmqStreamReader(options)
 
+    @with_short_errors
     def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
         """A writer of a batch.
 
@@ -70,6 +75,7 @@ class RocketmqSource(DataSource):
 
         return RocketmqWriter(self.options, schema)
 
+    @with_short_errors
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark asks so
         """A writer of a stream.
 
@@ -116,13 +122,14 @@ class RocketmqReader(DataSourceReader):
         # `__func__` to find out. An attribute serves sessions of both kinds.
         self.pushFilters = _PushFilters(self.filters)  # type: ignore[method-assign]
 
+    @with_short_errors
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
         return tasks_of(plan_batch(self.options, narrowed(selection_of(self.options), self.filters)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a task."""
-        return read_partition(partition)
+        return short_errors(read_partition(partition))
 
 
 class _PushFilters:

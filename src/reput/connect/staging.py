@@ -13,10 +13,11 @@ from pathlib import Path
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
-from reput.errors import DamagedStoreError
+from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
 from reput.log.columns import ColumnBatch
 from reput.log.encode import RecordEncoder
+from reput.log.message import MessageRefusedError
 from reput.log.settings import LogSettings
 from reput.log.topics import TopicTable
 from reput.store.layout import StoreLayout
@@ -41,11 +42,14 @@ class Stager:
         """Take in messages.
 
         Raises:
-            MessageRefusedError: one of them cannot be stored.
+            ConfigError: one of them cannot be stored.
         """
         if table.num_rows:
             encoder = RecordEncoder(self.settings.store_host)
-            ColumnBatch(table, TopicTable({}, 0), encoder, self.max_body)
+            try:
+                ColumnBatch(table, TopicTable({}, 0), encoder, self.max_body)
+            except MessageRefusedError as error:
+                raise ConfigError(str(error)) from error
             self._tables.append(table)
             self._bytes += table.nbytes
             if self._bytes >= STAGED_BYTES:

@@ -30,6 +30,7 @@ from reput.connect.partitions import LogPartition, read_partition
 from reput.connect.plan import USUAL_RECORD_BYTES, job_of, split_bytes
 from reput.connect.queue_cuts import CLOCK_SLACK_MS
 from reput.connect.selection import NO_END, selection_of
+from reput.connect.short_errors import short_errors, with_short_errors
 from reput.connect.snapshot import confirmed_by, take_snapshot
 from reput.connect.stream_walk import Limits, StreamWalk, Walked
 from reput.errors import ConfigError, DataLossError
@@ -46,6 +47,12 @@ from reput.store.layout import StoreLayout, find_store
 from reput.store.recovery import judge_tail
 from reput.store.settings import resolve_settings
 
+BYTES_PER_TRIGGER = 1 << 30
+"""How much log a micro-batch brings where maxBytesPerTrigger does not say it.
+
+The planner goes along the chain of records to a batch's end, a second or two for so many bytes. So a long backlog comes
+in batches of this size, also where maxOffsetsPerTrigger counts messages of a topic that seldom has any.
+"""
 _LOOK_S = 0.25
 _STORE, _OFFSET, _MARK, _CRC = "store", "offset", "mark", "crc"
 
@@ -68,6 +75,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- what Spark asks ------------------------------------------------------------------------
 
+    @with_short_errors
     def initialOffset(self) -> Place:  # noqa: N802 - Spark asks so
         """Where a new query begins."""
         log = self._log()
@@ -93,22 +101,24 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(self.options.max_bytes_per_trigger)
         if self.options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.options.max_offsets_per_trigger)
-        return ReadAllAvailable()
+        return ReadMaxBytes(BYTES_PER_TRIGGER)
 
+    @with_short_errors
     def latestOffset(self, start: Place, limit: ReadLimit) -> Place:  # noqa: N802 - Spark asks so
         """Where the next micro-batch ends: `start` itself where nothing is new."""
         log = self._log()
         self._refuse_another(start, log)
-        messages, size = self.options.max_offsets_per_trigger, self.options.max_bytes_per_trigger
+        messages = self.options.max_offsets_per_trigger
+        size = self.options.max_bytes_per_trigger or BYTES_PER_TRIGGER
         if isinstance(limit, ReadMaxRows):
             messages = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
             size = limit.max_bytes
         elif isinstance(limit, ReadAllAvailable):
-            messages = size = None
+            messages, size = None, NO_END
         limits = Limits(
             NO_END if self.last_offset is None else self.last_offset,
-            NO_END if size is None else size,
+            size,
             NO_END if messages is None else messages,
             self._whole(),
         )
@@ -125,10 +135,12 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing: to know the end of the log, beside a broker, costs a look at every queue."""
         return None
 
+    @with_short_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark asks so
         """End at what is there now."""
         self.last_offset = self._end(self._log())
 
+    @with_short_errors
     def partitions(self, start: Place, end: Place) -> Sequence[InputPartition]:
         """The tasks of a micro-batch; also of one that a restarted query does again."""
         log = self._log()
@@ -148,7 +160,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a task."""
-        return read_partition(partition)
+        return short_errors(read_partition(partition))
 
     # --- the store ------------------------------------------------------------------------------
 

@@ -85,9 +85,7 @@ class QueueBatch:
 
     def queue_offsets(self) -> NDArray[np.int64]:
         """The queue offset of each entry (int64), in the order of the entries."""
-        in_queue = np.flatnonzero(self.sources.flags & IN_QUEUE)
-        by_queue = in_queue[np.argsort(self.sources.queue[in_queue], kind="stable")]
-        return self.sources.queue_offset[by_queue]
+        return queue_offsets(self.sources)
 
     def store_timestamps(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The store times (int64, ms) of the records that these sources are made of."""
@@ -96,6 +94,21 @@ class QueueBatch:
 
 def group_by_queue(columns: Columns, types: QueueTypes = UNKNOWN_TYPES) -> QueueBatch:
     """Group and pack the queue entries of decoded columns."""
+    sources, record, batches = entry_sources(columns, types)
+    return QueueBatch(columns, sources, record, batches, *pack_entries(columns.queues, sources))
+
+
+def queue_offsets(sources: EntrySources) -> NDArray[np.int64]:
+    """The queue offset of each entry (int64), in the order in which entries are packed."""
+    in_queue = np.flatnonzero(sources.flags & IN_QUEUE)
+    by_queue = in_queue[np.argsort(sources.queue[in_queue], kind="stable")]
+    return sources.queue_offset[by_queue]
+
+
+def entry_sources(
+    columns: Columns, types: QueueTypes = UNKNOWN_TYPES
+) -> tuple[EntrySources, NDArray[np.int32] | None, BatchQueues]:
+    """What the entries of decoded columns are made of, of which record each (as in `QueueBatch`), and the batches."""
     sources = EntrySources.of(columns)
     batches = BatchQueues()
     if types.batch or len(columns.batch_record):
@@ -106,7 +119,7 @@ def group_by_queue(columns: Columns, types: QueueTypes = UNKNOWN_TYPES) -> Queue
     record = None
     if len(columns.further_record):
         sources, record = _with_further(columns, sources)
-    return QueueBatch(columns, sources, record, batches, *pack_entries(columns.queues, sources))
+    return sources, record, batches
 
 
 def _batch_rows(columns: Columns, types: QueueTypes) -> tuple[NDArray[np.bool_], frozenset[bytes]]:

@@ -110,12 +110,30 @@ def encode_kernels(kind: str | None = None) -> EncodeKernels:
     return EncodeKernels(module.measure_records, module.encode_records, module.body_crc)
 
 
+class PlainKernels(NamedTuple):
+    """The kernels of plain batches; signatures stand in `reput.kernels.reference_plain`."""
+
+    lay_out: Callable[[int], int]
+    write_rows: Callable[[int, int, int, int, int, int], int]
+    add_queue: Callable[[int, int, int, int, int], int]
+
+
+@cache
+def plain_kernels(kind: str | None = None) -> PlainKernels:
+    """The kernels of plain batches of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    return _all_of(PlainKernels, "plain", kind)
+
+
 class LookupKernels(NamedTuple):
     """The kernels that answer a look-up in one call; signatures stand in `reput.kernels.reference_lookup`."""
 
     pull_entries: Callable[[int, int, int, int, int], int]
     seek_time: Callable[[int, int, int], int]
-    find_key: Callable[[int, int, bytes, int, int], int]
+    find_key: Callable[[int, bytes, int, int], int]
 
 
 @cache
@@ -156,6 +174,25 @@ def filter_kernels(kind: str | None = None) -> FilterKernels:
         ConfigError: there is no such kind.
     """
     return _all_of(FilterKernels, "filter", kind)
+
+
+class BacklogKernels(NamedTuple):
+    """The kernels of entries that wait for queues' tails; signatures stand in `reput.kernels.reference_backlog`."""
+
+    number_rows: Callable[..., int]
+    chain_entries: Callable[..., int]
+    take_chains: Callable[..., int]
+    find_row: Callable[..., int]
+
+
+@cache
+def backlog_kernels(kind: str | None = None) -> BacklogKernels:
+    """The backlog's kernels of that kind, by default the one that REPUT_KERNELS names.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    return _all_of(BacklogKernels, "backlog", kind)
 
 
 class FieldKernels(NamedTuple):

@@ -208,12 +208,15 @@ class Columns:
         self._allocate_queues(2 * len(self.queue_id) + 16)
         for name in names:
             getattr(self, name)[: len(old[name])] = old[name]
-        mask = len(self.queue_table) - 1
-        for row in range(self.queues):
-            place = int(self.queue_key[row]) & mask
-            while self.queue_table[place]:
-                place = place + 1 & mask
-            self.queue_table[place] = row + 1
+        # All at once: those that find their place taken look at the next one, in the next round.
+        table, rows = self.queue_table, np.arange(self.queues, dtype=np.int64)
+        mask = np.uint64(len(table) - 1)
+        places = self.queue_key[: len(rows)] & mask
+        while len(rows):
+            free = table[places] == 0
+            table[places[free]] = rows[free] + 1
+            left = table[places] != rows + 1
+            rows, places = rows[left], places[left] + np.uint64(1) & mask
 
     @property
     def records(self) -> int:

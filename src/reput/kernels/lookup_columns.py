@@ -33,11 +33,15 @@ class Room(IntEnum):
 
 
 class Topic(IntEnum):
-    """A topic, as a key's messages are looked for in it: the hash of "TOPIC#" (int32), its bytes, and their number."""
+    """A topic, as a key's messages are looked for in it.
 
-    HASH = 0
-    SIZE = 1
-    BYTES = 2
+    Where the vector of the IndexFiles stands, the hash of "TOPIC#" (int32), the topic's bytes and their number.
+    """
+
+    INDEX_AT = 0
+    HASH = 1
+    SIZE = 2
+    BYTES = 3
 
 
 class Table(IntEnum):

@@ -153,13 +153,14 @@ def seek_time(queue: int, timestamp: int, above: int) -> int:
     return low
 
 
-def find_key(index: int, topic: int, name: bytes, max_messages: int, room: int) -> int:
+def find_key(topic: int, name: bytes, max_messages: int, room: int) -> int:
     """The places of the newest messages with a key, at most `max_messages`, newest first, into the room.
 
     `topic` as `Topic` has it; `name` is the key, which is ASCII. Returns where they stand and how many, one more where
     there are older ones (see COUNT_BITS). Or ASK (what is not ASCII, too), NEEDS_ROOM; or NEEDS_FILE or below: map that
     file of the log, and call again.
     """
+    index = _word(topic, Topic.INDEX_AT)
     if _has_changed(index) or not 0 < max_messages <= MOST_MESSAGES or not name.isascii():
         return ASK
     file_size, places = _word(index, Watch.LOG_FILE_SIZE), dict[int, int]()

@@ -105,13 +105,15 @@ class _Bitmaps:
         self, bitmaps: NDArray[np.uint8], times: NDArray[np.int64], records: RecordProperties
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which bitmaps (uint8, one row a message) lack bits that they must have, and which have bits of nobody."""
-        missing = np.zeros(len(bitmaps), dtype=np.bool_)
+        missing: NDArray[np.bool_] = np.zeros(len(bitmaps), dtype=np.bool_)
         known = np.repeat(self.any_bits[None, :], len(bitmaps), axis=0)
         for one in self.filters:
             matched = one.filter.select(records)
-            missing |= matched & (times > one.born_ms) & ((bitmaps & one.bits) != one.bits).any(axis=1)
+            lacking: NDArray[np.bool_] = np.any((bitmaps & one.bits) != one.bits, axis=1)
+            missing |= matched & (times > one.born_ms) & lacking
             known[matched] |= one.bits
-        return missing, np.asarray((bitmaps & ~known).any(axis=1), dtype=np.bool_)
+        stray: NDArray[np.bool_] = np.any((bitmaps & ~known) != 0, axis=1)
+        return missing, stray
 
 
 class _Walk:

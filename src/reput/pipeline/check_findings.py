@@ -9,6 +9,7 @@ from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles
+from reput.log.maps import LogMaps
 from reput.log.reader import file_of, written_bytes
 from reput.pipeline.check_ext import ORPHANS, STRAY_BITS
 from reput.pipeline.check_index import IndexFileChecked, IndexFileToCheck, Uncovered
@@ -20,6 +21,7 @@ from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
+from reput.store.known_good import why_known_good
 from reput.store.report import LEFTOVER, NOTE
 from reput.store.retained import configured_topics
 from reput.store.standstill import marks_of
@@ -43,12 +45,13 @@ def log_findings(check: Check, stitched: Stitched) -> None:
             f"{gap.verdict.meaning} at log offset {gap.begin}: {gap.end - gap.begin} bytes until the next record",
         )
     if stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
-        report.after_crash(
-            "log-torn-tail",
-            *log_place(log, stitched.end),
-            1,
-            f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}",
-        )
+        place = log_place(log, stitched.end)
+        detail = f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}"
+        maps = LogMaps(log.folder, log.file_size)
+        if known := why_known_good(check.layout, maps, stitched.end, size):
+            report.damage("log-record", *place, 1, f"{detail}; {known}, so no crash has left that")
+        else:
+            report.after_crash("log-torn-tail", *place, 1, detail)
     empty = [file for file in log.files if file.data_end == file.start]
     if empty and empty[-1] is log.files[-1] and len(log.files) > 1:
         report.remark(NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it")

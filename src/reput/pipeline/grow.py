@@ -33,11 +33,11 @@ from reput.pipeline.ext_job import ext_job
 from reput.pipeline.grow_range import (
     DecodedRange,
     Placed,
-    Placement,
     ProvedRange,
     Work,
     largest_first,
     leaving,
+    placements,
     range_task,
 )
 from reput.pipeline.grow_state import QueueGrowth
@@ -59,7 +59,7 @@ from reput.store.settings import StoreSettings
 ONE_SPLIT_BYTES = 32 << 20
 """Ranges up to this are one task: two would cost more than they save."""
 _PARALLEL_SPLIT_BYTES = 128 << 20
-_RANGE_BYTES = 512 << 20
+_RANGE_BYTES = 1 << 30
 """What is proved, placed and published as one; while it is placed, the range behind it is decoded."""
 _REST = 4
 """A rest shorter than this part of a range goes with the range before it."""
@@ -281,7 +281,7 @@ class Grower:
         """Run the second stage of a range, and the first one of the range behind it."""
         work: list[Work] = list(largest_first(self._index_plans(proved.results))) if self.job.build_index else []
         if leaving(self.job).kinds != self.job.kinds:
-            work += [Placement(result.number) for result in proved.results]
+            work += placements(proved.results)
         before = len(work)
         decoding = self.job
         if ahead is not None:

@@ -23,6 +23,8 @@ from reput.pipeline.sink import finish_folders, queue_path, would_overwrite, wri
 from reput.pipeline.sinks import PLACED_LATER
 from reput.pipeline.tasks import decode_and_sink
 
+_PLACED_AT_ONCE = 4
+
 
 @dataclass(frozen=True, slots=True)
 class DecodedRange:
@@ -53,13 +55,13 @@ class ProvedRange:
 
 
 class Placement(NamedTuple):
-    """The work to put the entries that a split left in their places."""
+    """The work to put the entries that these splits left in their places."""
 
-    split: int
+    splits: tuple[int, ...]
 
 
 class Placed(NamedTuple):
-    """Queues of a split that were left alone: entries of records below the frontier stand where its own would go."""
+    """Queues that were left alone: entries of records below the frontier stand where theirs would go."""
 
     refused: tuple[QueueKey, ...]
 
@@ -79,16 +81,20 @@ def range_task(placing: Job, decoding: Job, work: Work) -> Outcome:
         return decode_and_sink(decoding, work)
     if isinstance(work, IndexFilePlan):
         return build_index_file(placing, work)
-    return place_split(placing, work.split)
+    return Placed(tuple(key for number in work.splits for key in place_split(placing, number)))
 
 
-def place_split(job: Job, number: int) -> Placed:
-    """Put the entries that a split left in their places; queues that do not run straight are left to the redo."""
+def place_split(job: Job, number: int) -> list[QueueKey]:
+    """Put the entries that a split left in their places; queues that do not run straight are left to the redo.
+
+    Returns those of which nothing was written, since it would have overwritten entries of records below the frontier.
+    """
     left = parts.load_ranges(parts.ranges_path(job.parts_folder, number))
     counts = left.entries.tolist()
     ends = list(accumulate(counts))
     entries = parts.load_entries(parts.entries_path(job.parts_folder, number), ends[-1] if ends else 0)
-    refused, folders = [], set()
+    refused: list[QueueKey] = []
+    folders: set[str] = set()
     with job.writing():
         for key, first, count, end, steady in zip(
             left.keys, left.first.tolist(), counts, ends, left.steady.tolist(), strict=True
@@ -102,7 +108,13 @@ def place_split(job: Job, number: int) -> Placed:
             write_entries(job, key, first, piece)
             folders.add(queue_path(job.queue_folder, key))
         finish_folders(job, folders)
-    return Placed(tuple(refused))
+    return refused
+
+
+def placements(results: Sequence[SplitResult]) -> list[Placement]:
+    """The tasks that place what these splits left: a few each, since one alone is done sooner than a task begins."""
+    numbers = [result.number for result in results]
+    return [Placement(tuple(numbers[at : at + _PLACED_AT_ONCE])) for at in range(0, len(numbers), _PLACED_AT_ONCE)]
 
 
 def largest_first(plans: Sequence[IndexFilePlan]) -> list[IndexFilePlan]:

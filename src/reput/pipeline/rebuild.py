@@ -13,6 +13,7 @@ from reput.config import StoreConfig
 from reput.errors import ReputError
 from reput.files import fs
 from reput.formats import own, paths
+from reput.formats.checkpoint import Checkpoint
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity
 from reput.log.files import LogFiles, list_log_files, sync_log
@@ -42,6 +43,7 @@ from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import all_kinds, configured_kinds, store_kinds
+from reput.store.known_good import known_good
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
 from reput.store.queue_types import refuse_batches_beside
@@ -248,6 +250,7 @@ def _publish(
         # The checkpoint calls the log durable, which may lie on another disk than the rest.
         sync_log(run.log)
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)
+        checkpoint = _mark_known_good(run, stitched, old, checkpoint)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
         frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files)
         publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
@@ -257,3 +260,18 @@ def _publish(
         if job.build_queues:
             swap_parts[:0] = [*batch_parts(run, whole), *queue_parts(run)]
         publish.go_live(run.owned, swap_parts, run.report)
+
+
+def _mark_known_good(run: Run, stitched: Stitched, old: Checkpoint, new: Checkpoint) -> Checkpoint:
+    """Keep what tells that the log's end was good once (`reput.store.known_good`), or forget it with what is given up.
+
+    Returns the new checkpoint with what it has to keep of the old one.
+    """
+    if run.keeps_known_good:
+        kept = max(run.owned.watermarks["flushed_offset"], known_good(run.layout).offset)
+        run.owned.watermarks["flushed_offset"] = kept
+        return new._replace(physic_msg_timestamp=max(old.physic_msg_timestamp, new.physic_msg_timestamp))
+    if run.report.torn_tail_offset is not None:
+        # Killed before the swap the old frontier and checkpoint still tell, or the next run says so again.
+        run.owned.watermarks["flushed_offset"] = min(run.owned.watermarks["flushed_offset"], stitched.end)
+    return new

@@ -12,6 +12,7 @@ from reput.files import fs
 from reput.formats.record import Verdict
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles
+from reput.log.maps import LogMaps
 from reput.log.reader import file_name, place, written_bytes
 from reput.pipeline.decode import Gap
 from reput.pipeline.index_build import IndexFileResult
@@ -21,6 +22,7 @@ from reput.pipeline.rebuild_state import Run
 from reput.pipeline.stitch import Stitched
 from reput.store.frontier import read_frontier
 from reput.store.kinds import present_kinds
+from reput.store.known_good import why_known_good
 from reput.store.report import LogGap, RebuildReport, TopicSummary
 from reput.store.retained import Retained, Shortened, configured_topics
 
@@ -74,11 +76,26 @@ def _measure_tail(run: Run, stitched: Stitched) -> None:
     if verdict is None:
         return
     size = written_bytes(run.log, stitched.end)
-    if size:
-        run.report.torn_tail_offset, run.report.torn_tail_bytes = stitched.end, size
+    if not size:
+        return
+    run.report.torn_tail_offset, run.report.torn_tail_bytes = stitched.end, size
+    told = f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record behind"
+    known = why_known_good(run.layout, LogMaps(run.log.folder, run.log.file_size), stitched.end, size)
+    if not known:
         run.report.notes.append(
-            f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record behind: the torn end of a "
-            "crash, ignored (RocketMQ cuts it off when it opens the store)"
+            f"{told}: what a crash leaves of its last writes. It was left out of the indexes and stays in the log, "
+            "until whoever opens the store to write, RocketMQ or reput, cuts it off"
+        )
+    elif run.options.salvage:
+        run.report.warnings.append(
+            f"{told}, though {known}: these messages are given up. Whoever opens the store to write cuts them off"
+        )
+    else:
+        run.keeps_known_good = True
+        run.report.warnings.append(
+            f"{told}, though {known}: no crash has left that. The indexes end in front of it. RocketMQ would cut it "
+            "off when it opens the store; reput will not open it to write. Restore these bytes from a replica or a "
+            "backup, or give them up with --salvage"
         )
 
 

@@ -80,7 +80,10 @@ class EndToKeep(NamedTuple):
 
 @dataclass(slots=True)
 class Run:
-    """A rebuild under way: what it knows and what it has found."""
+    """A rebuild under way: what it knows and what it has found.
+
+    `keeps_known_good`: the log's end was damaged after it was durable, and nobody has given it up.
+    """
 
     layout: StoreLayout
     log: LogFiles
@@ -92,6 +95,7 @@ class Run:
     listener: ProgressListener
     report: RebuildReport
     clock: dict[str, float] = field(default_factory=dict)
+    keeps_known_good: bool = False
 
     def shut_out_late_tasks(self) -> None:
         """No attempt of a task so far may write any more, not even one that Spark has given up."""

@@ -86,18 +86,19 @@ class FileQueue:
                 return f"{file.path} at {at - file.start}"
         return f"{self.folder.path} at byte {at} of the queue"
 
-    def oddities(self) -> Oddities:
+    def oddities(self, file_size: int | None = None) -> Oddities:
         """Files of another length or at another place than they must have."""
         notes, damage, empty, files = [], [], [], self.folder.files
+        expected = file_size or next((file.size for file in files), 0)
         for number, file in enumerate(files):
             if file.size == 0 and number == len(files) - 1:
                 notes.append(f"{file.path}: empty last file, which RocketMQ removes when it loads the queue")
             elif file.size == 0:
                 empty.append(f"{file.path}: an empty file among others. Run `reput rebuild --only queue`")
-            elif file.size % ENTRY_SIZE or file.start % ENTRY_SIZE or file.size != files[0].size:
+            elif file.size % ENTRY_SIZE or file.start % ENTRY_SIZE or file.size != expected:
                 damage.append(
-                    f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
-                    f"{files[0].size}; files of one size, in entries of {ENTRY_SIZE} bytes, are expected. "
+                    f"{file.path}: {file.size} bytes from byte {file.start} of the queue, where a queue file has "
+                    f"{expected}, in entries of {ENTRY_SIZE} bytes: it was cut, or is another store's. "
                     "Run `reput rebuild --only queue`"
                 )
         return Oddities(notes, damage, empty)

@@ -100,8 +100,8 @@ class QueueOnDisk(Protocol):
         """Where the entry of a queue offset lies, for people."""
         ...
 
-    def oddities(self) -> Oddities:
-        """What its files' names and lengths say that they should not."""
+    def oddities(self, file_size: int | None = None) -> Oddities:
+        """What its files' names and lengths say that they should not; `file_size`: a file's, where that is known."""
         ...
 
     def bounds(self, log_min_offset: int = 0) -> Bounds:

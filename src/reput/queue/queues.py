@@ -1,16 +1,21 @@
 """The queues of an open store: each one's durable entries, of whatever kind, and behind them its tail.
 
+Where entries come for very many queues, they wait in a backlog until somebody asks for the queue.
+
 Durable entries count as far as their records lie below the frontier; what stands behind is not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.kernels.columns import Columns
+from reput.kernels.pack import EntrySources
+from reput.queue.backlog import Backlog, Waiting
 from reput.queue.kinds import DurableQueues
 from reput.queue.tail import QueueTail, Tail
 
@@ -27,17 +32,21 @@ class Queues:
     def __init__(self, durable: DurableQueues) -> None:
         self.durable = durable
         self.tail = Tail()
+        self.backlog = Backlog()
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
         """See on disk where each queue ends below the frontier."""
+        self.settle_all()
         self.durable.load(frontier_offset, log_min_offset)
 
     def advance(self, frontier_offset: int) -> None:
         """All entries below a log offset are durable now: the tail's move over."""
+        self.settle_all()
         self.durable.advance(frontier_offset, self.tail.trim(frontier_offset))
 
     def spans(self) -> Iterator[tuple[QueueKey, int, int]]:
         """Every queue that is known, once, with its first and next queue offset."""
+        self.settle_all()
         tails = dict(self.tail.queues)
         for key, stored in self.durable.spans():
             tail = tails.pop(key, None)
@@ -53,12 +62,12 @@ class Queues:
         return {key: stored.end for key, stored in self.durable.spans()}
 
     def knows(self, key: QueueKey) -> bool:
-        """Whether there is such a queue."""
-        return key in self.tail.queues or self.durable.find(key) is not None
+        """Whether there is such a queue; for any thread, with or without the lock."""
+        return key in self.tail.queues or self.backlog.holds(key) or self.durable.find(key) is not None
 
     def min_offset(self, key: QueueKey) -> int:
         """The first queue offset whose record the log still has; the end's where none is left. 0 for no queue."""
-        tail = self.tail.queues.get(key)
+        tail = self.find_tail(key)
         if tail is not None and tail.restarted:
             return tail.first
         stored = self.durable.find(key)
@@ -68,19 +77,55 @@ class Queues:
 
     def max_offset(self, key: QueueKey) -> int:
         """The next queue offset, 0 for no queue."""
-        tail = self.tail.queues.get(key)
+        tail = self.find_tail(key)
         if tail is not None:
             return tail.next
         stored = self.durable.find(key)
         return stored.end if stored else 0
 
-    def tail_of(self, key: QueueKey) -> QueueTail:
-        """The tail of a queue, begun where its durable entries end."""
+    def find_tail(self, key: QueueKey) -> QueueTail | None:
+        """The tail of a queue with all its entries; None where there is none."""
+        waiting = self.backlog.take(key) if self.backlog.count else None
+        if waiting is not None:
+            self._settle(waiting)
+        return self.tail.queues.get(key)
+
+    def wait(self, columns: Columns, sources: EntrySources) -> None:
+        """Take in entries of many queues, behind all others; a queue's tail gets them when it is asked for."""
+        self.tail.entries += self.backlog.add(columns, sources)
+
+    def extend(
+        self, key: QueueKey, first: int, steady: bool, entries: memoryview, offsets: Callable[[], list[int]]
+    ) -> None:
+        """Add a queue's entries behind all others, in log order, to its tail.
+
+        `first`: the first queue offset; `steady`: each is one more than the one before, else `offsets` tells them.
+        """
+        if self.backlog.count:
+            self.find_tail(key)
+        self._extend(key, first, steady, entries, offsets)
+
+    def settle_all(self) -> None:
+        """Move all that waits to the tails."""
+        for waiting in self.backlog.take_all():
+            self._settle(waiting)
+
+    def _settle(self, waiting: Waiting) -> None:
+        self.tail.entries -= len(waiting.offsets)
+        offsets = waiting.offsets
+        self._extend(waiting.key, int(offsets[0]), waiting.steady, waiting.entries, offsets.tolist)
+
+    def _extend(
+        self, key: QueueKey, first: int, steady: bool, entries: memoryview, offsets: Callable[[], list[int]]
+    ) -> None:
         tail = self.tail.queues.get(key)
         if tail is None:
             stored = self.durable.find(key)
             tail = self.tail.begin(key, stored.end if stored else 0)
-        return tail
+        if steady and tail.before is None and (first > 0 or tail.next <= 1):
+            self.tail.extend(tail, first, entries)
+        else:
+            self.tail.extend_unsteady(tail, offsets(), entries)
 
     def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
         """The entries [begin, end) of a queue (uint8, 20 bytes each); fewer where a block ends before.
@@ -89,7 +134,7 @@ class Queues:
         Empty where nothing holds `begin`.
         """
         end = min(end, self.durable.block_end(begin), self.max_offset(key))
-        tail = self.tail.queues.get(key)
+        tail = self.find_tail(key)
         stored = None if tail is not None and tail.restarted else self.durable.find(key)
         durable_to = 0 if stored is None else stored.end
         if begin >= durable_to:
@@ -106,7 +151,7 @@ class Queues:
 
     def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
         """Durable entries around a queue offset that are cheap to keep; see `DurableQueues.block`."""
-        tail = self.tail.queues.get(key)
+        tail = self.find_tail(key)
         if tail is not None and tail.restarted:
             return None
         return self.durable.block(key, offset)

@@ -356,7 +356,7 @@ class RocksdbQueue:
         """The database and the key."""
         return f"{self._place}, {self._key} queue offset {offset}"
 
-    def oddities(self) -> Oddities:
+    def oddities(self, file_size: int | None = None) -> Oddities:  # noqa: ARG002 - as QueueOnDisk has it
         """There are none that show without a look at the entries."""
         return Oddities([], [])
 

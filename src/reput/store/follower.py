@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.dispatch.batch import QueueBatch, group_by_queue
+from reput.dispatch.batch import entry_sources, queue_offsets
 from reput.errors import DamagedLogError
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.queue_types import QueueTypes
 from reput.formats.record import Verdict
+from reput.kernels import backlog_kernels
 from reput.kernels.columns import Columns, State, Stop
+from reput.kernels.pack import EntrySources, Packed, pack_entries
 from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
@@ -26,8 +29,10 @@ from reput.queue.queues import Queues
 
 _PIECE_BYTES = 16 << 20
 """Each queue that has messages in a piece costs some 1 us: with thousands of them small pieces would be dear."""
-_MOST_QUEUES = 1 << 18
-"""Queues whose rows are kept from one piece to the next."""
+_MOST_QUEUES = 1 << 22
+"""Queues whose rows are kept from one piece to the next: some 70 bytes each, and the topic's name."""
+_MANY_QUEUES, _FEW_ENTRIES = 256, 32
+"""A piece with entries for so many queues, and with fewer than so many for each of them, waits in the backlog."""
 
 
 class Segment(NamedTuple):
@@ -118,7 +123,8 @@ class Follower:
         self._changed = changed
         self._following = threading.Lock()
         self._columns = _columns()
-        self._keys: list[QueueKey] = []
+        self._keys: dict[int, QueueKey] = {}
+        self._marks: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
     def follow(self, end: int) -> Verdict | None:
         """Take in the log up to `end`, a boundary; what stands where it had to stop before, None when it did not."""
@@ -151,7 +157,9 @@ class Follower:
         limit = min(end - start, self.log.file_size)
         begin = self.offset - start
         if self._columns.queues > _MOST_QUEUES:
-            self._columns, self._keys = _columns(), []
+            with self.lock:
+                self.queues.settle_all()
+            self._columns, self._keys = _columns(), {}
         # A queue is looked up by its row once, not in every piece.
         self._columns.clear(keep_queues=True)
         decoder = RangeDecoder(self.log.array(start), start, self.settings, self._columns, limit)
@@ -168,22 +176,19 @@ class Follower:
         columns = self._columns
         records = columns.records
         if records:
-            batch = group_by_queue(columns, self.types)
-            if batch.batches.inferred:
-                self.types = self.types._replace(batch=self.types.batch | batch.batches.inferred)
+            sources, _, found = entry_sources(columns, self.types)
+            if found.inferred:
+                self.types = self.types._replace(batch=self.types.batch | found.inferred)
             items = self._items_of(columns)
-            keys, queues, data = self._keys, self.queues, batch.entries.data
-            keys += [batch.key(row) for row in range(len(keys), columns.queues)]
-            starts, firsts, steady = batch.start.tolist(), batch.first.tolist(), batch.steady.tolist()
+            rows, numbered = self._numbered(sources)
+            is_scattered = len(rows) > _MANY_QUEUES and len(sources.flags) < _FEW_ENTRIES * len(rows)
+            packed = None if is_scattered else pack_entries(len(rows), numbered)
             with self.lock:
-                for row in batch.rows.tolist():
-                    tail, first = queues.tail_of(keys[row]), firsts[row]
-                    entries = data[starts[row] * ENTRY_SIZE : starts[row + 1] * ENTRY_SIZE]
-                    if steady[row] and tail.before is None and (first > 0 or tail.next <= 1):
-                        queues.tail.extend(tail, first, entries)
-                    else:
-                        queues.tail.extend_unsteady(tail, _offsets_of(batch, row), entries)
-                for key, batches in batch.batches.entries.items():
+                if packed is None:
+                    self.queues.wait(columns, sources)
+                else:
+                    self._extend(rows, numbered, packed)
+                for key, batches in found.entries.items():
                     self.batches.take(key, batches)
                 if items is not None:
                     self.items.append(items)
@@ -196,6 +201,34 @@ class Follower:
             with self.lock:
                 self.offset = offset
                 self._changed()
+
+    def _numbered(self, sources: EntrySources) -> tuple[list[int], EntrySources]:
+        """The rows of the queues that have entries here, and the sources with these queues alone, numbered from 0 on.
+
+        The table of queues may hold many more than have entries here.
+        """
+        if len(self._marks) < self._columns.queues:
+            self._marks = np.zeros(len(self._columns.queue_id), dtype=np.int32)
+        rows, numbers = (np.empty(len(sources.flags), dtype=np.int32) for _ in range(2))
+        count = backlog_kernels().number_rows(sources.queue, sources.flags, self._marks, rows, numbers)
+        return rows[:count].tolist(), sources._replace(queue=numbers)
+
+    def _extend(self, rows: list[int], sources: EntrySources, packed: Packed) -> None:
+        """Add the entries of few queues to their tails."""
+        data, keys = packed.entries.data, self._keys
+        starts, firsts, steady = packed.start.tolist(), packed.first.tolist(), packed.steady.tolist()
+        for number, row in enumerate(rows):
+            key = keys.get(row)
+            if key is None:
+                key = keys[row] = QueueKey(self._columns.topic(row), int(self._columns.queue_id[row]))
+            begin, end = starts[number], starts[number + 1]
+            self.queues.extend(
+                key,
+                firsts[number],
+                bool(steady[number]),
+                data[begin * ENTRY_SIZE : end * ENTRY_SIZE],
+                partial(_offsets_of, sources, begin, end),
+            )
 
     def _items_of(self, columns: Columns) -> TailItems | None:
         records, items = columns.records, columns.items
@@ -222,7 +255,7 @@ def _columns() -> Columns:
     return Columns.for_range(_PIECE_BYTES // 64)
 
 
-def _offsets_of(batch: QueueBatch, row: int) -> list[int]:
-    """The queue offsets of a queue's entries, in log order."""
-    offsets: list[int] = batch.queue_offsets()[int(batch.start[row]) : int(batch.start[row + 1])].tolist()
+def _offsets_of(sources: EntrySources, begin: int, end: int) -> list[int]:
+    """The queue offsets of the entries [begin, end) as they are packed: by queue, in log order."""
+    offsets: list[int] = queue_offsets(sources)[begin:end].tolist()
     return offsets

@@ -26,7 +26,7 @@ from reput.store.beside import Writer, writer_of
 from reput.store.frontier import Frontiers
 from reput.store.index_tags import tag_items_in_use
 from reput.store.indexer import CatchUpTask
-from reput.store.kinds import refuse_cut_queue_files, refuse_odd_queue_files, store_kinds
+from reput.store.kinds import refuse_odd_queue_files, store_kinds
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership, is_wanted, own_store
 from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
@@ -162,8 +162,7 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
     else:
         refuse_misplaced_queues(layout, settings.types)
         refuse_batches_beside(settings.types, kinds)
-        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue))
-        refuse_cut_queue_files(kinds, settings.queue_file_size)
+        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size)
         frontiers = find_start(layout, log, kinds, settings.index_enabled, settings.types).frontiers
     queues = Queues(kinds[0].open())
     queues.load(min(frontiers), log.min_offset)

@@ -12,7 +12,7 @@ from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import TAG_KEY_PREFIX
 from reput.kernels import lookup_kernels
 from reput.kernels.lookup_columns import ASK, NEEDS_FILE, NEEDS_ROOM
-from reput.store.lookup import IndexLookup, TopicLookup
+from reput.store.lookup import TopicLookup
 from reput.store.message import StoredMessage
 from reput.store.results import Places, QueryResult
 from reput.store.view import StoreView, bytes_of
@@ -44,9 +44,8 @@ def find(view: StoreView, asked: KeyQuestion) -> QueryResult:
     end_ms = _END_OF_TIME if asked.end_ms is None else asked.end_ms
     view.catch_up()
     with view.follower.lock:
-        if view.lookups.index is None and not view.follower.items:
-            view.lookups.add_index(view.known)
-        view.lookups.add_topic(asked.topic, name)
+        if not view.follower.items:
+            view.lookups.add_topic(asked.topic, name, view.known)
     found: list[StoredMessage] = []
     seen: set[int] = set()
     # An item's time is that of its record or up to a second less.
@@ -66,17 +65,15 @@ def find(view: StoreView, asked: KeyQuestion) -> QueryResult:
     return QueryResult.of(found, more=False)
 
 
-def find_with_maps(
-    view: StoreView, index: IndexLookup, topic: TopicLookup, name: bytes, most: int, room: Places
-) -> int:
+def find_with_maps(view: StoreView, topic: TopicLookup, name: bytes, most: int, room: Places) -> int:
     """What the kernel `find_key` answers once each file of the log is mapped that it asks for."""
     found = NEEDS_FILE
     for _ in range(_MOST_RETRIES):
-        found = lookup_kernels().find_key(index.address, topic.address, name, most, room.address)
+        found = lookup_kernels().find_key(topic.address, name, most, room.address)
         if found > NEEDS_FILE or found == NEEDS_ROOM:
             return found
         with view.follower.lock:
-            view.lookups.map_log(found, index.log)
+            view.lookups.map_log(found, topic.index.log)
     return ASK
 
 

@@ -11,7 +11,7 @@ from reput.formats import own
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE
 from reput.formats.queue_kinds import DEFAULT_KINDS, DEFAULT_STORE_TYPE, DOUBLE_WRITE, STORE_TYPES
 from reput.queue.batch_files import BatchFiles
-from reput.queue.file_kind import FileKind, FileQueue
+from reput.queue.file_kind import FileKind
 from reput.queue.kinds import QueueKind
 from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.layout import StoreLayout
@@ -74,8 +74,10 @@ def _has_queue(kind: QueueKind) -> bool:
         return next(queues, None) is not None
 
 
-def refuse_odd_queue_files(kinds: Sequence[QueueKind], batches: BatchFiles) -> None:
+def refuse_odd_queue_files(kinds: Sequence[QueueKind], batches: BatchFiles, file_size: int) -> None:
     """Refuse queues whose files have a wrong length or place: where they end is not what their names say.
+
+    A file of no bytes is what a killed task left; the next catch-up gives it its length, `file_size`.
 
     Raises:
         DamagedStoreError: there is such a queue; a message put into it would get a number that another one has.
@@ -85,33 +87,11 @@ def refuse_odd_queue_files(kinds: Sequence[QueueKind], batches: BatchFiles) -> N
     for kind in kinds:
         with contextlib.closing(kind.queues()) as queues:
             for queue in queues:
-                for damage in queue.oddities().damage:
+                for damage in queue.oddities(file_size).damage:
                     raise DamagedStoreError(damage)
     for batch_queue in batches.queues():
         for damage in batch_queue.damage():
             raise DamagedStoreError(damage)
-
-
-def refuse_cut_queue_files(kinds: Sequence[QueueKind], file_size: int) -> None:
-    """Refuse queue files of another length than all have: entries would be written, or looked for, in wrong places.
-
-    A file of no bytes is what a killed task left; the next catch-up gives it its length.
-
-    Raises:
-        DamagedStoreError: there is such a file.
-
-    Source: `MappedFileQueue.doLoad`.
-    """
-    for kind in kinds:
-        with contextlib.closing(kind.queues()) as queues:
-            for queue in queues:
-                for file in queue.folder.files if isinstance(queue, FileQueue) else ():
-                    if file.size not in (0, file_size):
-                        raise DamagedStoreError(
-                            f"{file.path}: {file.size} bytes, where the store's queue files have {file_size} "
-                            "(mappedFileSizeConsumeQueue): it was cut, or is another store's. Run `reput rebuild "
-                            "--only queue`"
-                        )
 
 
 def _in_order(wanted: Sequence[str], present: Sequence[str]) -> list[str]:

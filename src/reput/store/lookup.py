@@ -78,13 +78,14 @@ class QueueLookup:
 class TopicLookup:
     """A topic as the kernel looks for keys in it (`lookup_columns.Topic`)."""
 
-    __slots__ = ("address", "words")
+    __slots__ = ("address", "index", "words")
 
-    def __init__(self, name: bytes) -> None:
+    def __init__(self, name: bytes, index: IndexLookup) -> None:
         self.words: NDArray[np.int64] = np.zeros(Topic.BYTES + len(name) // 8 + 1, dtype=np.int64)
-        self.words[Topic.HASH], self.words[Topic.SIZE] = java_string_hash_utf8(name + b"#"), len(name)
+        self.words[: Topic.BYTES] = index.address, java_string_hash_utf8(name + b"#"), len(name)
         self.words[Topic.BYTES :].view(np.uint8)[: len(name)] = np.frombuffer(name, dtype=np.uint8)
         self.address = address_of(self.words)
+        self.index = index
 
 
 @dataclass(slots=True)
@@ -122,7 +123,7 @@ class Lookups:
     ) -> None:
         self.queues: dict[tuple[str, int], QueueLookup] = {}
         self.index: IndexLookup | None = None
-        # Those that have been asked for: only of them it is known that a topic can have such a name.
+        # Those that were asked for: only of them it is known that a topic can have such a name.
         self.topics: dict[str, TopicLookup] = {}
         self.watched: Watched | None = None
         # What was asked for since the last change. A vector costs some 10 us: who asks once, or while somebody writes,
@@ -137,8 +138,9 @@ class Lookups:
         self._limits = [_NO_LIMIT if limit is None else limit for limit in limits] + [stop_bytes]
 
     def clear(self) -> None:
-        """Something has changed; to be called under the view's lock. What topics are called does not change."""
+        """Something has changed; to be called under the view's lock."""
         self.queues.clear()
+        self.topics.clear()
         self.index = None
         self._asked.clear()
 
@@ -160,7 +162,7 @@ class Lookups:
         log, watched, table = self._log.table, self.watched, self._table
         if log is None or watched is None:
             return
-        old, tail, stored = self.queues.get((topic, key.queue_id)), table.tail.queues.get(key), table.durable.find(key)
+        old, tail, stored = self.queues.get((topic, key.queue_id)), table.find_tail(key), table.durable.find(key)
         is_within = old is not None and old.begin <= offset < old.behind
         found = (old.begin, old.entries) if old is not None and is_within else table.block(key, offset)
         if found is None or stored is None:
@@ -225,15 +227,16 @@ class Lookups:
             self._log.drop_table()
             self.clear()
 
-    def add_topic(self, topic: str, name: bytes) -> None:
-        """Let the kernels look for keys in this topic; under the view's lock."""
-        if topic not in self.topics:
+    def add_topic(self, topic: str, name: bytes, known: Known) -> None:
+        """Let the kernels answer the next questions by key in this topic, where they can; under the view's lock."""
+        if self.index is None:
+            self._add_index(known)
+        if self.index is not None:
             if len(self.topics) >= _MOST_TOPICS:
                 self.topics.clear()
-            self.topics[topic] = TopicLookup(name)
+            self.topics[topic] = TopicLookup(name, self.index)
 
-    def add_index(self, known: Known) -> None:
-        """Let the kernels answer questions by key, where they can; under the view's lock."""
+    def _add_index(self, known: Known) -> None:
         if not self._is_asked_again(None):
             return
         log, watched, maps = self._log.table, self.watched, self._index.newest_first(_MOST_MAPS)

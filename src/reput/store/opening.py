@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reput.config import StoreConfig
+from reput.errors import DamagedLogError
 from reput.formats import paths
 from reput.formats.record import Verdict
 from reput.log.files import list_log_files
@@ -20,6 +21,7 @@ from reput.store.follower import Follower
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import refuse_odd_queue_files, store_kinds
+from reput.store.known_good import known_good
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
 from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
@@ -55,7 +57,7 @@ def open_view(
         beside: another process may be writing: look no further than it allows, and follow it.
 
     Raises:
-        DamagedLogError: the log is damaged below what the checkpoint calls durable.
+        DamagedLogError: messages are to be put, and the log is damaged where it was known to be good.
         DamagedStoreError: a queue's files have a wrong length, and messages are to be put.
         ReputError: see `reput.errors`.
     """
@@ -67,7 +69,7 @@ def open_view(
     refuse_misplaced_queues(layout, settings.types)
     refuse_batches_beside(settings.types, kinds)
     if not beside:
-        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue))
+        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size)
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     confirmed, refresh, watched = _follow(writer, layout, kinds, log)
@@ -80,8 +82,18 @@ def open_view(
     notes = [*files.notes]
     tail = LogTail(view.follower.offset, Verdict.ZERO, 0)
     if writer is Writer.NOBODY:
-        tail = judge_tail(layout, log, view.follower.offset, verdict or Verdict.ZERO)
+        try:
+            tail = judge_tail(layout, log, tail.end, verdict or Verdict.ZERO, view.follower.last_store_timestamp)
+        except DamagedLogError as error:
+            if not beside:
+                raise
+            notes.append(f"{error}. What stands in front is read")
         view.confirmed = lambda: tail.end
+        if not tail.written and tail.end < (known := known_good(layout)).offset:
+            notes.append(
+                f"the log ends at {tail.end}, and {known.told_by} calls it durable up to {known.offset}: it was "
+                "replaced by an older copy, or its end is lost. Queues go on from what is there"
+            )
     view.refresh = refresh
     view.lookups.watched = watched
     if tail.written:

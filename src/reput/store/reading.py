@@ -7,7 +7,6 @@ from reput.kernels.lookup_columns import ASK, COUNT_BITS, COUNT_MASK, NEEDS_ROOM
 from reput.queue.by_time import Boundary, boundary_of
 from reput.store import counts, keys, pulls, times
 from reput.store.keys import KeyQuestion
-from reput.store.lookup import IndexLookup
 from reput.store.message import StoredMessage
 from reput.store.pulls import PullQuestion
 from reput.store.results import MAX_PULL_BYTES, GetResult, GetStatus, Places, QueryResult
@@ -18,7 +17,6 @@ from reput.store.view import QueueInfo, StoreView
 _END_OF_TIME = (1 << 63) - 1
 # In calls that are done in half a microsecond each look-up counts.
 _FOUND, _LOWER = GetStatus.FOUND, Boundary.LOWER
-_new = object.__new__
 
 
 class Reading:
@@ -72,7 +70,7 @@ class Reading:
                 room = self._room
                 answer = self._pull_entries(queue.address, offset, max_messages, max_bytes, room.address)
                 if answer > 0:
-                    result = _new(GetResult)
+                    result = GetResult()
                     count = answer & COUNT_MASK
                     result.status, result.next_offset, result.span = _FOUND, offset + count, queue
                     result.words, result.at, result.count = room.words, answer >> COUNT_BITS, count
@@ -135,35 +133,28 @@ class Reading:
             exact: hold topic, key and time against the record; without, two keys of one hash are not told apart, and a
                 message may come twice, as RocketMQ answers.
         """
-        index = self._lookups.index
-        if index is not None and exact and end_ms is None and before is None and not (begin_ms or by_tag):
-            found = self._newest_with_key(index, topic, key, max_messages)
-            if found is not None:
-                return found
+        try:
+            prepared, name = self._topics.get(topic), key.encode()
+        except (AttributeError, TypeError, UnicodeEncodeError):
+            # Nothing that can be asked for so: who knows all cases says why.
+            prepared, name = None, b""
+        if prepared is not None and exact and end_ms is None and before is None and not begin_ms and not by_tag:
+            room = self._room
+            answer = self._find_key(prepared.address, name, max_messages, room.address)
+            if answer < ASK:
+                if answer == NEEDS_ROOM:
+                    room = self._room = Places(max_messages)
+                answer = keys.find_with_maps(self.view, prepared, name, max_messages, room)
+            if answer >= 0:
+                result = QueryResult()
+                count = answer & COUNT_MASK
+                result.more = more = count > max_messages
+                result.count = max_messages if more else count
+                result.words, result.at, result.found = room.words, answer >> COUNT_BITS, None
+                result.index = prepared.index
+                return result
         asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
         return keys.find(self._open_view(), asked)
-
-    def _newest_with_key(self, index: IndexLookup, topic: str, key: str, max_messages: int) -> QueryResult | None:
-        """The answer to a question without conditions, where one kernel call gives it; else None."""
-        try:
-            prepared, name = self._topics[topic], key.encode()
-        except (KeyError, TypeError, AttributeError, UnicodeEncodeError):
-            # Asked for the first time, or nothing that can be asked for: who knows all cases says so.
-            return None
-        room = self._room
-        answer = self._find_key(index.address, prepared.address, name, max_messages, room.address)
-        if answer < ASK:
-            if answer == NEEDS_ROOM:
-                room = self._room = Places(max_messages)
-            answer = keys.find_with_maps(self.view, index, prepared, name, max_messages, room)
-        if answer < 0:
-            return None
-        result = _new(QueryResult)
-        count = answer & COUNT_MASK
-        result.more = count > max_messages
-        result.count = min(count, max_messages)
-        result.words, result.at, result.index, result.found = room.words, answer >> COUNT_BITS, index, None
-        return result
 
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """The message whose record starts at a log offset, None where none does."""

@@ -5,7 +5,7 @@ after a clean shutdown of a broker, the end of the last record that any queue kn
 the last file whose first record is not newer than the checkpoint, as RocketMQ's own recovery does; IndexFiles newer
 than the checkpoint are not believed either.
 
-A bad record that was once known to be good (older than the checkpoint's time) is damage, never a reason to cut.
+A bad record that was once known to be good is damage, never a reason to cut (`reput.store.known_good`).
 
 Source: `CommitLog.recoverNormally`, `recoverAbnormally`, `IndexService.load`.
 """
@@ -27,13 +27,16 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import Frontiers, read_frontier
+from reput.store.known_good import why_known_good
 from reput.store.layout import StoreLayout
 
 _CHUNK_BYTES = 1 << 20
 _NEAR_BYTES = 64 << 10
 _NOTHING_IS_CUT = (
     "The log was damaged after it was written, so nothing is cut. Open it read-only, look with `reput check`, restore "
-    "the file from a copy, or give up what is damaged with `reput rebuild --salvage`"
+    "the file from a copy, or give up what is damaged with `reput rebuild --salvage`: it lists what is lost, builds "
+    "the indexes from all good records, and the store can be written again. (Where the log was replaced by another one "
+    "on purpose, remove the store's folder reput/ instead)"
 )
 
 
@@ -185,32 +188,21 @@ class LogTail(NamedTuple):
     written: int
 
 
-def judge_tail(layout: StoreLayout, log: LogMaps, end: int, verdict: Verdict) -> LogTail:
+def judge_tail(
+    layout: StoreLayout, log: LogMaps, end: int, verdict: Verdict, last_store_timestamp: int = -1
+) -> LogTail:
     """What to make of the place where reading stopped.
 
+    `last_store_timestamp` of the record in front of it, where that is known.
+
     Raises:
-        DamagedLogError: the record there, whose lengths are whole, is older than the checkpoint, or good records follow
-            that are not newer: they were durable once.
+        DamagedLogError: what is bad there was good once (see `reput.store.known_good`), or good records follow that are
+            not newer than the checkpoint: no crash has left that.
     """
     written = _written_behind(log, end)
-    if not written:
-        return LogTail(end, verdict, written)
-    known_good = read_checkpoint(layout).physic_msg_timestamp
-    time = log.store_time(end) if _is_record(log, end, CHECK_NONE) else -1
-    # Of the checkpoint's own millisecond the last record may have been on its way.
-    if 0 <= time < known_good:
-        raise DamagedLogError(
-            f"{_place(log, end)}: {verdict.meaning}, and the checkpoint calls this record durable (stored {time}, "
-            f"checkpoint {known_good}). {_NOTHING_IS_CUT}"
-        )
-    following = _next_record(log, end + 1, end + written)
-    if following is not None:
-        time = log.store_time(following)
-        if 0 <= time <= known_good:
-            raise DamagedLogError(
-                f"{_place(log, end)}: {verdict.meaning}, and at log offset {following} goes on a record that the "
-                f"checkpoint calls durable (stored {time}, checkpoint {known_good}). {_NOTHING_IS_CUT}"
-            )
+    known = why_known_good(layout, log, end, written, last_store_timestamp) if written else ""
+    if known:
+        raise DamagedLogError(f"{_place(log, end)}: {verdict.meaning}, and {known}. {_NOTHING_IS_CUT}")
     return LogTail(end, verdict, written)
 
 
@@ -230,18 +222,6 @@ def _written_behind(log: LogMaps, offset: int) -> int:
         if start <= offset:
             break
     return 0
-
-
-def _next_record(log: LogMaps, begin: int, end: int) -> int | None:
-    for start in log.starts:
-        if start + log.file_size <= begin or start >= end:
-            continue
-        array = log.array(start)
-        first, last = max(0, begin - start), min(len(array), end - start)
-        found = kernels().find_boundary(array, start, first, last, len(array), CHECK_BODY)
-        if found >= 0:
-            return start + int(found)
-    return None
 
 
 def _place(log: LogMaps, offset: int) -> str:

@@ -46,11 +46,11 @@ _MAX_PROPERTIES, _CRC_SIZE, _CRC_DIGITS = props.MAX_PROPERTIES_SIZE, fmt.CRC_PRO
 
 
 # Names are stored as numbers: four or eight bytes, then the 0x01.
-_TAGS, _KEYS = (np.int32(int.from_bytes(name, "big")) for name in (props.TAGS, props.KEYS))
-_UNIQUE, _CRC = (np.int64(int.from_bytes(name, "big")) for name in (props.UNIQ_KEY, props.CRC32))
+TAGS, KEYS = (np.int32(int.from_bytes(name, "big")) for name in (props.TAGS, props.KEYS))
+UNIQUE, _CRC = (np.int64(int.from_bytes(name, "big")) for name in (props.UNIQ_KEY, props.CRC32))
 assert len(props.KEYS) == len(props.TAGS) == 4
 assert len(props.CRC32) == len(props.UNIQ_KEY) == 8
-_NAME_4, _NAME_8 = 5, 9
+NAME_4, NAME_8 = 5, 9
 """Bytes of such a name and its separator."""
 _ONES, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _TWOS, _SPACES = np.uint64(0x0202020202020202), np.uint64(0x2020202020202020)
@@ -63,7 +63,7 @@ def _has_zero(word):
 
 
 @kernel
-def _has_bad(begin, end, spaces_too):
+def has_bad(begin, end, spaces_too):
     """Whether a text holds 0x01 or 0x02, or, if asked, a space."""
     at = begin
     while at + 8 <= end:
@@ -84,7 +84,7 @@ def _text_size(begin, end, size, data, spaces_too, bad):
     """Bytes of a text of `data` and its separator, or the negative of a `Refusal`; `bad` is that of a bad text."""
     if begin < 0 or end < begin or end > size:
         return np.int64(-_BAD_OFFSETS)
-    if end == begin or _has_bad(data + begin, data + end, spaces_too):
+    if end == begin or has_bad(data + begin, data + end, spaces_too):
         return np.int64(-bad)
     return end - begin + 1
 
@@ -116,7 +116,7 @@ def measure_records(columns, queues, frame, max_body, append_crc, size_out):
             more = _text_size(tag[n], tag_end[n], len(tags), tag_data, False, _BAD_TAGS)
             if more < 0:
                 return n, -more
-            size += _NAME_4 + more
+            size += NAME_4 + more
         if first_key[n] < 0 or last_key[n] < first_key[n] or last_key[n] > key_count:
             return n, _BAD_OFFSETS
         for row in range(first_key[n], last_key[n]):
@@ -124,12 +124,12 @@ def measure_records(columns, queues, frame, max_body, append_crc, size_out):
             if more < 0:
                 return n, -more
             size += more
-        size += _NAME_4 if last_key[n] > first_key[n] else 0
+        size += NAME_4 if last_key[n] > first_key[n] else 0
         if unique_end[n] != unique[n]:
             more = _text_size(unique[n], unique_end[n], len(uniques), unique_data, False, _BAD_UNIQUE_KEY)
             if more < 0:
                 return n, -more
-            size += _NAME_8 + more
+            size += NAME_8 + more
         if first_pair[n] < 0 or last_pair[n] < first_pair[n] or last_pair[n] > pair_count:
             return n, _BAD_OFFSETS
         for row in range(first_pair[n], last_pair[n]):
@@ -149,7 +149,7 @@ def measure_records(columns, queues, frame, max_body, append_crc, size_out):
 
 
 @kernel
-def _copy_text(at, begin, end, separator):
+def copy_text(at, begin, end, separator):
     """Write a text and a separator; returns the address behind them."""
     copy_bytes(at, begin, end - begin)
     at += end - begin
@@ -164,9 +164,9 @@ def _write_crc(record, at):
     store_be64(at, _CRC)
     store_8(at + 8, np.uint8(0x01))
     for k in range(_CRC_DIGITS):
-        store_8(at + _NAME_8 + k, np.uint8(0x30 + crc % 10))
+        store_8(at + NAME_8 + k, np.uint8(0x30 + crc % 10))
         crc //= 10
-    store_8(at + _NAME_8 + _CRC_DIGITS, np.uint8(0x02))
+    store_8(at + NAME_8 + _CRC_DIGITS, np.uint8(0x02))
 
 
 @kernel
@@ -214,23 +214,23 @@ def encode_records(
         store_be16(at, np.int16(record + size[n] - at - _PROPERTIES_LENGTH_SIZE))
         at += _PROPERTIES_LENGTH_SIZE
         for pair in range(first_pair[n], last_pair[n]):
-            at = _copy_text(at, name_data + name[pair], name_data + name_end[pair], 0x01)
-            at = _copy_text(at, value_data + value[pair], value_data + value_end[pair], 0x02)
+            at = copy_text(at, name_data + name[pair], name_data + name_end[pair], 0x01)
+            at = copy_text(at, value_data + value[pair], value_data + value_end[pair], 0x02)
         if tag_end[n] > tag[n]:
-            store_be32(at, _TAGS)
+            store_be32(at, TAGS)
             store_8(at + 4, np.uint8(0x01))
-            at = _copy_text(at + _NAME_4, tag_data + tag[n], tag_data + tag_end[n], 0x02)
+            at = copy_text(at + NAME_4, tag_data + tag[n], tag_data + tag_end[n], 0x02)
         if last_key[n] > first_key[n]:
-            store_be32(at, _KEYS)
+            store_be32(at, KEYS)
             store_8(at + 4, np.uint8(0x01))
-            at += _NAME_4
+            at += NAME_4
             for k in range(first_key[n], last_key[n]):
-                at = _copy_text(at, key_data + key[k], key_data + key_end[k], 0x20)
+                at = copy_text(at, key_data + key[k], key_data + key_end[k], 0x20)
             store_8(at - 1, np.uint8(0x02))
         if unique_end[n] > unique[n]:
-            store_be64(at, _UNIQUE)
+            store_be64(at, UNIQUE)
             store_8(at + 8, np.uint8(0x01))
-            at = _copy_text(at + _NAME_8, unique_data + unique[n], unique_data + unique_end[n], 0x02)
+            at = copy_text(at + NAME_8, unique_data + unique[n], unique_data + unique_end[n], 0x02)
         if append_crc:
             _write_crc(record, at)
         record += size[n]

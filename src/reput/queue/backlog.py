@@ -1,0 +1,154 @@
+"""Entries that no queue's tail has taken yet: in log order, in memory, each pointing to the one before in its queue.
+
+To put an entry where its queue's tail is costs some microseconds of Python a queue, however few entries come at once.
+With hundreds of thousands of queues most are touched once and are not read, so their entries wait here, at some
+nanoseconds each, until somebody asks for the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.kernels import backlog_kernels
+from reput.kernels.columns import IN_QUEUE, Columns
+from reput.kernels.pack import EntrySources
+
+_FIRST_ENTRIES = 1 << 12
+_FEW = 64
+_ROWS_AT_ONCE = 1 << 16
+_NO_ENTRIES = np.empty(0, dtype=np.int32)
+
+
+class Waiting(NamedTuple):
+    """Consecutive entries of one queue in log order (20 bytes each), and their queue offsets (int64)."""
+
+    key: QueueKey
+    entries: memoryview
+    offsets: NDArray[np.int64]
+    steady: bool
+
+
+class _QueueTable(NamedTuple):
+    """What a decoder's table of queues held when entries came last: its first `rows` rows do not change any more."""
+
+    rows: int
+    queue_id: NDArray[np.int32]
+    topic_at: NDArray[np.int32]
+    topic_size: NDArray[np.int32]
+    names: NDArray[np.uint8]
+    queue_table: NDArray[np.int32]
+    queue_key: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, columns: Columns) -> _QueueTable:
+        return cls(
+            columns.queues, columns.queue_id, columns.topic_at, columns.topic_size, columns.names, columns.queue_table,
+            columns.queue_key,
+        )  # fmt: skip
+
+    def key(self, row: int) -> QueueKey:
+        begin = int(self.topic_at[row])
+        return QueueKey(self.names[begin : begin + int(self.topic_size[row])].tobytes(), int(self.queue_id[row]))
+
+
+class Backlog:
+    """Entries by queue that wait. Not safe for threads by itself, but for `holds`: its owner holds a lock.
+
+    All that comes between two calls of `take_all` comes from one table of queues. `count`: how many entries wait.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._table: _QueueTable | None = None
+        self._newest = _NO_ENTRIES
+        self._forget()
+
+    def _forget(self) -> None:
+        self._used = 0
+        self._previous: NDArray[np.int32] = _NO_ENTRIES
+        self._offset: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._entries: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+
+    def add(self, columns: Columns, sources: EntrySources) -> int:
+        """Append entries of queues in the table of `columns`; returns how many they are."""
+        self._table = _QueueTable.of(columns)
+        if len(self._newest) < columns.queues:
+            newest = np.full(len(columns.queue_id), -1, dtype=np.int32)
+            newest[: len(self._newest)] = self._newest
+            self._newest = newest
+        self._make_room(int(np.count_nonzero(sources.flags & IN_QUEUE)))
+        used = backlog_kernels().chain_entries(
+            *sources, self._used, self._entries, self._offset, self._previous, self._newest
+        )
+        added = used - self._used
+        self._used = used
+        self.count += added
+        return int(added)
+
+    def _make_room(self, count: int) -> None:
+        needed = self._used + count
+        if needed > len(self._previous):
+            room = max(needed, 2 * len(self._previous), _FIRST_ENTRIES)
+            for name, each in (("_previous", 1), ("_offset", 1), ("_entries", ENTRY_SIZE)):
+                old = getattr(self, name)
+                bigger = np.empty(room * each, dtype=old.dtype)
+                bigger[: self._used * each] = old[: self._used * each]
+                setattr(self, name, bigger)
+
+    def holds(self, key: QueueKey) -> bool:
+        """Whether entries of a queue wait."""
+        return self._row(key) >= 0
+
+    def _row(self, key: QueueKey) -> int:
+        table, newest = self._table, self._newest
+        if table is None:
+            return -1
+        row = backlog_kernels().find_row(np.frombuffer(key.topic, dtype=np.uint8), key.queue_id, *table)
+        return row if 0 <= row < len(newest) and newest[row] >= 0 else -1
+
+    def take(self, key: QueueKey) -> Waiting | None:
+        """The entries of a queue, which wait no longer; None where none do."""
+        row = self._row(key) if self.count else -1
+        if row < 0:
+            return None
+        rows, room = np.array([row], dtype=np.int64), _FEW
+        (found,) = self._taken(rows, room, [key])
+        return found
+
+    def take_all(self) -> Iterator[Waiting]:
+        """The entries of all queues, one queue after the other; the table of queues may be another one afterwards."""
+        rows = np.flatnonzero(self._newest >= 0) if self.count else np.empty(0, dtype=np.int64)
+        table = self._table
+        for begin in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[begin : begin + _ROWS_AT_ONCE]
+            assert table is not None
+            yield from self._taken(some, self.count, [table.key(row) for row in some.tolist()])
+        self._forget()
+        self._table, self._newest = None, _NO_ENTRIES
+
+    def _taken(self, rows: NDArray[np.int64], room: int, keys: list[QueueKey]) -> Iterator[Waiting]:
+        start, index = np.empty(len(rows) + 1, dtype=np.int64), np.empty(room, dtype=np.int32)
+        arguments = rows, self._newest, self._previous, start
+        total = backlog_kernels().take_chains(*arguments, index)
+        if total > room:
+            index = np.empty(total, dtype=np.int32)
+            backlog_kernels().take_chains(*arguments, index)
+        index = index[:total]
+        self.count -= total
+        offsets = self._offset[index]
+        entries = self._entries.reshape(-1, ENTRY_SIZE)[index].reshape(-1).data
+        # Where an offset is not one more than that before it; those between queues do not count.
+        breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
+        unsteady = np.zeros(len(rows), dtype=np.bool_)
+        unsteady[np.searchsorted(start, np.setdiff1d(breaks, start), side="right") - 1] = True
+        if not self.count:
+            self._used = 0
+        bounds = start.tolist()
+        for n, is_unsteady in enumerate(unsteady.tolist()):
+            begin, end = bounds[n], bounds[n + 1]
+            yield Waiting(keys[n], entries[begin * ENTRY_SIZE : end * ENTRY_SIZE], offsets[begin:end], not is_unsteady)

@@ -1,0 +1,171 @@
+"""Plain batches of columns: the bytes of the general way, by both twins, or left to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reput import kernels
+from reput.log import plain_batch, queue_directory
+from reput.log.append import LogAppender
+from reput.log.message import Message, PutStatus
+from support.appends import open_log, read_log
+from support.twins import TWINS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OK, ILLEGAL = PutStatus.PUT_OK, PutStatus.MESSAGE_ILLEGAL
+LATE_MS = 1 << 50
+KINDS: dict[str, tuple[pa.DataType, ...]] = {
+    "topic": (pa.string(), pa.large_string()),
+    "body": (pa.binary(), pa.large_binary(), pa.string()),
+    "tags": (pa.string(), pa.large_string()),
+    "keys": (pa.string(), pa.large_string()),
+    "unique_key": (pa.string(), pa.large_string()),
+    "queue_id": (pa.int32(), pa.int64()),
+    "flag": (pa.int32(),),
+    "born_timestamp": (pa.int64(),),
+}
+OPTIONAL = tuple(name for name in KINDS if name not in {"topic", "body"})
+
+texts = st.text("abc订\U0001f600", min_size=1, max_size=12)
+rows = st.fixed_dictionaries(
+    {
+        "topic": st.sampled_from(("a", "orders", "orders-1", "订单" * 30, "t" * 255)),
+        "body": texts | st.just(""),
+        "tags": st.none() | st.just("") | texts,
+        "keys": st.none() | texts,
+        "unique_key": st.none() | st.just("") | texts,
+        "queue_id": st.integers(0, 2) | st.just(0x7FFFFFFF),
+        "flag": st.integers(-(1 << 31), (1 << 31) - 1),
+        "born_timestamp": st.integers(0, 1 << 41),
+    }
+)
+
+
+def table_of(data: st.DataObject, batch: list[dict[str, Any]]) -> pa.Table:
+    """The rows as a table of one chunk, cut at random, with some columns left out."""
+    names = ["topic", "body", *data.draw(st.lists(st.sampled_from(OPTIONAL), unique=True))]
+    arrays = {name: pa.array([row[name] for row in batch], data.draw(st.sampled_from(KINDS[name]))) for name in names}
+    cut = data.draw(st.integers(0, len(batch) - 1))
+    return pa.table(arrays).slice(cut)
+
+
+def use(patch: pytest.MonkeyPatch, kind: str) -> None:
+    """Take the kernels of this kind."""
+    for module in (plain_batch, queue_directory):
+        patch.setattr(module, "plain_kernels", lambda: kernels.plain_kernels(kind))
+
+
+def stored(folder: Path, tables: list[pa.Table]) -> tuple[list[Any], bytes]:
+    """What putting the tables one after the other answers, and the log's file."""
+    with open_log(folder, last_store_timestamp=LATE_MS, max_message_size=4000) as log:
+        log.append(Message("a", b"first"), 1)
+        results = [log.append_columns(table) for table in tables]
+        assert log.append(Message("a", b"last"), 1).status is OK
+    answers = [(result.status, *(column.tolist() for column in result[1:4]), *result[4:]) for result in results]
+    return answers, next(folder.iterdir()).read_bytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.lists(st.lists(rows, min_size=1, max_size=10), min_size=1, max_size=3))
+def test_plain_batches_are_stored_as_the_others_are(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, batches: list[list[dict[str, Any]]]
+) -> None:
+    """Any rows of the plain kinds give the bytes and answers of the general way, by either twin."""
+    tables = [table_of(data, batch) for batch in batches]
+    folder = tmp_path_factory.mktemp("log")
+    seen = []
+    for kind in (*TWINS, "general"):
+        with pytest.MonkeyPatch.context() as patch:
+            if kind == "general":
+                patch.setattr(LogAppender, "_plain_batch", lambda *_: None)
+            else:
+                use(patch, kind)
+                patch.setattr("reput.log.columns.ColumnBatch", None)
+            seen.append(stored(folder / kind, tables))
+    assert seen[0] == seen[2]
+    assert seen[1] == seen[2]
+
+
+def good(**columns: Any) -> pa.Table:
+    """Three messages, with these columns on top."""
+    return pa.table({"topic": ["a", "b", "a"], "body": [b"1", b"2", b"3"], **columns})
+
+
+FAR = pa.Array.from_buffers(
+    pa.string(), 3, [None, pa.py_buffer(np.array([0, 1 << 30, 2, 3], np.int32).tobytes()), pa.py_buffer(b"abc")]
+)
+BACK = pa.Array.from_buffers(
+    pa.string(), 3, [None, pa.py_buffer(np.array([0, 2, 1, 3], np.int32).tobytes()), pa.py_buffer(b"abc")]
+)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"topic": ["a", "a/b", "a"]}, {"topic": ["a", None, "a"]}, {"body": [b"", None, b""]},
+        {"body": [b"", b"", bytes(4001)]}, {"tags": ["a", "b\x01", "c"]}, {"keys": ["a", "b c", "d"]},
+        {"keys": ["a", "", "d"]}, {"unique_key": ["a", "b", "12345678\x02"]},
+        {"queue_id": pa.array([0, -1, 0], pa.int32())}, {"queue_id": pa.array([0, 1 << 31, 0])},
+        {"unique_key": ["u" * 20_000, "", ""], "tags": ["t" * 20_000, "", ""]},
+        {"topic": FAR}, {"topic": BACK}, {"tags": FAR}, {"tags": BACK}, {"body": BACK}, {"unique_key": FAR},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_stored_is_left_to_the_general_way(
+    columns: dict[str, Any], twin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch with a bad message is no plain one; the general way refuses it, and nothing is stored."""
+    use(monkeypatch, twin)
+    with open_log(tmp_path, max_message_size=4000) as log:
+        assert log._plain_batch(good(**columns)) is None
+        assert log.append_columns(good(**columns)).status in {ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED}
+        assert log.wrote == 0
+        assert not any(log.next_offsets().values())
+        assert log._plain_batch(good()) is not None
+
+
+def test_no_plain_batches(tmp_path: Path) -> None:
+    """Columns of other kinds, tables of several chunks or none, and the CRC property take the general way."""
+    others = [
+        good(keys=[["a"], [], None]),
+        good(tags=pa.array(["a", "b", "c"]).dictionary_encode()),
+        good(flag=pa.array([1, None, 2], pa.int32())),
+        pa.concat_tables([good(), good()]),
+        good().slice(0, 0),
+    ]
+    with open_log(tmp_path / "log") as log:
+        assert [log._plain_batch(table) for table in others] == [None] * len(others)
+        assert [log.append_columns(table).status for table in others] == [OK] * len(others)
+    with open_log(tmp_path / "crc", enabled_append_prop_crc=True) as log:
+        assert log._plain_batch(good()) is None
+
+
+def test_more_queues_than_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the directory is full, batches for queues without a row are stored the general way."""
+    monkeypatch.setattr(queue_directory, "MOST_QUEUES", 3)
+    with open_log(tmp_path) as log:
+        for number in range(4):
+            table = pa.table({"topic": ["a", "b"], "body": [b"1", b"2"], "queue_id": [number, 0]})
+            assert log.append_columns(table).queue_offsets.tolist() == [0, number]
+            assert (log._plain_batch(table) is None) == (number >= 2)
+    assert len(read_log(tmp_path)) == 8
+
+
+def test_batches_are_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch larger than a piece is the same log as in one piece; a record larger than a piece as well."""
+    sizes = [5, 3000, 700, 0, 1, 700, 700, 2, 4000]
+    table = pa.table({"topic": ["a"] * len(sizes), "body": [bytes([size % 251]) * size for size in sizes]})
+    files = []
+    for piece in (1 << 19, 1000, 1):
+        monkeypatch.setattr(queue_directory, "_PIECE_BYTES", piece)
+        files.append(stored(tmp_path / str(piece), [table]))
+    assert files[0] == files[1] == files[2]
+    assert [len(record.body) for record in read_log(tmp_path / "1000")] == [5, *sizes, 4]
