@@ -52,6 +52,18 @@ def test_convert_and_diff(tmp_path: Path, config: Path) -> None:
     assert {"topic", "queue_id", "what", "begin", "end", "left", "right"} <= set(found[0]["difference"])
 
 
+def test_from_the_other_kind(tmp_path: Path, config: Path) -> None:
+    """`--from queues` says so; where there is no other kind it says what to do."""
+    store = golden.unpack("basic", tmp_path)
+    words = ("--engine", "loop", "--config", config, "--from", "queues", "--to")
+    done = call(convert, store, *words, "rocksdb", "--json")
+    report = json.loads(done.stdout)
+    assert (done.return_value, report["from"], report["queues"], report["queue_entries"]) == (0, "queues", 29, 2845)
+    again = call(convert, store, *words, "rocksdb")
+    assert isinstance(again.exception, ConfigError)
+    assert "--from log" in str(again.exception)
+
+
 def test_text(config: Path) -> None:
     """Without --json each difference is a line with tabs; one kind alone is an error."""
     result = call(diff, golden.shared("double"), golden.shared("crash"), "--config", config)

@@ -17,6 +17,7 @@ from reput.store.consumer_filters import ConsumerFilters
 from reput.store.view import PullLimits
 from support import golden, kinds
 from support.checked import assert_sound
+from support.inner import write_further
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,20 +114,9 @@ def test_units_are_those_of_the_peer(abort: bool, ours: Path, tmp_path: Path, pe
 
 def test_entries_of_other_topics(tmp_path: Path, peer: ModuleType) -> None:
     """Entries that records give to further queues have no units, whatever the queue's name, and the others have."""
-    store = tmp_path / "ours"
-    with kinds.open_store(store, config(EXT_FILE_SIZE)) as opened:
-        light = 0
-        for number in range(300):
-            side, properties = opened.max_offset("side", 0), {"UNIQ_KEY": f"U{number}"}
-            if number % 3:
-                properties["INNER_MULTI_DISPATCH"] = "side,%LMQ%a"
-                properties["INNER_MULTI_QUEUE_OFFSET"] = f"{side},{light}"
-                light += 1
-            topic = "orders" if number % 3 else "others"
-            opened.put_message(reput.Message(topic, b"x" * (number % 50), tags=f"t{number % 7}", properties=properties))
+    store = write_further(tmp_path, 300)
     theirs = shutil.copytree(store, tmp_path / "theirs")
-    for name in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.INDEX):
-        shutil.rmtree(theirs / name)
+    reput.rebuild(store, spark=False, config=config(EXT_FILE_SIZE))
     multi = ("--set", "enableMultiDispatch=true", "--set", "enableLmq=true")
     peer.run("dump", theirs, *peer.GOLDEN_SETTINGS, *settings(EXT_FILE_SIZE), *multi)
     found = 0
@@ -137,8 +127,7 @@ def test_entries_of_other_topics(tmp_path: Path, peer: ModuleType) -> None:
         } == files
         found += len(files)
     assert found > 10
-    assert not (theirs / paths.CONSUME_QUEUE_EXT / "side").exists()
-    assert (theirs / paths.CONSUME_QUEUE / "side" / "0").exists()
+    assert not (theirs / paths.CONSUME_QUEUE_EXT / "%LMQ%a").exists()
 
 
 def test_pulls_by_sql(ours: Path, tmp_path: Path, peer: ModuleType) -> None:

@@ -111,8 +111,9 @@ def test_an_error_leaves_the_old_kind(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.golden
+@pytest.mark.parametrize("source", ["log", "queues"])
 @pytest.mark.parametrize("step", range(6))
-def test_killed_in_the_swap(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_in_the_swap(step: int, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A conversion that dies at any rename is the old kind or, after the next opener, the new one, never a mix."""
     store = golden.unpack("basic", tmp_path)
     before = list(golden.queue_files(store))
@@ -134,7 +135,7 @@ def test_killed_in_the_swap(step: int, tmp_path: Path, monkeypatch: pytest.Monke
         patched.setattr(fs, "rename", rename)
         patched.setattr(swap, "_undo", lambda *_: None)
         with contextlib.suppress(Killed):
-            reput.convert(store, to="rocksdb", spark=False, config=stores.GOLDEN)
+            reput.convert(store, to="rocksdb", source=source, spark=False, config=stores.GOLDEN)  # type: ignore[arg-type]
     with reput.MessageStore.open(store, stores.GOLDEN) as opened:
         assert len(opened.queues()) == 29
         kind = opened.view.queues_table.durable.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -167,6 +167,18 @@ def test_a_difference_leaves_the_old_queues(tmp_path: Path, monkeypatch: pytest.
         convert(store, "rocksdb")
     assert stores.digest(store, inodes=True) == before
     assert stores.leftovers(store) == []
+
+
+@pytest.mark.spark
+def test_on_spark(spark: Any, tmp_path: Path) -> None:
+    """Spark's tasks give what the loop gives, there and back."""
+    store = golden.unpack("basic", tmp_path)
+    before = list(golden.queue_files(store))
+    for to in ("rocksdb", "file"):
+        report = reput.convert(store, to=to, source="queues", spark=spark, config=stores.GOLDEN)  # type: ignore[arg-type]
+        assert report.queues == 29
+    assert list(golden.queue_files(store)) == before
+    assert_sound(store, stores.GOLDEN)
 
 
 def bad_calls() -> Iterator[tuple[str, dict[str, object], str]]:

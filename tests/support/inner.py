@@ -16,8 +16,9 @@ from typing import NamedTuple
 import reput
 from reput.config import StoreConfig
 from reput.formats import paths
-from reput.formats.record import FLAG_INNER_BATCH
+from reput.formats.record import FLAG_INNER_BATCH, Host
 from reput.log.message import Message, PutStatus
+from support.records import LogBuilder
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 14,
@@ -59,6 +60,19 @@ def new_store(path: Path, config: StoreConfig = CONFIG) -> reput.MessageStore:
     if Model(config).with_batches:
         topics_json(path, TOPICS)
     return reput.MessageStore.open(path, config)
+
+
+def write_further(folder: Path, count: int) -> Path:
+    """A store with a log alone: every second message is of topic side, the others give side/0 and %LMQ%a entries."""
+    log = LogBuilder()
+    for number in range(count):
+        if number % 2 == 0:
+            log.message("side", queue_offset=number, tags="paid", keys="k")
+            continue
+        more = {"INNER_MULTI_DISPATCH": "side,%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": f"{number},{number // 2}"}
+        host = Host(bytes(16), 1) if number % 3 else Host(bytes(4), 1)
+        log.message("orders" * (1 + number % 30), more=more, tags="paid", store_host=host, body=bytes(number % 40 + 1))
+    return log.write(folder / "store", preallocated=True)
 
 
 class Batch(NamedTuple):
