@@ -160,13 +160,8 @@ class Backlog:
             self._used = 0
         firsts, steady, bounds = offsets[start[:-1]].tolist(), (~unsteady).tolist(), pairwise(start.tolist())
         for key, first, is_steady, (begin, end) in zip(keys, firsts, steady, bounds, strict=True):
-            yield Waiting(
-                key,
-                first,
-                is_steady,
-                entries[begin * ENTRY_SIZE : end * ENTRY_SIZE],
-                partial(_list, offsets, begin, end),
-            )
+            piece = entries[begin * ENTRY_SIZE : end * ENTRY_SIZE]
+            yield Waiting(key, first, is_steady, piece, partial(_list, offsets, begin, end))
 
 
 def _list(offsets: NDArray[np.int64], begin: int, end: int) -> list[int]:
