@@ -162,9 +162,11 @@ class Follower:
             self._columns, self._keys = _columns(), {}
         # A queue is looked up by its row once, not in every piece.
         self._columns.clear(keep_queues=True)
-        decoder = RangeDecoder(self.log.array(start), start, self.settings, self._columns, limit)
-        stop = decoder.decode(begin, min(limit, begin + _PIECE_BYTES))
-        decoder.read_further()
+        behind = min(limit, begin + _PIECE_BYTES)
+        with self.log.for_one_pass(start, behind - begin) as data:
+            decoder = RangeDecoder(data, start, self.settings, self._columns, limit)
+            stop = decoder.decode(begin, behind)
+            decoder.read_further()
         position = start + int(self._columns.state[State.POSITION])
         at_end_of_file = stop is Stop.FILE_END
         self._take(start + self.log.file_size if at_end_of_file else position)
