@@ -78,7 +78,7 @@ def put_at_once(queues: Queues, given: EntrySources) -> None:
     for n in range(len(given.flags)):
         backlog.add(table_of_queues(), EntrySources(*(column[n : n + 1] for column in given)))
         for one in backlog.take_all():
-            queues.extend(one.key, int(one.offsets[0]), True, one.entries, one.offsets.tolist)
+            queues.extend(*one)
 
 
 @settings(deadline=None, max_examples=60)
@@ -112,7 +112,7 @@ def test_a_backlog_grows_and_is_emptied() -> None:
     puts = [(n % QUEUES, n // QUEUES) for n in range(20_000)]
     added = [backlog.add(columns, sources(puts[at : at + 3000], at)) for at in range(0, 20_000, 3000)]
     assert sum(added) == backlog.count
-    offsets = {one.key: one.offsets.tolist() for one in backlog.take_all()}
+    offsets = {one.key: one.offsets() for one in backlog.take_all()}
     assert set(offsets) == {key(queue) for queue in range(QUEUES)}
     assert all(found == sorted(found) for found in offsets.values())
     assert backlog.count == 0

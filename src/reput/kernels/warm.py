@@ -6,7 +6,7 @@ import numpy as np
 
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_BODY, Record, encode_record
-from reput.kernels import decode_arguments, field_kernels, filter_kernels, kernels, table_kernels
+from reput.kernels import backlog_kernels, decode_arguments, field_kernels, filter_kernels, kernels, table_kernels
 from reput.kernels.columns import Columns
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
 from reput.kernels.pack import EntrySources, pack_entries
@@ -59,6 +59,19 @@ def warm_filter_kernels() -> None:
     run.compare_double(*texts, 0, 1, 0, status)
     run.read_double(*texts, np.zeros(1, dtype=np.float64), status)
     run.join_codes(np.zeros(16, dtype=np.uint8), status, status, status)
+
+
+def warm_backlog_kernels() -> None:
+    """Call the kernels of an open store's backlog once, with arrays as the tail passes them."""
+    run, sources = backlog_kernels(), EntrySources.of(Columns(1, 4, 1))
+    table = Columns(1, 4, 1)
+    one, none = np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32)
+    run.number_rows(sources.queue, sources.flags, none, none, none)
+    run.chain_entries(*sources, 0, np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64), none, one)
+    run.take_chains(np.empty(0, dtype=np.int64), none, none, np.zeros(1, dtype=np.int64), none)
+    topic = np.frombuffer(b"warm", dtype=np.uint8)
+    places = table.queue_id, table.topic_at, table.topic_size, table.names, table.queue_table, table.queue_key
+    run.find_row(topic, 0, 0, *places)
 
 
 def warm_field_kernels() -> None:

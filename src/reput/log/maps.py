@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from bisect import bisect_right
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ from reput.formats.record import (
 
 _MOST_MAPS = 64
 _MOST_FILES = 1 << 16
+_LONG_PASS = 1 << 20
 _SIZE_AND_MAGIC = struct.Struct(">ii")
 _PHYSICAL_OFFSET = struct.Struct(">q")
 _STORE_TIME = struct.Struct(">q")
@@ -107,6 +110,19 @@ class LogMaps:
         if found is None:
             found = self._maps.open(start, str(self.folder / paths.offset_name(start)), self.file_size)
         return found
+
+    @contextlib.contextmanager
+    def for_one_pass(self, start: int, size: int) -> Iterator[NDArray[np.uint8]]:
+        """The map of a file of which `size` bytes are read once: a long stretch is not kept in this process's memory.
+
+        Raises:
+            ReputError: the file went.
+        """
+        if size < _LONG_PASS:
+            yield self.array(start)
+        else:
+            with fs.mapped(self.folder / paths.offset_name(start), 0, self.file_size) as array:
+                yield array
 
     def record(self, offset: int, size: int) -> memoryview | None:
         """The bytes of the record that an index says stands at a log offset; None where no such record stands.

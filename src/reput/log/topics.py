@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     QueueOffsets = Mapping[tuple[bytes, int], int]
 
 MAX_QUEUE_ID = 0x7FFFFFFF
+_KEYS = [size << 16 for size in range(MAX_TOPIC_BYTES + 3)]
+"""By the length of `Topic.part`."""
 
 
 class Topic:
@@ -32,7 +34,8 @@ class Topic:
         self.magic = magic
         self.part = struct.pack(">h" if magic == MAGIC_V2 else ">b", len(name)) + name
         self.next_offset: dict[int, int] = {}
-        self.key = len(self.part) << 16
+        # One number for all topics of a length: it stays in the processor's cache, however many topics there are.
+        self.key = _KEYS[len(self.part)]
 
 
 class TopicTable:

@@ -7,7 +7,9 @@ nanoseconds each, until somebody asks for the queue.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -25,12 +27,16 @@ _NO_ENTRIES = np.empty(0, dtype=np.int32)
 
 
 class Waiting(NamedTuple):
-    """Consecutive entries of one queue in log order (20 bytes each), and their queue offsets (int64)."""
+    """Entries of one queue in log order (20 bytes each).
+
+    `first`: the first one's queue offset; `steady`: each is one more than the one before, else `offsets` tells them.
+    """
 
     key: QueueKey
-    entries: memoryview
-    offsets: NDArray[np.int64]
+    first: int
     steady: bool
+    entries: memoryview
+    offsets: Callable[[], list[int]]
 
 
 class _QueueTable(NamedTuple):
@@ -51,9 +57,14 @@ class _QueueTable(NamedTuple):
             columns.queue_key,
         )  # fmt: skip
 
-    def key(self, row: int) -> QueueKey:
-        begin = int(self.topic_at[row])
-        return QueueKey(self.names[begin : begin + int(self.topic_size[row])].tobytes(), int(self.queue_id[row]))
+    def keys(self, rows: NDArray[np.int64]) -> list[QueueKey]:
+        """The queues of some rows; those of a topic share its bytes."""
+        names, topics, found = self.names.data, dict[bytes, bytes](), []
+        sizes, ids = self.topic_size[rows].tolist(), self.queue_id[rows].tolist()
+        for begin, size, queue_id in zip(self.topic_at[rows].tolist(), sizes, ids, strict=True):
+            topic = bytes(names[begin : begin + size])
+            found.append(QueueKey(topics.setdefault(topic, topic), queue_id))
+        return found
 
 
 class Backlog:
@@ -116,8 +127,7 @@ class Backlog:
         row = self._row(key) if self.count else -1
         if row < 0:
             return None
-        rows, room = np.array([row], dtype=np.int64), _FEW
-        (found,) = self._taken(rows, room, [key])
+        (found,) = self._taken(np.array([row], dtype=np.int64), _FEW, [key])
         return found
 
     def take_all(self) -> Iterator[Waiting]:
@@ -127,7 +137,7 @@ class Backlog:
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[begin : begin + _ROWS_AT_ONCE]
             assert table is not None
-            yield from self._taken(some, self.count, [table.key(row) for row in some.tolist()])
+            yield from self._taken(some, self.count, table.keys(some))
         self._forget()
         self._table, self._newest = None, _NO_ENTRIES
 
@@ -148,7 +158,12 @@ class Backlog:
         unsteady[np.searchsorted(start, np.setdiff1d(breaks, start), side="right") - 1] = True
         if not self.count:
             self._used = 0
-        bounds = start.tolist()
-        for n, is_unsteady in enumerate(unsteady.tolist()):
-            begin, end = bounds[n], bounds[n + 1]
-            yield Waiting(keys[n], entries[begin * ENTRY_SIZE : end * ENTRY_SIZE], offsets[begin:end], not is_unsteady)
+        firsts, steady, bounds = offsets[start[:-1]].tolist(), (~unsteady).tolist(), pairwise(start.tolist())
+        for key, first, is_steady, (begin, end) in zip(keys, firsts, steady, bounds, strict=True):
+            piece = entries[begin * ENTRY_SIZE : end * ENTRY_SIZE]
+            yield Waiting(key, first, is_steady, piece, partial(_list, offsets, begin, end))
+
+
+def _list(offsets: NDArray[np.int64], begin: int, end: int) -> list[int]:
+    found: list[int] = offsets[begin:end].tolist()
+    return found

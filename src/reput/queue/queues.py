@@ -111,9 +111,8 @@ class Queues:
             self._settle(waiting)
 
     def _settle(self, waiting: Waiting) -> None:
-        self.tail.entries -= len(waiting.offsets)
-        offsets = waiting.offsets
-        self._extend(waiting.key, int(offsets[0]), waiting.steady, waiting.entries, offsets.tolist)
+        self.tail.entries -= len(waiting.entries) // ENTRY_SIZE
+        self._extend(*waiting)
 
     def _extend(
         self, key: QueueKey, first: int, steady: bool, entries: memoryview, offsets: Callable[[], list[int]]

@@ -7,7 +7,7 @@ those of the rebuild: a repeated offset is left out, a gap gets pre-blank entrie
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -115,21 +115,23 @@ class Tail:
         self.entries += count
         tail.entries += PRE_BLANK * count
 
-    def trim(self, frontier_offset: int) -> list[Trimmed]:
-        """Drop the entries of records below a log offset, which durable indexes hold now; returns what went."""
-        trimmed = []
+    def trim(self, frontier_offset: int) -> Iterator[Trimmed]:
+        """Drop the entries of records below a log offset, which durable indexes hold now, queue by queue as it is read.
+
+        Returns what went of each.
+        """
         for key in list(self.queues):
             tail = self.queues[key]
             count = _entries_below(tail.entries, frontier_offset)
             if count:
-                trimmed.append(Trimmed(key, tail.first, tail.first + count, tail.restarted))
+                gone = Trimmed(key, tail.first, tail.first + count, tail.restarted)
                 tail.entries = tail.entries[count * ENTRY_SIZE :]
                 tail.first += count
                 tail.restarted, tail.before = False, None
                 self.entries -= count
+                yield gone
             if not tail.entries:
                 del self.queues[key]
-        return trimmed
 
 
 def _entries_below(entries: bytearray, frontier_offset: int) -> int:

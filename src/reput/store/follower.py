@@ -191,9 +191,11 @@ class Follower:
             self._columns, self._keys = _columns(), {}
         # A queue is looked up by its row once, not in every piece.
         self._columns.clear(keep_queues=True)
-        decoder = RangeDecoder(self.log.array(start), start, self.settings, self._columns, limit)
-        stop = decoder.decode(begin, min(limit, begin + _PIECE_BYTES))
-        decoder.read_further()
+        behind = min(limit, begin + _PIECE_BYTES)
+        with self.log.for_one_pass(start, behind - begin) as data:
+            decoder = RangeDecoder(data, start, self.settings, self._columns, limit)
+            stop = decoder.decode(begin, behind)
+            decoder.read_further()
         position = start + int(self._columns.state[State.POSITION])
         at_end_of_file = stop is Stop.FILE_END
         self._take(start + self.log.file_size if at_end_of_file else position)
@@ -216,7 +218,7 @@ class Follower:
                 if packed is None:
                     self.queues.wait(columns, sources)
                 else:
-                    self._extend(rows, numbered, packed)
+                    self._extend(rows.tolist(), numbered, packed)
                 for key, batches in found.entries.items():
                     self.batches.take(key, batches)
                 if items is not None:
@@ -231,7 +233,7 @@ class Follower:
                 self.offset = offset
                 self._changed()
 
-    def _numbered(self, sources: EntrySources) -> tuple[list[int], EntrySources]:
+    def _numbered(self, sources: EntrySources) -> tuple[NDArray[np.int32], EntrySources]:
         """The rows of the queues that have entries here, and the sources with these queues alone, numbered from 0 on.
 
         The table of queues may hold many more than have entries here.
@@ -240,7 +242,7 @@ class Follower:
             self._marks = np.zeros(len(self._columns.queue_id), dtype=np.int32)
         rows, numbers = (np.empty(len(sources.flags), dtype=np.int32) for _ in range(2))
         count = backlog_kernels().number_rows(sources.queue, sources.flags, self._marks, rows, numbers)
-        return rows[:count].tolist(), sources._replace(queue=numbers)
+        return rows[:count], sources._replace(queue=numbers)
 
     def _extend(self, rows: list[int], sources: EntrySources, packed: Packed) -> None:
         """Add the entries of few queues to their tails."""

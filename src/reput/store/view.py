@@ -101,7 +101,8 @@ class StoreView:
         """Read the indexes' files anew, as far as they are complete below these offsets."""
         with self.follower.lock:
             self.queues_table.load(min(frontiers), self.log.min_offset)
-            self.queues_table.tail.trim(min(frontiers))
+            for _ in self.queues_table.tail.trim(min(frontiers)):
+                pass
             self.batches.load(min(frontiers), self.log.min_offset)
             self.batches.advance(min(frontiers))
             if self.ext is not None:
