@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import sys
 import threading
 import time
 from pathlib import Path
@@ -158,7 +159,8 @@ def read(args: argparse.Namespace) -> dict[str, Any]:
     if args.questions:
         questions = [json.loads(line) for line in Path(args.questions).read_text().splitlines()]
         times = [question["time"] for question in questions if "time" in question]
-        keys = [question["key"] for question in questions if "key" in question]
+        # A program has one text for each of its topics, not one a question.
+        keys = [(sys.intern(question["key"][0]), question["key"][1]) for question in questions if "key" in question]
         by_time, by_key = store.offset_by_time, store.query_message
 
         def ask_times() -> tuple[int, int]:

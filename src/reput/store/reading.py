@@ -148,12 +148,9 @@ class Reading:
                 room = self._room = Places(max_messages)
             answer = keys.find_with_maps(self.view, prepared, name, max_messages, room)
         if answer >= 0 and prepared is not None:
-            result = QueryResult()
-            count = answer & COUNT_MASK
-            result.more = more = count > max_messages
-            result.count = max_messages if more else count
-            result.words, result.at, result.found = room.words, answer >> COUNT_BITS, None
-            result.index = prepared.index
+            result, count = QueryResult(), answer & COUNT_MASK
+            result.count = count if count <= max_messages else max_messages  # noqa: FURB136 - min() takes as long as all
+            result.answer, result.index, result.kept = answer, prepared.index, room.words
             return result
         asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
         return keys.find(self._open_view(), asked)

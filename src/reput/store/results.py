@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files.maps import address_of
-from reput.kernels.lookup_columns import Room
+from reput.kernels.lookup_columns import COUNT_BITS, COUNT_MASK, Room
 from reput.store.message import StoredMessage
 
 if TYPE_CHECKING:
@@ -166,36 +166,40 @@ class GetResult:
 class QueryResult:
     """The answer to a question by key: messages in log order.
 
-    `more`: whether there are older ones, which the same question with `before=physical_offsets[0]` finds.
-
-    As of `GetResult`, whoever makes one fills in what it stands for: `count` places, newest first, from word `at` of
-    `words` on, whose records `index` finds; or the messages themselves, `found`.
+    As of `GetResult`, whoever makes one fills in what it stands for. `count`: how many messages; `answer`: the
+    kernel's, whose count is higher where there are older ones (or -1 there, without a kernel); `kept`: the room with
+    the places, newest first, of records that `index` finds, or the messages themselves. Each slot costs some 10 ns.
     """
 
-    __slots__ = ("at", "count", "found", "index", "more", "words")
+    __slots__ = ("answer", "count", "index", "kept")
 
-    at: int
+    answer: int
     count: int
-    found: list[StoredMessage] | None
     index: IndexLookup
-    more: bool
-    words: NDArray[np.int64]
+    kept: NDArray[np.int64] | list[StoredMessage]
 
     @classmethod
     def of(cls, messages: Sequence[StoredMessage], more: bool) -> QueryResult:
         """The answer with these messages, in any order."""
         result = cls()
-        result.found = sorted(messages, key=lambda message: message.physical_offset)
-        result.count, result.more = len(result.found), more
+        result.kept = sorted(messages, key=lambda message: message.physical_offset)
+        result.count, result.answer = len(messages), -1 if more else 0
         return result
+
+    @property
+    def more(self) -> bool:
+        """Whether there are older ones, which the same question with `before=physical_offsets[0]` finds."""
+        return self.answer < 0 or self.answer & COUNT_MASK > self.count
 
     @property
     def messages(self) -> list[StoredMessage]:
         """The messages, in log order."""
-        if self.found is None:
-            places = self.words[self.at : self.at + 2 * self.count].reshape(-1, 2)
-            self.found = [self.index.message(*place) for place in sorted(places.tolist())]
-        return self.found
+        kept = self.kept
+        if not isinstance(kept, list):
+            at = self.answer >> COUNT_BITS
+            places = kept[at : at + 2 * self.count].reshape(-1, 2).tolist()
+            self.kept = kept = [self.index.message(*place) for place in sorted(places)]
+        return kept
 
     @property
     def physical_offsets(self) -> list[int]:
