@@ -198,6 +198,24 @@ def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypat
         assert queue_bytes(store) == queue_bytes(copy)
 
 
+def test_a_long_range_learns_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one record of a long range tells that its topic has queues of batches, all splits of it know, as rebuilt."""
+    monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 100)
+    monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 400)
+    writer = Writer()
+    for _ in range(12):
+        writer.alone()
+        writer.log.message("orders", keys="k")
+    writer.batch(3)
+    writer.alone()
+    store = writer.log.write(tmp_path / "store")
+    copy = shutil.copytree(store, tmp_path / "copy")
+    assert catch_up(store) == []
+    stores.rebuild(copy, CONFIG)
+    assert queue_bytes(store) == queue_bytes(copy)
+    assert batch_entries(store, "batches/0") == writer.entries["batches/0"]
+
+
 def test_a_repeated_step_writes_the_same(tmp_path: Path) -> None:
     """A catch-up that was killed before it said so is done again, and changes nothing."""
     writer = Writer()
