@@ -68,6 +68,8 @@ def test_batches_as_the_client_sees_them(peer: ModuleType) -> None:
             assert (theirs["topic"], theirs["queue"], theirs["queue_offset"]) == ("batches", 3, 50 + number)
             assert (theirs["flag"], base64.b64decode(theirs["body"])) == (one.flag, one.body)
             assert (theirs["stored"], theirs["offset"], theirs["sys_flag"]) == (7, 1000, BOTH)
+            # The client's object says that its sender waits; the batch does not.
+            assert theirs["properties"].pop("WAIT") == "true"
             assert theirs["properties"] == text_properties(one.properties)
     assert 20 < sound < len(records)
 
