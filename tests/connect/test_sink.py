@@ -16,7 +16,7 @@ from pyspark.sql.types import MapType, StringType, StructField, StructType
 import reput
 from reput.connect import ledger as ledgers
 from reput.connect.ledger import BEGUN, Ledger, read_ledger
-from reput.connect.sink import RocketmqWriter, commit_batch
+from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter, commit_batch
 from reput.connect.sink_columns import ASSIGNED, TYPES, check_schema, message_columns
 from reput.connect.staging import Stager
 from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, ReputError, StoreLockedError
@@ -152,7 +152,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from reput.connect import ledger as ledgers
-from reput.connect.sink import RocketmqWriter, commit_batch
+from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter, commit_batch
 from reput.store.message_store import MessageStore
 from connect.test_sink import new_store, staged
 
@@ -287,6 +287,8 @@ def test_a_named_write_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for _ in range(2):
         written(tmp_path, 0, 100, writeId="day one")
         assert numbers_in(tmp_path) == list(range(100))
+    with pytest.raises(ConfigError, match="writeId"):
+        RocketmqStreamWriter({"path": str(tmp_path), "checkpointLocation": "x", "writeId": "a"}, StructType([]))
     written(tmp_path, 100, 5, writeId="day two")
     assert numbers_in(tmp_path) == list(range(105))
     assert_sound(tmp_path)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 JAVA_DIR = Path(__file__).resolve().parent / "java"
 TARGET_DIR = JAVA_DIR / "target"
@@ -108,7 +108,32 @@ def run(
     if done.returncode != 0:
         raise PeerError(f"peer {command} failed: {done.stderr.decode(errors='replace').strip()}")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return lines if command in ("ask", "dump", "hash", "put", "sql", "bloom", "filters") else lines[0]
+    return lines if command in ("ask", "dump", "hash", "put", "sql", "bloom", "filters", "unwrap") else lines[0]
+
+
+@contextmanager
+def holding(store: Path, *args: str | Path | int) -> Iterator[Callable[[dict[str, Any]], Any]]:
+    """The peer with a store open, as a live broker has it: what is given puts one message, and returns the answer."""
+    build()
+    words = ("java", *_JVM_OPTIONS, "-cp", _class_path(), "reput.peer.Peer", "put", str(store), *map(str, args))
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment()
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        inlet, outlet = process.stdin, process.stdout
+
+        def put(message: dict[str, Any]) -> Any:
+            inlet.write(json.dumps(message).encode() + b"\n")
+            inlet.flush()
+            return json.loads(outlet.readline())
+
+        try:
+            yield put
+        finally:
+            inlet.close()
+            outlet.read()
+            process.wait(RUN_TIMEOUT_S)
 
 
 def hash_codes(texts: Iterable[bytes]) -> list[int]:

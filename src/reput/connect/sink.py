@@ -144,13 +144,16 @@ def remove_unfinished(sinks: Path) -> None:
     """
     for entry in fs.list_dir(sinks):
         folder = sinks / entry.name
-        if entry.is_dir and entry.name.startswith(_ANONYMOUS) and (ledger := read_ledger(folder)) is not None:
+        ledger = read_ledger(folder) if entry.is_dir and entry.name.startswith(_ANONYMOUS) else None
+        if ledger is None:
+            continue
+        if ledger.state == BEGUN:
             _log.warning(
                 "%s: a write was killed while it appended, from log offset %d on: its first messages are in the log, "
                 "the rest is not. If its job was run again they are there twice. With the option writeId a write is "
                 "finished by its next run", folder, ledger.offset,
             )  # fmt: skip
-            fs.remove_tree(folder)
+        fs.remove_tree(folder)
 
 
 def remove_staged(target: Target, names: Sequence[str]) -> None:
@@ -176,6 +179,8 @@ class RocketmqStreamWriter(DataSourceStreamArrowWriter):
                 "no checkpointLocation: give .option('checkpointLocation', folder), which tells a batch that is done "
                 "again from a new one"
             )
+        if any(name.lower() == "writeid" for name in options):
+            raise ConfigError("option writeId: names a batch write; a stream's batches are known by its checkpoint")
         self.checkpoint = checkpoint
         self.target = Target(options, schema, _digest(checkpoint))
 

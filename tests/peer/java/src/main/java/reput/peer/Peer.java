@@ -24,6 +24,7 @@ import java.util.stream.Stream;
  * bench-put STORE N [--queues Q] [--warm-up W] [--threads T] [--body BYTES]   puts into a new store, timed
  * bench-read STORE [--pull MAX ...] [--questions FILE] [--milliseconds MS]     pulls, look-ups by time and by key, timed
  * offsets FILE                                             a consumerOffset.json read and written again
+ * unwrap                                                   records with batches, base64 lines on stdin, as a client takes them apart
  * hash                                                     String.hashCode of base64 lines on stdin, taken as UTF-8
  * sql                                                      SQL92 filters asked about properties, a line each on stdin
  * filters                                                  the registry of consumers' filters, a step a line on stdin
@@ -76,6 +77,7 @@ public final class Peer {
             case "bloom" -> Filtering.bloom(System.in, out);
             case "bench-sql" -> out.println(Json.text(Filtering.bench(args)));
             case "put" -> Putting.put(args, System.in, out);
+            case "unwrap" -> Unwrapping.unwrap(System.in, out);
             case "hash" -> Hashing.hash(System.in, out);
             default -> throw new IllegalArgumentException("unknown command: " + command);
         }

@@ -26,6 +26,7 @@ final class Putting {
         try (BufferedReader lines = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8))) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 out.println(Json.text(answer(store, JSON.parseObject(line))));
+                out.flush();
             }
         }
         store.awaitDispatch();
