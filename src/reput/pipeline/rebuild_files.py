@@ -25,7 +25,6 @@ class FileSide:
         crooked: list[QueueKey] = table.crooked()
         if not crooked:
             return []
-        run.shut_out_late_tasks()
         with run.stage("redo"):
             return redo_queues(run.engine, run.job, stitched, crooked, run.listener)
 

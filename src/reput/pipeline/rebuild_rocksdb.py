@@ -36,7 +36,6 @@ class RocksdbSide:
 
     def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
         """Make tables of all queues."""
-        run.shut_out_late_tasks()
         with run.stage("tables"):
             self._stretches = plan_stretches(run.job, stitched.results, table)
             self._built = run.engine.run(partial(_table_task, run.job), self._stretches, run.listener.advance)
