@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.files.rocksdb_table import EntryPieces, Prefixes
-from reput.formats.rocksdb import VALUE_SIZE
+from reput.formats.consume_queue import Entry
+from reput.formats.rocksdb import VALUE_SIZE, encode_value
 from reput.kernels import table_kernels
+from reput.kernels.columns import IN_INDEX, IN_QUEUE
 from reput.kernels.table_columns import ENTRY_ROOM, KEY_END, MOST_RESTARTS, Block, TableState
 from support.tables import Queues, queues
 
@@ -79,3 +81,30 @@ def test_nothing(kind: str) -> None:
 def test_values_have_the_size_of_the_format() -> None:
     """A restart's place fits where the kernel keeps it: a block has no more of them than it has room for."""
     assert (32 << 10) // (16 * (VALUE_SIZE + 12)) + 2 <= MOST_RESTARTS
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_values(data: st.DataObject) -> None:
+    """Both twins put the same values in the same places: by queue, in log order, of the queues that are wanted."""
+    count, rows = data.draw(st.integers(0, 30)), 4
+    chance = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    queue = chance.integers(0, rows, count).astype(np.int32)
+    flags = chance.choice(np.array([0, IN_QUEUE, IN_INDEX, IN_QUEUE | IN_INDEX], dtype=np.uint8), count)
+    numbers = [chance.integers(-(1 << 62), 1 << 62, count) for _ in range(3)]
+    size = chance.integers(-(1 << 31), 1 << 31, count).astype(np.int32)
+    wanted = data.draw(st.lists(st.sampled_from(range(rows)), unique=True))
+    place, total = np.full(rows, -1, dtype=np.int64), 0
+    expected = b""
+    for row in wanted:
+        place[row] = total
+        chosen = np.flatnonzero((queue == row) & ((flags & IN_QUEUE) != 0)).tolist()
+        total += len(chosen)
+        expected += b"".join(
+            encode_value(Entry(*(int(column[n]) for column in (numbers[0], size, numbers[1]))), int(numbers[2][n]))
+            for n in chosen
+        )
+    for kind in ("compiled", "reference"):
+        out = np.zeros(total * VALUE_SIZE, dtype=np.uint8)
+        table_kernels(kind).pack_values(numbers[0], size, queue, numbers[1], flags, numbers[2], place.copy(), out)
+        assert out.tobytes() == expected

@@ -80,16 +80,22 @@ class QueueBatch:
 
     def queues(self) -> Iterator[tuple[int, QueueKey]]:
         """Row and key of each queue that has entries here."""
-        for row in self.rows.tolist():
-            yield row, self.key(row)
+        rows, columns = self.rows, self.columns
+        # Taken out as lists: a look into an array for each queue cost most of this.
+        begins, sizes = columns.topic_at[rows], columns.topic_size[rows]
+        names = columns.names[: int((begins + sizes).max(initial=0))].tobytes()
+        ends, ids = (begins + sizes).tolist(), columns.queue_id[rows].tolist()
+        for row, begin, end, queue_id in zip(rows.tolist(), begins.tolist(), ends, ids, strict=True):
+            yield row, QueueKey(names[begin:end], queue_id)
 
     def queue_offsets(self) -> NDArray[np.int64]:
         """The queue offset of each entry (int64), in the order of the entries."""
         return queue_offsets(self.sources)
 
-    def store_timestamps(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The store times (int64, ms) of the records that these sources are made of."""
-        return self.columns.store_timestamp[places if self.record is None else self.record[places]]
+    def store_timestamps(self) -> NDArray[np.int64]:
+        """The store times (int64, ms) of the records that the sources are made of."""
+        times = self.columns.store_timestamp[: self.columns.records]
+        return times if self.record is None else times[self.record]
 
 
 def group_by_queue(columns: Columns, types: QueueTypes = UNKNOWN_TYPES) -> QueueBatch:

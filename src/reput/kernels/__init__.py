@@ -216,6 +216,7 @@ def field_kernels(kind: str | None = None) -> FieldKernels:
 class TableKernels(NamedTuple):
     """The kernels that write RocksDB's tables; signatures stand in `reput.kernels.reference_table`."""
 
+    pack_values: Callable[..., None]
     fill_blocks: Callable[..., int]
     hash_bytes: Callable[[bytes], int]
 

@@ -8,7 +8,8 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.rocksdb import VALUE_SIZE
+from reput.formats.consume_queue import Entry
+from reput.formats.rocksdb import VALUE_SIZE, encode_value
 from reput.formats.rocksdb_table import (
     BLOCK_FULL_FROM,
     BLOCK_SIZE,
@@ -18,6 +19,7 @@ from reput.formats.rocksdb_table import (
     varint,
 )
 from reput.formats.xxhash import xxhash64
+from reput.kernels.columns import IN_QUEUE
 from reput.kernels.table_columns import ENTRY_ROOM, TableState
 
 Int64s = NDArray[np.int64]
@@ -86,6 +88,31 @@ def fill_blocks(
     restarts[: len(known)] = known
     state[:] = state_of
     return whole
+
+
+def pack_values(
+    position: Int64s,
+    size: NDArray[np.int32],
+    queue: NDArray[np.int32],
+    tags_code: Int64s,
+    flags: NDArray[np.uint8],
+    store_timestamp: Int64s,
+    place: Int64s,
+    out: NDArray[np.uint8],
+) -> None:
+    """Put the values of entries (28 bytes each) into `out`, by queue and in log order within a queue.
+
+    One place an entry, in log order, as `reput.kernels.pack.EntrySources` has them; only those with the flag IN_QUEUE
+    give one. `place` says for each queue which number in `out` its first value gets, -1 for queues that are left out;
+    afterwards it is the number behind its last one.
+    """
+    for n in np.flatnonzero(flags & IN_QUEUE).tolist():
+        at = int(place[queue[n]])
+        if at >= 0:
+            entry = Entry(int(position[n]), int(size[n]), int(tags_code[n]))
+            value = encode_value(entry, int(store_timestamp[n]))
+            out[at * VALUE_SIZE : (at + 1) * VALUE_SIZE] = np.frombuffer(value, dtype=np.uint8)
+            place[queue[n]] += 1
 
 
 def _internal_key(prefixes: NDArray[np.uint8], prefix_end: Int64s, row: int, offset: int) -> bytes:

@@ -97,3 +97,7 @@ def warm_table_kernels() -> None:
     run = table_kernels()
     run.fill_blocks(prefix, np.array([0, 4]), none, none, none, none, out, restarts, blocks, state)
     run.hash_bytes(b"warm")
+    columns = Columns(1, 1, 1)
+    sources = EntrySources.of(columns)
+    values = sources.position, sources.size, sources.queue, sources.tags_code, sources.flags
+    run.pack_values(*values, columns.store_timestamp[:0], np.zeros(1, dtype=np.int64), out)

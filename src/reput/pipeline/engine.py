@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from reput.errors import EngineError, ReputError
 
@@ -40,6 +41,10 @@ class Engine(Protocol):
         """Call `function` on each argument."""
         ...
 
+    def start(self, function: Callable[[A], R], arguments: Sequence[A]) -> Started[R] | None:
+        """Begin to do the same beside what is run next; None where there is one thing at a time."""
+        ...
+
 
 class LoopEngine:
     """A loop in this process: for tests, and for someone without Java."""
@@ -53,6 +58,10 @@ class LoopEngine:
             results.append(function(argument))
             progress(len(results), len(arguments))
         return results
+
+    def start(self, function: Callable[[A], R], arguments: Sequence[A]) -> Started[R] | None:  # noqa: ARG002 - an Engine
+        """There is one thing at a time."""
+        return None
 
 
 class SparkEngine:
@@ -77,6 +86,10 @@ class SparkEngine:
             outcomes = self._run_classic(function, arguments, progress)
         progress(len(arguments), len(arguments))
         return [_opened(outcome) for outcome in outcomes]
+
+    def start(self, function: Callable[[A], R], arguments: Sequence[A]) -> Started[R] | None:
+        """Begin a Spark job, whose tasks go before those of later ones; None with Spark Connect."""
+        return None if self.context is None else Started(partial(self.run, function, arguments))
 
     def _run_classic(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[Any]:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -122,6 +135,39 @@ class SparkEngine:
         except Exception as error:
             raise EngineError(f"a Spark job failed: {_first_line(error)}") from error
         return [pickle.loads(row["outcome"]) for row in sorted(found, key=lambda row: row["number"])]  # noqa: S301
+
+
+class Started(Generic[R]):
+    """A job that runs in a thread of its own; it is over when `results` has returned or raised."""
+
+    def __init__(self, call: Callable[[Progress], list[R]]) -> None:
+        from pyspark import InheritableThread
+
+        self._call = call
+        self._results: list[R] = []
+        self._error: BaseException | None = None
+        self._progress: Progress | None = None
+        # What the caller has set for its jobs, such as their group, holds for this one too.
+        self._thread = InheritableThread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._results = self._call(self._tell)
+        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+            self._error = error
+
+    def _tell(self, finished: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(finished, total)
+
+    def results(self, progress: Progress | None = None) -> list[R]:
+        """What the job gives, when it is done; raises what it raised. `progress` is told from now on."""
+        self._progress = progress
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._results
 
 
 def _context_of(spark: SparkSession | SparkContext) -> SparkContext | None:

@@ -6,7 +6,7 @@ What tasks do for each is in `sinks.py`; what every kind can do on disk is in `r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from reput.dispatch.batch import QueueBatch
 from reput.files import fs
@@ -32,6 +32,9 @@ from reput.store.retained import Retained
 
 class QueueSide(Protocol):
     """The driver's part in building one kind of queues."""
+
+    reads_parts: ClassVar[bool]
+    """Whether `build` reads what decode tasks left of all queues, not only of crooked ones."""
 
     def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
         """Bring all queues of the table into shape; returns what the crooked ones did."""

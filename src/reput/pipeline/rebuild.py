@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -15,19 +13,19 @@ from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
 from reput.formats.consume_queue import QueueKey
-from reput.formats.index_file import capacity
 from reput.log.files import LogFiles, list_log_files, sync_log
 from reput.pipeline import parts, publish
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.convert_queues import convert_queues
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_job import ext_job
-from reput.pipeline.index_build import IndexFileResult, build_index_file, index_names, plan_index_files
+from reput.pipeline.index_build import IndexFileResult
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.rebuild_batches import batch_parts, batch_topics, build_batches, enter_batches
+from reput.pipeline.rebuild_index import IndexStage
 from reput.pipeline.rebuild_queues import finish_queues, queue_parts
 from reput.pipeline.rebuild_report import (
     fill_report,
@@ -171,13 +169,15 @@ def _rebuild(run: Run) -> None:
         refuse_lost_log(run.layout, "no record in the log's files")
     table = QueueTable()
     retained: list[Retained] = []
-    if job.build_queues:
-        table = _merge(run, stitched)
-        refuse_unknown_topics(run, stitched, table, batch_topics(run, stitched))
-        batches = build_batches(run, stitched, table)
-        retained = finish_queues(run, stitched, table)
-        enter_batches(table, batches)
-    index_files = _build_index(run, results) if job.build_index else None
+    with IndexStage(run, results) as index:
+        run.start_index = index.start
+        if job.build_queues:
+            table = _merge(run, stitched)
+            refuse_unknown_topics(run, stitched, table, batch_topics(run, stitched))
+            batches = build_batches(run, stitched, table)
+            retained = finish_queues(run, stitched, table)
+            enter_batches(table, batches)
+        index_files = index.finish()
     fill_report(run, stitched, table, retained, index_files)
     if not job.build_index and run.settings.index_enabled:
         warn_of_index_behind(run, stitched)
@@ -224,15 +224,6 @@ def _merge(run: Run, stitched: Stitched) -> QueueTable:
                 table.add(parts.load_ranges(parts.ranges_path(run.job.parts_folder, result.number)))
         table.mark_crooked(key for key in stitched.tainted if run.job.wants(key.topic))
     return table
-
-
-def _build_index(run: Run, results: Sequence[SplitResult]) -> list[IndexFileResult]:
-    with run.stage("index"):
-        fs.make_dirs(run.job.index_folder, run.job.owner)
-        plans = plan_index_files(results, capacity(run.job.index_items), index_names(datetime.now()))  # noqa: DTZ005 - RocketMQ names them by local time
-        largest_first = sorted(plans, key=lambda plan: -plan.items)
-        built = run.engine.run(partial(build_index_file, run.job), largest_first, run.listener.advance)
-        return sorted(built)
 
 
 def _publish(

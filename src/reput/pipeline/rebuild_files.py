@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from reput.files import fs
 from reput.formats import paths
@@ -23,12 +24,13 @@ from reput.store.retained import Retained
 class FileSide:
     """See `rebuild_queues.QueueSide`."""
 
+    reads_parts: ClassVar[bool] = False
+
     def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
         """Build the crooked queues again in log order; the others are built."""
         crooked: list[QueueKey] = table.crooked()
         if not crooked:
             return []
-        run.shut_out_late_tasks()
         with run.stage("redo"):
             return redo_queues(run.engine, run.job, stitched, crooked, run.listener)
 

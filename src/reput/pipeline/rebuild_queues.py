@@ -22,6 +22,9 @@ def finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retai
     """Complete the staged queues of every kind; returns the queues that keep their numbers without any record."""
     sides = [SIDES[kind]() for kind in run.job.kinds]
     outcomes: list[QueueOutcome] = []
+    if table.crooked() or any(side.reads_parts for side in sides):
+        run.shut_out_late_tasks()
+    run.start_index()
     for side in sides:
         outcomes = side.build(run, stitched, table)
     for outcome in outcomes:

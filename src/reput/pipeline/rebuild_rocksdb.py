@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from reput.files import fs
 from reput.files.database import Batch, DatabaseOwner
@@ -37,9 +38,10 @@ class RocksdbSide:
         self._stretches: list[Stretch] = []
         self._built: list[Built] = []
 
+    reads_parts: ClassVar[bool] = True
+
     def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
         """Make tables of all queues."""
-        run.shut_out_late_tasks()
         with run.stage("tables"):
             self._stretches = plan_stretches(run.job, stitched.results, table)
             self._built = run.engine.run(partial(_table_task, run.job), self._stretches, run.listener.advance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -78,6 +78,10 @@ class EndToKeep(NamedTuple):
     end: int
 
 
+def _nothing() -> None:
+    return None
+
+
 @dataclass(slots=True)
 class Run:
     """A rebuild under way: what it knows and what it has found.
@@ -96,6 +100,8 @@ class Run:
     report: RebuildReport
     clock: dict[str, float] = field(default_factory=dict)
     keeps_known_good: bool = False
+    start_index: Callable[[], None] = _nothing
+    """Lets the IndexFiles be built beside what follows, once no more tasks are to be shut out before them."""
 
     def shut_out_late_tasks(self) -> None:
         """No attempt of a task so far may write any more, not even one that Spark has given up."""

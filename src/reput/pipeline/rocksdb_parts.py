@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
 from reput.files import fs
-from reput.formats.rocksdb import VALUE, VALUE_SIZE
+from reput.formats.rocksdb import VALUE_SIZE
+from reput.kernels import table_kernels
 from reput.kernels.columns import IN_QUEUE
 from reput.pipeline.job import Job
 
@@ -27,9 +28,11 @@ def values_path(parts_folder: str, number: int) -> str:
 
 def save_values(job: Job, number: int, batch: QueueBatch, rows: Sequence[int]) -> None:
     """Leave the values of the queues in `rows`, which are in the order of keys."""
-    places = _by_key(batch, rows)
-    offsets = batch.sources.queue_offset[places] if not batch.steady[list(rows)].all() else np.empty(0, dtype=np.int64)
-    fs.save_array(values_path(job.parts_folder, number), _values_of(batch, places).view(np.uint8), offsets)
+    chosen = np.array(rows, dtype=np.int64)
+    offsets = np.empty(0, dtype=np.int64)
+    if not batch.steady[chosen].all():
+        offsets = batch.sources.queue_offset[_by_key(batch, chosen)]
+    fs.save_array(values_path(job.parts_folder, number), _values_of(batch, chosen), offsets)
 
 
 def save_value_rows(job: Job, number: int, values: NDArray[np.uint8]) -> None:
@@ -37,28 +40,34 @@ def save_value_rows(job: Job, number: int, values: NDArray[np.uint8]) -> None:
     fs.save_array(values_path(job.parts_folder, number), values)
 
 
-def _by_key(batch: QueueBatch, rows: Sequence[int]) -> NDArray[np.int64]:
+def _values_of(batch: QueueBatch, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The values of these queues' entries, as RocksDB has them."""
+    counts = np.diff(batch.start)[rows]
+    before = np.cumsum(counts) - counts
+    place = np.full(batch.columns.queues, -1, dtype=np.int64)
+    place[rows] = before
+    values = np.empty(int(counts.sum()) * VALUE_SIZE, dtype=np.uint8)
+    sources = batch.sources
+    table_kernels().pack_values(
+        sources.position,
+        sources.size,
+        sources.queue,
+        sources.tags_code,
+        sources.flags,
+        batch.store_timestamps(),
+        place,
+        values,
+    )
+    return values
+
+
+def _by_key(batch: QueueBatch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """The sources with an entry of these queues: by queue in the order of `rows`, in log order within each."""
-    rank = np.full(batch.columns.queues, -1, dtype=np.int32)
-    rank[list(rows)] = np.arange(len(rows), dtype=np.int32)
+    rank = np.full(batch.columns.queues, -1, dtype=np.int64)
+    rank[rows] = np.arange(len(rows))
     in_queue = np.flatnonzero(batch.sources.flags & IN_QUEUE)
     ranks = rank[batch.sources.queue[in_queue]]
-    if (ranks < 0).any():
-        in_queue, ranks = in_queue[ranks >= 0], ranks[ranks >= 0]
-    # numpy sorts 16-bit numbers by radix, several times faster.
-    narrow = ranks.astype(np.uint16) if len(rows) <= 1 << 16 else ranks
-    return in_queue[np.argsort(narrow, kind="stable")]
-
-
-def _values_of(batch: QueueBatch, places: NDArray[np.int64]) -> NDArray[np.void]:
-    """The values of these entries, as RocksDB has them."""
-    sources = batch.sources
-    values = np.empty(len(places), dtype=VALUE.dtype)
-    values["physical_offset"] = sources.position[places]
-    values["size"] = sources.size[places]
-    values["tags_code"] = sources.tags_code[places]
-    values["store_timestamp"] = batch.store_timestamps(places)
-    return values
+    return in_queue[ranks >= 0][np.argsort(ranks[ranks >= 0], kind="stable")]
 
 
 class Piece(NamedTuple):

@@ -5,16 +5,28 @@ from __future__ import annotations
 import numpy as np
 
 from reput.formats import rocksdb_table as fmt
+from reput.formats.rocksdb import VALUE
 from reput.formats.rocksdb import VALUE_SIZE as _VALUE_SIZE
 from reput.kernels import table_columns as columns
+from reput.kernels.columns import IN_QUEUE
 from reput.kernels.compiled.jit import BYTES, entry_kernel, kernel
-from reput.kernels.compiled.memory import address_of, byte_at, copy_bytes, store_8, store_32, store_64, store_be64
+from reput.kernels.compiled.memory import (
+    address_of,
+    byte_at,
+    copy_bytes,
+    store_8,
+    store_32,
+    store_64,
+    store_be32,
+    store_be64,
+)
 from reput.kernels.compiled.xxhash import xxhash64
 from reput.kernels.table_columns import TableState
 
 _BLOCK_SIZE, _FULL_FROM = fmt.BLOCK_SIZE, fmt.BLOCK_FULL_FROM
 _RESTART_INTERVAL = fmt.RESTART_INTERVAL
 _INTERNAL_END = np.int64(int.from_bytes(fmt.INTERNAL_END, "little"))
+_SIZE_AT, _TAGS_CODE_AT, _TIME_AT = (VALUE.offsets[name] for name in ("size", "tags_code", "store_timestamp"))
 _END_SIZE, _KEY_END, _ENTRY_ROOM = len(fmt.INTERNAL_END), columns.KEY_END, columns.ENTRY_ROOM
 _PIECE, _DONE, _BEGIN, _AT = (int(place) for place in list(TableState)[:4])
 _RESTARTS, _SINCE, _LAST_ROW, _LAST_OFFSET, _ENTRIES, _KEY_BYTES = (int(place) for place in list(TableState)[4:])
@@ -143,6 +155,22 @@ def fill_blocks(prefixes, prefix_end, row, first, count, address, out, restarts,
     state[_RESTARTS], state[_SINCE] = known, since
     state[_LAST_ROW], state[_LAST_OFFSET] = last_row, last_offset
     return whole
+
+
+@kernel
+def pack_values(position, size, queue, tags_code, flags, store_timestamp, place, out):
+    """See `reput.kernels.reference_table.pack_values`."""
+    start = address_of(out)
+    for n in range(len(flags)):
+        if flags[n] & IN_QUEUE:
+            number = place[queue[n]]
+            if number >= 0:
+                place[queue[n]] = number + 1
+                at = start + number * _VALUE_SIZE
+                store_be64(at, position[n])
+                store_be32(at + _SIZE_AT, size[n])
+                store_be64(at + _TAGS_CODE_AT, tags_code[n])
+                store_be64(at + _TIME_AT, store_timestamp[n])
 
 
 @entry_kernel(BYTES)
