@@ -132,7 +132,7 @@ def test_those_who_wait_share_a_sync(tmp_path: Path, gate: Gate) -> None:
 
 
 def test_many_who_put_again_and_again(tmp_path: Path) -> None:
-    """However many put, each is answered when its own message is durable; none is forgotten, nobody syncs for himself."""
+    """However many put, each is answered when its own message is durable, and none is forgotten."""
     syncs: list[Flushed] = []
     with sync_log(tmp_path, sync_flush_timeout=PATIENCE_S * 1000) as log, FlushService(log, syncs.append) as flush:
         late = []
