@@ -136,8 +136,10 @@ class FlushService:
             if not self._running:
                 return False
             if waiter.wanted <= self._log.flushed:
+                if waiter.offset <= self._log.flushed:
+                    return False
                 self._parked.append(waiter)
-                return self._log.flushed < waiter.offset
+                return True
             self._waiters.append(waiter)
             if 0 < self._waking <= len(self._waiters):
                 self._wake_up()
