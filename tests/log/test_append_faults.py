@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reput.errors import AccessError, FlushError
+from reput.errors import AccessError, FlushError, ReputError
 from reput.files import fs
 from reput.log import append_file
 from reput.log.message import Message, PutStatus
@@ -165,3 +165,54 @@ def test_views_outlive_their_file(tmp_path: Path) -> None:
         log.flush()
         assert bytes(view) == before
     assert bytes(view) == before
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_batch_that_is_half_written_leaves_nothing(
+    number: int, tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where writing a batch breaks off, what was written is zeros again, no number is used, and the log goes on."""
+    with open_log(tmp_path) as log:
+        log.append(one())
+        before, true, calls = (log.wrote, log.next_offset("orders", 0)), fs.pwrite, []
+
+        def breaks_off(descriptor: int, data: bytes | memoryview, offset: int) -> None:
+            calls.append(offset)
+            if len(calls) == 1:
+                true(descriptor, memoryview(data)[: len(data) // 2], offset)
+                raise OSError(number, os.strerror(number))
+            true(descriptor, data, offset)
+
+        monkeypatch.setattr(fs, "pwrite", breaks_off)
+        if number == errno.ENOSPC:
+            assert log.append_many([one(), one()]).status is FULL
+        else:
+            with pytest.raises(ReputError, match="cannot write"):
+                log.append_many([one(), one()])
+        assert calls == [before[0], before[0]]
+        assert (log.wrote, log.next_offset("orders", 0)) == before
+        assert len(read_log(tmp_path)) == 1
+        assert log.append_many([one(), one()]).queue_offsets.tolist() == [1, 2]
+    assert [record.queue_offset for record in read_log(tmp_path)] == [0, 1, 2]
+
+
+def test_a_batch_that_cannot_be_taken_back_ends_the_writing(tmp_path: Path, faults: Faults) -> None:
+    """Where neither a batch nor zeros in its place can be written, nothing more is taken."""
+    log = open_log(tmp_path)
+    log.append(one())
+    faults.failing["pwrite"] = errno.EIO
+    with pytest.raises(FlushError, match="may be lost"):
+        log.append_many([one(), one()])
+    faults.failing.clear()
+    for call in (lambda: log.append(one()), log.flush, log.close):
+        with pytest.raises(FlushError, match="open the store again"):
+            call()
+
+
+def test_a_disk_that_is_full_under_the_map(tmp_path: Path, faults: Faults) -> None:
+    """Where blocks that were reserved turn out not to be there, a put is refused before the map could be touched."""
+    with open_log(tmp_path) as log:
+        faults.failing["pwrite"] = errno.ENOSPC
+        assert log.append(one()).status is FULL
+        faults.failing.clear()
+        assert log.append(one()).queue_offset == 0

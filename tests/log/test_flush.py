@@ -131,6 +131,46 @@ def test_those_who_wait_share_a_sync(tmp_path: Path, gate: Gate) -> None:
         assert gate.calls <= 3
 
 
+def test_many_who_put_again_and_again(tmp_path: Path) -> None:
+    """However many put, each is answered when its own message is durable, and none is forgotten."""
+    syncs: list[Flushed] = []
+    with sync_log(tmp_path, sync_flush_timeout=PATIENCE_S * 1000) as log, FlushService(log, syncs.append) as flush:
+        late = []
+
+        def put(count: int) -> None:
+            for _ in range(count):
+                result = flush.settle(log.append(one()))
+                if result.status is not PutStatus.PUT_OK or log.flushed < result.end_offset:
+                    late.append(result)
+
+        # They leave one after the other, so that fewer come back than are expected.
+        threads = [threading.Thread(target=put, args=(5 * number,)) for number in range(1, 11)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert late == []
+        assert log.next_offset("orders", 0) == 275
+        assert len(syncs) <= 275
+    assert len(read_log(tmp_path)) == 275
+
+
+def test_who_waits_for_what_is_not_put_yet(tmp_path: Path) -> None:
+    """One who waits for more than has been put is answered by the flush that brings it."""
+    with sync_log(tmp_path) as log, FlushService(log) as flush:
+        size = flush.settle(log.append(one())).size
+        answers = []
+        waiter = threading.Thread(target=lambda: answers.append(flush.wait_flushed(3 * size, PATIENCE_S * 1000)))
+        waiter.start()
+        while not flush._parked:
+            threading.Event().wait(0.001)
+        flush.settle(log.append(one()))
+        assert answers == []
+        flush.settle(log.append(one()))
+        waiter.join()
+        assert answers == [True]
+
+
 def test_async_flush_goes_by_pages_and_thoroughly(tmp_path: Path) -> None:
     """A log that has grown by 4 pages is flushed at the next turn; the thorough interval takes what is left."""
     seen: list[Flushed] = []

@@ -199,7 +199,7 @@ def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypat
 
 
 def test_a_long_range_learns_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one record of a long range tells that its topic has queues of batches, all its splits know it, as rebuilt."""
+    """Where one record of a long range tells that its topic has queues of batches, all splits know it, as rebuilt."""
     monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 100)
     monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 400)
     writer = Writer()

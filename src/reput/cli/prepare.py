@@ -15,13 +15,22 @@ def prepare() -> int:
     Without it all works the same.
     """
     from reput.kernels import encode_kernels, lookup_kernels
-    from reput.kernels.warm import warm_backlog_kernels, warm_field_kernels, warm_filter_kernels, warm_kernels
+    from reput.kernels.warm import (
+        warm_backlog_kernels,
+        warm_field_kernels,
+        warm_filter_kernels,
+        warm_kernels,
+        warm_plain_kernels,
+        warm_table_kernels,
+    )
     from reput.pipeline.jvm_archive import java_command, make_archive
 
     warm_kernels()
     warm_field_kernels()
     warm_filter_kernels()
     warm_backlog_kernels()
+    warm_plain_kernels()
+    warm_table_kernels()
     lookup_kernels()
     encode_kernels()
     output.say("kernels: compiled and cached")

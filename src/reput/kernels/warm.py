@@ -6,7 +6,16 @@ import numpy as np
 
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_BODY, Record, encode_record
-from reput.kernels import backlog_kernels, decode_arguments, field_kernels, filter_kernels, kernels, table_kernels
+from reput.kernels import (
+    backlog_kernels,
+    decode_arguments,
+    field_kernels,
+    filter_kernels,
+    kernels,
+    plain_kernels,
+    table_kernels,
+)
+from reput.kernels.batch_words import WORDS, Batch
 from reput.kernels.columns import Columns
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
 from reput.kernels.pack import EntrySources, pack_entries
@@ -72,6 +81,17 @@ def warm_backlog_kernels() -> None:
     topic = np.frombuffer(b"warm", dtype=np.uint8)
     places = table.queue_id, table.topic_at, table.topic_size, table.names, table.queue_table, table.queue_key
     run.find_row(topic, 0, 0, *places)
+
+
+def warm_plain_kernels() -> None:
+    """Call the kernels of plain batches once, with a batch of no messages."""
+    words, table, hashes = np.zeros(WORDS, dtype=np.int64), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64)
+    at, table_at, hashes_at = (int(array.__array_interface__["data"][0]) for array in (words, table, hashes))
+    words[Batch.TABLE_AT], words[Batch.HASH_AT] = table_at, hashes_at
+    run = plain_kernels()
+    run.add_queue(at, 0, at, 0, 0)
+    run.lay_out(at)
+    run.write_rows(at, 0, 0, 0, 0, at)
 
 
 def warm_field_kernels() -> None:

@@ -4,8 +4,13 @@
         result = flush.settle(log.append(message), waits=message.waits_for_flush)
 
 With ASYNC_FLUSH a thread syncs every 500 ms what has grown by 4 pages, and every 10 s whatever there is. With
-SYNC_FLUSH a put waits: all puts that wait at one time share one sync (group commit). With a write buffer
-(transientStorePool) a second thread writes the buffer to the file in steps of 200 ms; readers see what it has written.
+SYNC_FLUSH a put waits: all puts that wait at one time share one sync (group commit). The next sync begins when as many
+wait as are known to put, at the latest after as long as the last one took: else those who were just answered would miss
+it and wait for two. With a write buffer (transientStorePool) a second thread writes the buffer to the file in steps of
+200 ms; readers see what it has written.
+
+Each who waits has a lock of its own. (One condition for all: each flush woke everybody, to look and to queue for the
+condition's lock again. With 16 threads half the rate.)
 
 Source: `CommitLog.FlushRealTimeService`, `CommitLog.GroupCommitService`, `CommitLog.CommitRealTimeService`.
 """
@@ -14,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import Condition, Thread
+from threading import TIMEOUT_MAX, Condition, Lock, Thread
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -24,6 +29,23 @@ from reput.log.message import PutManyResult, PutResult, PutStatus
 from reput.log.settings import PAGE_SIZE
 
 Result = TypeVar("Result", PutResult, PutManyResult)
+_GATHER_S_MAX = 0.002
+"""No sync waits longer than this for more puts to share it."""
+
+
+class _Waiter:
+    """One who waits until all below log offset `offset` is durable: `done` is released then, or when the service ends.
+
+    A flush up to `wanted` is asked for: what nobody has put yet cannot be flushed.
+    """
+
+    __slots__ = ("done", "offset", "wanted")
+
+    def __init__(self, offset: int, wrote: int) -> None:
+        self.offset = offset
+        self.wanted = min(offset, wrote)
+        self.done = Lock()
+        self.done.acquire()
 
 
 def is_due(position: int, done: int, least_pages: int, file_size: int) -> bool:
@@ -48,9 +70,17 @@ class FlushService:
     def __init__(self, log: LogAppender, on_flushed: Callable[[Flushed], None] | None = None) -> None:
         self._log = log
         self._on_flushed = on_flushed
-        self._changed = Condition()
-        self._wanted = 0
+        self._ended = Condition()
         self._running = True
+        # Guards those who wait, and how many of them wake the thread that flushes (0: it is at work); it sleeps at
+        # `_wake`. `_parked` wait for what was not put when they came.
+        self._mutex, self._wake = Lock(), Lock()
+        self._wake.acquire()
+        self._waiters: list[_Waiter] = []
+        self._parked: list[_Waiter] = []
+        self._waking = 1
+        self._expected = 1
+        self._last_sync_s = 0.0
         self._failure: ReputError | None = None
         self._threads = [Thread(target=self._run, args=(self._flush_loop,), name="reput-flush", daemon=True)]
         if log.settings.write_buffered:
@@ -88,24 +118,48 @@ class FlushService:
         """
         if self._log.flushed >= offset:
             return True
-        with self._changed:
-            # What nobody has put yet cannot be flushed: to want it would keep the thread busy for nothing.
-            self._wanted = max(self._wanted, min(offset, self._log.wrote))
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._log.flushed >= offset or not self._running, timeout_ms / 1000)
-            if self._log.flushed >= offset:
-                return True
-            if self._failure is not None:
-                raise type(self._failure)(str(self._failure))
-            if not self._running:
-                raise ClosedError(f"{self._log.folder}: closed before log offset {offset} was durable")
+        waiter = _Waiter(offset, self._log.wrote)
+        if self._join(waiter):
+            waiter.done.acquire(timeout=min(timeout_ms / 1000, TIMEOUT_MAX))
+        if self._log.flushed >= offset:
+            return True
+        self._leave(waiter)
+        if self._failure is not None:
+            raise type(self._failure)(str(self._failure))
+        if not self._running:
+            raise ClosedError(f"{self._log.folder}: closed before log offset {offset} was durable")
         return False
+
+    def _join(self, waiter: _Waiter) -> bool:
+        """Have a flush wanted; False where there will be none."""
+        with self._mutex:
+            if not self._running:
+                return False
+            if waiter.wanted <= self._log.flushed:
+                if waiter.offset <= self._log.flushed:
+                    return False
+                self._parked.append(waiter)
+                return True
+            self._waiters.append(waiter)
+            if 0 < self._waking <= len(self._waiters):
+                self._wake_up()
+        return True
+
+    def _leave(self, waiter: _Waiter) -> None:
+        with self._mutex:
+            for waiters in (self._waiters, self._parked):
+                if waiter in waiters:
+                    waiters.remove(waiter)
+
+    def _wake_up(self) -> None:
+        """Wake the thread that flushes; the mutex is held."""
+        self._waking = 0
+        if self._wake.locked():
+            self._wake.release()
 
     def close(self) -> None:
         """End the threads; what they left is flushed when the log is closed."""
-        with self._changed:
-            self._running = False
-            self._changed.notify_all()
+        self._end()
         for thread in self._threads:
             thread.join()
 
@@ -127,29 +181,71 @@ class FlushService:
             raise
 
     def _fail(self, error: ReputError) -> None:
-        with self._changed:
-            self._failure = self._failure or error
+        self._failure = self._failure or error
+        self._end()
+
+    def _end(self) -> None:
+        with self._ended:
             self._running = False
-            self._changed.notify_all()
+            self._ended.notify_all()
+        with self._mutex:
+            waiters = self._waiters + self._parked
+            self._waiters, self._parked = [], []
+            self._wake_up()
+        for waiter in waiters:
+            waiter.done.release()
 
     def _flush_loop(self) -> None:
         settings = self._log.settings
         thorough_s = settings.flush_commit_log_thorough_interval / 1000
         last_thorough = time.monotonic()
-        while self._sleep(settings.flush_interval_commit_log, for_waiters=True):
+        while self._rest(settings.flush_interval_commit_log / 1000):
             least_pages = settings.flush_commit_log_least_pages
-            if self._wanted > self._log.flushed or time.monotonic() >= last_thorough + thorough_s:
+            wanted = bool(self._waiters)
+            if wanted or time.monotonic() >= last_thorough + thorough_s:
                 least_pages, last_thorough = 0, time.monotonic()
             before = self._log.flushed
-            if self._wanted > before:
+            if wanted:
                 self._log.commit()
-            if not is_due(self._log.committed, before, least_pages, settings.mapped_file_size_commit_log):
-                continue
-            flushed = self._log.flush()
-            with self._changed:
-                self._changed.notify_all()
-            if self._on_flushed is not None and flushed.offset > before:
-                self._on_flushed(flushed)
+            if is_due(self._log.committed, before, least_pages, settings.mapped_file_size_commit_log):
+                begin = time.monotonic()
+                flushed = self._log.flush()
+                self._last_sync_s = time.monotonic() - begin
+                if self._on_flushed is not None and flushed.offset > before:
+                    self._on_flushed(flushed)
+            self._release()
+
+    def _release(self) -> None:
+        """Let those go on whose messages are durable."""
+        with self._mutex:
+            flushed = self._log.flushed
+            everybody = self._waiters + self._parked
+            done = [waiter for waiter in everybody if waiter.offset <= flushed]
+            self._waiters = [waiter for waiter in everybody if waiter.wanted > flushed]
+            self._parked = [waiter for waiter in everybody if waiter.wanted <= flushed < waiter.offset]
+            self._expected = len(done) + len(self._waiters)
+        for waiter in done:
+            waiter.done.release()
+
+    def _rest(self, interval_s: float) -> bool:
+        """Wait for the next turn, or until as many wait for a flush as can be expected; False when the service ends."""
+        if self._expected > 1:
+            self._doze(min(self._last_sync_s, _GATHER_S_MAX), self._expected)
+        if self._running and not self._waiters:
+            self._doze(interval_s, 1)
+        return self._running
+
+    def _doze(self, interval_s: float, waking: int) -> None:
+        """Wait so long, or until so many wait for a flush."""
+        with self._mutex:
+            if len(self._waiters) >= waking or not self._running:
+                return
+            self._waking = waking
+        self._wake.acquire(timeout=min(interval_s, TIMEOUT_MAX))
+        with self._mutex:
+            self._waking = 0
+            # Somebody may have woken it in the moment between.
+            self._wake.acquire(blocking=False)
 
     def _commit_loop(self) -> None:
         settings = self._log.settings
@@ -163,10 +259,8 @@ class FlushService:
             if is_due(log.wrote, log.committed, least_pages, size):
                 log.commit()
 
-    def _sleep(self, interval_ms: int, for_waiters: bool = False) -> bool:
-        """Wait for the next turn, or until somebody waits for a flush; False when the service ends."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: not self._running or (for_waiters and self._wanted > self._log.flushed), interval_ms / 1000
-            )
+    def _sleep(self, interval_ms: int) -> bool:
+        """Wait for the next turn; False when the service ends."""
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running, interval_ms / 1000)
             return self._running
