@@ -10,7 +10,7 @@ it and wait for two. With a write buffer (transientStorePool) a second thread wr
 200 ms; readers see what it has written.
 
 Each who waits has a lock of its own. (One condition for all: each flush woke everybody, to look and to queue for the
-condition's lock again. With 16 threads half the rate.)
+condition's lock again.)
 
 Source: `CommitLog.FlushRealTimeService`, `CommitLog.GroupCommitService`, `CommitLog.CommitRealTimeService`.
 """
@@ -39,7 +39,7 @@ class _Waiter:
     """One who waits until all below log offset `offset` is durable: `done` is released then, or when the service ends.
 
     A flush up to `wanted` is asked for: what nobody has put yet cannot be flushed. Who goes on wakes `next`: woken all
-    at one time they queue for the interpreter, and sleep again (half as much CPU time more, a sixth less puts).
+    at one time they queue for the interpreter, and sleep again (half as much CPU time more, a tenth to a sixth less puts).
     """
 
     __slots__ = ("done", "next", "offset", "wanted")
