@@ -39,7 +39,7 @@ class _Waiter:
     """One who waits until all below log offset `offset` is durable: `done` is released then, or when the service ends.
 
     A flush up to `wanted` is asked for: what nobody has put yet cannot be flushed. Who goes on wakes `next`: woken all
-    at one time they queue for the interpreter, and sleep again (half as much CPU time more, a tenth to a sixth less puts).
+    at one time they queue for the interpreter, and sleep again (half as much CPU time more, a tenth less puts).
     """
 
     __slots__ = ("done", "next", "offset", "wanted")
