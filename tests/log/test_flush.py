@@ -155,6 +155,36 @@ def test_many_who_put_again_and_again(tmp_path: Path) -> None:
     assert len(read_log(tmp_path)) == 275
 
 
+def test_one_that_is_interrupted_keeps_nobody_waiting(
+    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one who should wake the next is gone, the next is woken all the same."""
+    from reput.log import flush as module
+
+    true, lost = module._rouse, []
+
+    def loses_one(waiters: Any) -> None:
+        if type(waiters) is tuple and not lost:
+            lost.append(waiters)
+            return
+        true(waiters)
+
+    monkeypatch.setattr(module, "_rouse", loses_one)
+    with sync_log(tmp_path, sync_flush_timeout=PATIENCE_S * 1000) as log, FlushService(log) as flush:
+        statuses: list[PutStatus] = []
+        threads = [
+            threading.Thread(target=lambda: statuses.append(flush.settle(log.append(one())).status)) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        while len(flush._waiters) < 7:
+            gate.entered.wait(0.001)
+        gate.opened.set()
+        for thread in threads:
+            thread.join(PATIENCE_S / 2)
+        assert (statuses, len(lost)) == ([PutStatus.PUT_OK] * 8, 1)
+
+
 def test_who_waits_for_what_is_not_put_yet(tmp_path: Path) -> None:
     """One who waits for more than has been put is answered by the flush that brings it."""
     with sync_log(tmp_path) as log, FlushService(log) as flush:

@@ -10,15 +10,17 @@ it and wait for two. With a write buffer (transientStorePool) a second thread wr
 200 ms; readers see what it has written.
 
 Each who waits has a lock of its own. (One condition for all: each flush woke everybody, to look and to queue for the
-condition's lock again. With 16 threads half the rate.)
+condition's lock again.)
 
 Source: `CommitLog.FlushRealTimeService`, `CommitLog.GroupCommitService`, `CommitLog.CommitRealTimeService`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from threading import TIMEOUT_MAX, Condition, Lock, Thread
 from types import TracebackType
 from typing import Self, TypeVar
@@ -36,16 +38,25 @@ _GATHER_S_MAX = 0.002
 class _Waiter:
     """One who waits until all below log offset `offset` is durable: `done` is released then, or when the service ends.
 
-    A flush up to `wanted` is asked for: what nobody has put yet cannot be flushed.
+    A flush up to `wanted` is asked for: what nobody has put yet cannot be flushed. Who goes on wakes `next`: woken all
+    at one time they queue for the interpreter, and sleep again (half as much CPU time more, a tenth less puts).
     """
 
-    __slots__ = ("done", "offset", "wanted")
+    __slots__ = ("done", "next", "offset", "wanted")
 
     def __init__(self, offset: int, wrote: int) -> None:
         self.offset = offset
+        self.next: _Waiter | None = None
         self.wanted = min(offset, wrote)
         self.done = Lock()
         self.done.acquire()
+
+
+def _rouse(waiters: Iterable[_Waiter]) -> None:
+    """Let these go on, wherever they are: somebody else may have done so."""
+    for waiter in waiters:
+        with contextlib.suppress(RuntimeError):
+            waiter.done.release()
 
 
 def is_due(position: int, done: int, least_pages: int, file_size: int) -> bool:
@@ -78,6 +89,7 @@ class FlushService:
         self._wake.acquire()
         self._waiters: list[_Waiter] = []
         self._parked: list[_Waiter] = []
+        self._roused: list[_Waiter] = []
         self._waking = 1
         self._expected = 1
         self._last_sync_s = 0.0
@@ -120,10 +132,12 @@ class FlushService:
             return True
         waiter = _Waiter(offset, self._log.wrote)
         if self._join(waiter):
-            waiter.done.acquire(timeout=min(timeout_ms / 1000, TIMEOUT_MAX))
+            if not waiter.done.acquire(timeout=min(timeout_ms / 1000, TIMEOUT_MAX)):
+                self._leave(waiter)
+            if waiter.next is not None:
+                _rouse((waiter.next,))
         if self._log.flushed >= offset:
             return True
-        self._leave(waiter)
         if self._failure is not None:
             raise type(self._failure)(str(self._failure))
         if not self._running:
@@ -189,11 +203,10 @@ class FlushService:
             self._running = False
             self._ended.notify_all()
         with self._mutex:
-            waiters = self._waiters + self._parked
+            waiters = self._waiters + self._parked + self._roused
             self._waiters, self._parked = [], []
             self._wake_up()
-        for waiter in waiters:
-            waiter.done.release()
+        _rouse(waiters)
 
     def _flush_loop(self) -> None:
         settings = self._log.settings
@@ -224,13 +237,17 @@ class FlushService:
             self._waiters = [waiter for waiter in everybody if waiter.wanted > flushed]
             self._parked = [waiter for waiter in everybody if waiter.wanted <= flushed < waiter.offset]
             self._expected = len(done) + len(self._waiters)
-        for waiter in done:
-            waiter.done.release()
+            for waiter, following in pairwise(done):
+                waiter.next = following
+            self._roused = done
+        _rouse(done[:1])
 
     def _rest(self, interval_s: float) -> bool:
         """Wait for the next turn, or until as many wait for a flush as can be expected; False when the service ends."""
         if self._expected > 1:
             self._doze(min(self._last_sync_s, _GATHER_S_MAX), self._expected)
+            # One that was interrupted has not woken the next.
+            _rouse(self._roused)
         if self._running and not self._waiters:
             self._doze(interval_s, 1)
         return self._running

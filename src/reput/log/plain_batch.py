@@ -1,7 +1,7 @@
 """A batch of Arrow columns of the kinds that most are: from Arrow's buffers to the log's file by two kernels.
 
 What is not plain, or cannot be stored, goes the general way (`reput.log.columns`), which also finds the words for a
-refusal. A thousand messages cost some 25 us beside the kernels.
+refusal.
 """
 
 from __future__ import annotations
