@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 import stat
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,3 +57,27 @@ def test_without_one(tmp_path: Path) -> None:
     """Where no nursery listens the daemon is told to load everything itself."""
     assert not nursery.hand_over("")
     assert not nursery.hand_over(str(tmp_path / "socket"))
+
+
+def test_a_long_path_has_no_sockets() -> None:
+    """In a folder whose sockets would have names longer than Linux takes, workers are reached over TCP."""
+    assert nursery.folder_of_sockets("/tmp/reput-nursery-abcdefgh/socket") == "/tmp/reput-nursery-abcdefgh"
+    for size, fits in ((64, True), (65, False)):
+        folder = "/" + "x" * (size - 1)
+        assert (nursery.folder_of_sockets(f"{folder}/socket") == folder) is fits
+
+
+def test_a_nursery_that_does_not_answer(tmp_path: Path) -> None:
+    """A nursery that ends before it has taken a daemon over leaves it its streams: the daemon loads all itself."""
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+
+        def hang_up() -> None:
+            listening.accept()[0].close()
+
+        answering = threading.Thread(target=hang_up)
+        answering.start()
+        assert not nursery.hand_over(path)
+        answering.join()

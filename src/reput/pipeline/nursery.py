@@ -24,7 +24,10 @@ from pathlib import Path
 
 VARIABLE = "REPUT_NURSERY"
 _STANDARD_STREAMS = 3
+_TAKEN_OVER = b"!"
 _ENVIRONMENT_LIMIT = 1 << 20
+_SOCKET_PATH_LIMIT, _WORKER_SOCKET_SIZE = 107, len("/.") + 36 + len(".sock")
+"""The longest path that a socket can have on Linux, and what PySpark adds to the folder for a worker's."""
 _ready: list[tuple[tempfile.TemporaryDirectory[str], subprocess.Popen[bytes]]] = []
 
 
@@ -39,6 +42,12 @@ def start_nursery() -> str:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)  # noqa: S603 - our own program
         _ready[:] = [(folder, process)]
     return str(Path(_ready[0][0].name) / "socket")
+
+
+def folder_of_sockets(path: str) -> str | None:
+    """The folder of the nursery at `path`, where sockets of Spark's workers can lie, too; None: its name is too long."""
+    folder = str(Path(path).parent)
+    return folder if len(os.fsencode(folder)) + _WORKER_SOCKET_SIZE <= _SOCKET_PATH_LIMIT else None
 
 
 def _import_path() -> str:
@@ -57,6 +66,8 @@ def hand_over(path: str) -> bool:
             message = json.dumps(dict(os.environ)).encode()
             socket.send_fds(nursery, [len(message).to_bytes(8, "big")], list(range(_STANDARD_STREAMS)))
             nursery.sendall(message)
+            if nursery.recv(1) != _TAKEN_OVER:
+                return False
         except OSError:
             return False
         # Only the child keeps the JVM's pipes open from here on, and its end of this socket closes when it ends.
@@ -82,8 +93,12 @@ def _serve(path: str) -> None:
         with contextlib.suppress(OSError, ValueError):
             asking, _ = listening.accept()
             if os.fork() == 0:
-                listening.close()
-                _become_daemon(asking)
+                try:
+                    listening.close()
+                    _become_daemon(asking)
+                finally:
+                    # Whatever went wrong: a child must not go on as a second nursery.
+                    os._exit(1)
             asking.close()
 
 
@@ -117,12 +132,14 @@ def _become_daemon(asking: socket.socket) -> None:
     wanted = min(int.from_bytes(size, "big"), _ENVIRONMENT_LIMIT)
     while len(data) < wanted and (piece := asking.recv(wanted - len(data))):
         data += piece
+    environment = json.loads(data)
     os.environ.clear()
-    os.environ.update(json.loads(data))
+    os.environ.update(environment)
     for stream, descriptor in enumerate(streams):
         os.dup2(descriptor, stream)
         os.close(descriptor)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    asking.sendall(_TAKEN_OVER)
     manager()
     os._exit(0)
 

@@ -68,8 +68,10 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
         conf.set(f"spark.executorEnv.{nursery.VARIABLE}", socket)
         # Over TCP a worker's answers wait for a delayed acknowledgement, 40 ms a task. Sockets in the file system have
         # no password: theirs lie in a folder of this user alone.
-        conf.set("spark.python.unix.domain.socket.enabled", "true")
-        conf.set("spark.python.unix.domain.socket.dir", str(Path(socket).parent))
+        folder = nursery.folder_of_sockets(socket)
+        if folder is not None:
+            conf.set("spark.python.unix.domain.socket.enabled", "true")
+            conf.set("spark.python.unix.domain.socket.dir", folder)
     for name, value in settings(master, extra_java, use_archive).items():
         conf.set(name, value)
     try:

@@ -20,8 +20,8 @@ _STAMP = _FOLDER / "__pycache__" / "sources.sha256"
 
 
 def _digest() -> str:
-    # Constants of the formats are compiled in, so their sources count too.
-    sources = sorted([*_FOLDER.glob("*.py"), *_FORMATS.glob("*.py"), *_FOLDER.parent.glob("*columns.py")])
+    # Constants of the formats and of the tables that kernels are given are compiled in, so their sources count too.
+    sources = sorted(path for folder in (_FOLDER, _FOLDER.parent, _FORMATS) for path in folder.glob("*.py"))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
 
 
