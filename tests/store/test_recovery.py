@@ -229,3 +229,21 @@ def test_topics_that_need_a_v2_record(tmp_path: Path) -> None:
         refused = store.put_message(reput.Message("t" * 128, b""))
         assert "autoMessageVersionOnTopicLen" in refused.reason
         put(store, 1, topic="t" * 127)
+
+
+@pytest.mark.parametrize("lost", [[paths.CONSUME_QUEUE], [paths.INDEX], [paths.CONSUME_QUEUE, paths.INDEX]])
+@pytest.mark.parametrize("way", ["put", "follow"])
+def test_lost_indexes_beside_a_frontier(lost: list[str], way: str, tmp_path: Path) -> None:
+    """Indexes that are gone from the disk are built from the log's begin again, and queues keep their numbers."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        placed = put(store, 20, keys="k")
+    for name in lost:
+        shutil.rmtree(path / name)
+    if way == "follow":
+        reput.follow(path, config=CONFIG, spark=False, until_caught_up=True)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert store.put_message(reput.Message("t", b"20", keys="k"), 0).queue_offset == 20
+        assert [message.physical_offset for message in store.query_message("t", "k")][:-1] == placed
+        assert bodies(store) == [str(number).encode() for number in range(21)]
+    assert_sound(path, CONFIG)

@@ -73,7 +73,10 @@ def list_topic_queues(folder: Path) -> Iterator[QueueFolder]:
 
 
 def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: Path) -> list[QueueKey]:
-    """Move a topic's queues, or one of them, from below `folder` into `aside`; returns those that went."""
+    """Move a topic's queues, or one of them, from below `folder` into `aside`; returns those that went.
+
+    The topic's folder goes with its last queue, but not as the last one: without any, queues would count as lost.
+    """
     if not paths.is_topic_folder_name(topic):
         return []
     name, moved = os.fsdecode(topic), []
@@ -84,7 +87,7 @@ def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: P
             fs.rename(queue.path, target)
             moved.append(queue.key)
     if moved:
-        if not fs.list_dir(folder / name):
+        if not fs.list_dir(folder / name) and len(fs.list_dir(folder)) > 1:
             fs.remove_tree(folder / name)
         fs.sync_path(folder / name if fs.exists(folder / name) else folder)
     return moved

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.errors import DamagedLogError
+from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict, examine
@@ -68,6 +69,7 @@ def find_start(
             _believed(log, frontier.index_offset, frontier.index_fingerprint),
         )
         if min(ours) >= 0:
+            ours = _without_the_lost(layout, log, kinds, ours, frontier.index_file)
             told = [end_believed(log, end) for kind in kinds if (end := kind.complete_to()) is not None]
             return Start(ours._replace(queue_offset=min([ours.queue_offset, *told])), "own")
     if layout.abort.exists():
@@ -77,6 +79,22 @@ def find_start(
     if types.batch and not any(True for _ in BatchFiles(layout.batch_consume_queue).queues()):
         start = start._replace(frontiers=start.frontiers._replace(queue_offset=log.min_offset))
     return start
+
+
+def _without_the_lost(
+    layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], ours: Frontiers, last_index_file: str
+) -> Frontiers:
+    """The frontiers, but for indexes that are gone from the disk: those are read from the log's begin again.
+
+    An empty folder of a topic says that its queues were deleted on purpose.
+    """
+    queues, index = ours.queue_offset, ours.index_offset
+    folders = [*fs.list_dir(layout.consume_queue), *fs.list_dir(layout.batch_consume_queue)]
+    if not folders and not any(kind.is_present() for kind in kinds):
+        queues = min(queues, log.min_offset)
+    if last_index_file and not list_index_files(layout.index):
+        index = min(index, log.min_offset)
+    return Frontiers(queues, index)
 
 
 def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) -> int:
