@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
 from reput.errors import ConfigError
@@ -33,3 +41,32 @@ def test_a_master_that_nobody_reaches_is_named() -> None:
     assert (
         _failure(Exception(": java.io.IOException: full"), "local") == "a Spark job failed: java.io.IOException: full"
     )
+
+
+def in_session(number: int) -> dict[int, str]:
+    """The processes of a session, by id, with their names."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+            fields = rest.split()
+            if int(fields[3]) == number and fields[0] != "Z":
+                found[int(folder.name)] = name
+    return found
+
+
+@pytest.mark.spark
+def test_ctrl_c_while_spark_starts() -> None:
+    """Ctrl-C while the JVM comes up ends the JVM and the nursery too, and only the driver speaks."""
+    code = "from reput.pipeline.session import start_context; start_context()"
+    driver = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 30
+    while "java" not in in_session(driver.pid).values() and time.monotonic() < until:
+        time.sleep(0.02)
+    os.killpg(driver.pid, signal.SIGINT)
+    _, told = driver.communicate()
+    assert told.count("Traceback") == 1
+    assert driver.returncode != 0
+    while (left := in_session(driver.pid)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not left

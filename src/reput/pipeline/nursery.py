@@ -81,8 +81,14 @@ def hand_over(path: str) -> bool:
 
 def _serve(path: str) -> None:
     """Load what workers need, then fork a daemon for each that asks, until stdin ends."""
+    # Ctrl-C is the driver's affair: this process, its daemon and the workers end when the driver does.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(path)
+    try:
+        listening.bind(path)
+    except FileNotFoundError:
+        # The driver has ended already, and its folder with it.
+        return
     listening.listen()
     _load()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ from reput.errors import ConfigError, EngineError
 from reput.pipeline import jvm_archive, nursery
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
+    from pyspark import SparkConf, SparkContext
 
 DEFAULT_MASTER = "local[*]"
 DRIVER_MEMORY = "512m"
@@ -46,7 +48,6 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
         EngineError: there is no Java 17, or Spark does not start.
     """
     from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
 
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no public way to ask
         return SparkContext.getOrCreate()
@@ -76,13 +77,28 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
         conf.set(name, value)
     try:
         if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier context is used again
-            gateway = launch_gateway(conf, {"stdout": _jvm_log, "stderr": _jvm_log})  # type: ignore[no-untyped-call]
-            return SparkContext(conf=conf, gateway=gateway)
+            return SparkContext(conf=conf, gateway=_launch_gateway(conf))
         return SparkContext(conf=conf)
     except Exception as error:
         raise EngineError(
             f"Spark does not start on {master}: {error}{_last_words()}. It needs Java 17 or later; {_WITHOUT_SPARK}"
         ) from error
+
+
+def _launch_gateway(conf: SparkConf) -> JavaGateway:
+    """Start the JVM, in a thread of its own: Ctrl-C in the middle of that would leave a JVM that nobody ends."""
+    from pyspark.java_gateway import launch_gateway
+
+    with ThreadPoolExecutor(1) as pool:
+        launching = pool.submit(launch_gateway, conf, {"stdout": _jvm_log, "stderr": _jvm_log})
+        try:
+            return launching.result()
+        except KeyboardInterrupt:
+            gateway = launching.result()
+            gateway.shutdown()
+            # The JVM ends where this ends.
+            gateway.proc.stdin.close()
+            raise
 
 
 def _last_words() -> str:
