@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from reput.files.maps import address_of
 from reput.kernels import plain_kernels
 from reput.kernels.batch_words import COLUMN_WORDS, LAID_OUT, NEW_QUEUE, Batch, Text
-from reput.log.batch import Write
+from reput.log.batch import Write, raise_numbers
 from reput.log.message import MessageRefusedError, PutManyResult, PutStatus
 from reput.log.queue_directory import QueueDirectory
 
@@ -181,7 +181,7 @@ class PlainBatch:
             run(self._at, first, last, now_ms, offset + begin, address_of(np.frombuffer(piece, dtype=np.uint8)))
             write(position + begin, memoryview(piece)[: end - begin])
             first = last
-        for (topic, queue_id), number in zip(queues, directory.next_offsets[touched].tolist(), strict=True):
-            topic.next_offset[queue_id] = number
         self._places += offset
-        return PutManyResult(PutStatus.PUT_OK, self._places, self._sizes, self._numbers, now_ms)
+        result = PutManyResult(PutStatus.PUT_OK, self._places, self._sizes, self._numbers, now_ms)
+        raise_numbers(zip(queues, directory.next_offsets[touched].tolist(), strict=True))
+        return result
