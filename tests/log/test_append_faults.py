@@ -13,6 +13,7 @@ import pytest
 
 from reput.errors import AccessError, FlushError, ReputError
 from reput.files import fs
+from reput.formats.record import encode_blank
 from reput.log import append_file
 from reput.log.append import LogAppender
 from reput.log.batch import raise_numbers
@@ -302,11 +303,11 @@ def test_puts_that_are_interrupted_anywhere(tmp_path: Path) -> None:
     caught = 0
     try:
         with open_log(tmp_path, file_size=1 << 20) as log:
-            for turn in range(400):
+            for turn in range(3000):
                 try:
-                    signal.setitimer(signal.ITIMER_REAL, (20 + turn % 37 * 3) * 1e-6)
+                    signal.setitimer(signal.ITIMER_REAL, (10 + turn % 97) * 1e-6)
                     for number in range(200):
-                        if number % 8:
+                        if number % 40 or turn % 10:
                             log.append(Message("ab"[number % 2], bytes(300)))
                         else:
                             log.append_columns(batch)
@@ -317,8 +318,11 @@ def test_puts_that_are_interrupted_anywhere(tmp_path: Path) -> None:
                 assert log._lock.acquire(timeout=5)
                 log._lock.release()
                 position = log.wrote - log._start
-                if log._memory is not None:
-                    assert not any(log._memory[position : position + 32_000])
+                if log._memory is not None and log._room_end > 0:
+                    behind = log._memory[position : position + 32_000]
+                    # The blank record of a file whose end was interrupted: it is put again, or written over.
+                    blank = encode_blank(log._files.current.size - position)  # type: ignore[union-attr]
+                    assert not any(behind.removeprefix(blank))
             numbers = {name: log.next_offset(name, 0) for name in "ab"}
     finally:
         signal.signal(signal.SIGALRM, previous)

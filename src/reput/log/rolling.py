@@ -44,6 +44,8 @@ class RollingFiles:
         Raises:
             NoSpaceError, AccessError: there is no room for them on the disk, or no right to make the file.
         """
+        # A call that was interrupted may have gone on to the next file, and nobody knows.
+        end = max(end, self.start)
         file = self.current
         if file is None:
             file = self._open(self.start, end - self.start)
