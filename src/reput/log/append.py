@@ -130,7 +130,8 @@ class LogAppender:
         self._max_body = settings.max_message_size
         self._stopped: ReputError | None = None
         self._blocked: MessageRefusedError | None = None
-        self._last_ms = last_store_timestamp
+        # Of the last record, and of the last one that the files hold.
+        self._last_ms = self._committed_ms = last_store_timestamp
         # The file that is filled: its memory, its start, and the log offset up to which it takes records. Without room,
         # as long as there is no file.
         self._memory: mmap | None = None
@@ -436,12 +437,15 @@ class LogAppender:
             raise illegal(
                 f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"
             )
+        # Until it is known where: an interrupt on the way may leave a file whose memory is gone.
+        self._room_end = -1
         try:
             file, offset = self._files.make_room(self._end, size, by_write)
         except NoSpaceError as error:
             raise MessageRefusedError(PutStatus.DISK_FULL, str(error)) from error
         if offset != self._end:
             self._end = self._committed = self._wrote[0] = offset
+            self._committed_ms = self._last_ms
             if not self.settings.sync_flush:
                 # With a write buffer, too: it was written out when its file was ended.
                 self._confirmed[0] = offset
@@ -467,7 +471,7 @@ class LogAppender:
                 file.commit(self._end - file.start)
             except ReputError as error:
                 raise self._stop(error) from error
-            self._committed = self._end
+            self._committed, self._committed_ms = self._end, self._last_ms
             self._confirmed[0] = self._end
 
     def flush(self) -> Flushed:
@@ -479,7 +483,8 @@ class LogAppender:
         with self._flush_lock:
             with self._lock:
                 self._raise_stopped()
-                files, target = self._files, Flushed(self.committed, self._last_ms)
+                stored_ms = self._committed_ms if self.settings.write_buffered else self._last_ms
+                files, target = self._files, Flushed(self.committed, stored_ms)
                 if target.offset == self.flushed and not files.retired:
                     return target
                 recovered, self._recovered = self._recovered, range(target.offset, target.offset)
@@ -523,11 +528,11 @@ class LogAppender:
                 self._let_go_of_cells()
 
     def _let_go_of_cells(self) -> None:
-        cells = [_cell(cell[0]) for cell in self._cells]
-        for cell in self._cells:
+        # Who asks for a position at this moment has the one or the other, never one that is gone.
+        old, self._cells = self._cells, [_cell(cell[0]) for cell in self._cells]
+        self._wrote, self._flushed, self._confirmed = self._cells
+        for cell in old:
             cell.release()
-        self._cells = cells
-        self._wrote, self._flushed, self._confirmed = cells
 
     def _stop(self, error: ReputError) -> FlushError:
         """Take nothing more: what the disk has kept is unknown (a second fsync would not tell)."""
