@@ -389,8 +389,6 @@ class LogAppender:
             assert file is not None
             try:
                 result = batch.encode(file.write, position, self._end, self._now())
-            except MessageRefusedError:
-                raise
             except BaseException as error:
                 broken = self._half_written(file, position, batch.size, error)
                 if broken is error:

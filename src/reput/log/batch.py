@@ -27,7 +27,7 @@ class Prepared(Protocol):
         """Write the records from `position` on, which is log offset `offset`, and number them in their queues.
 
         Raises:
-            MessageRefusedError: one cannot be stored; no number has been used then, and nothing written.
+            MessageRefusedError: one cannot be stored; no number has been used then.
             ReputError: `write` failed; no number has been used. So it is with all else that is raised.
         """
 

@@ -21,7 +21,14 @@ _STAMP = _FOLDER / "__pycache__" / "sources.sha256"
 
 def _digest() -> str:
     # Constants of the formats are compiled in, so their sources count too.
-    sources = sorted([*_FOLDER.glob("*.py"), *_FORMATS.glob("*.py"), *_FOLDER.parent.glob("*columns.py")])
+    sources = sorted(
+        [
+            *_FOLDER.glob("*.py"),
+            *_FORMATS.glob("*.py"),
+            *_FOLDER.parent.glob("*columns.py"),
+            *_FOLDER.parent.glob("*words.py"),
+        ]
+    )
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
 
 
