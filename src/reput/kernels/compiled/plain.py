@@ -233,18 +233,10 @@ def write_rows(words, first, last, store_timestamp, physical_offset, buffer):
     bodies_size = _word(body, _DATA_SIZE)
     flags, born, queues, sizes = _word(words, _FLAGS), _word(words, _BORN), _word(words, _QUEUE), _word(words, _SIZES)
     numbers, next_offsets, ids = _word(words, _NUMBERS), _word(words, _NEXT), _word(words, _IDS)
-    magics, part_sizes, parts, names = (
-        _word(words, _MAGICS),
-        _word(words, _PART_SIZES),
-        _word(words, _PARTS),
-        _word(words, _NAMES),
-    )
-    host, host_size, tail, tail_size = (
-        _word(words, _HOST),
-        _word(words, _HOST_SIZE),
-        _word(words, _TAIL),
-        _word(words, _TAIL_SIZE),
-    )
+    magics, part_sizes = _word(words, _MAGICS), _word(words, _PART_SIZES)
+    parts, names = _word(words, _PARTS), _word(words, _NAMES)
+    host, host_size = _word(words, _HOST), _word(words, _HOST_SIZE)
+    tail, tail_size = _word(words, _TAIL), _word(words, _TAIL_SIZE)
     fixed = _HEAD_SIZE + host_size + _TIME_SIZE + tail_size + _BODY_LENGTH_SIZE + _PROPERTIES_LENGTH_SIZE
     sys_flag = np.int32(_word(words, _SYS_FLAG))
     record, physical = buffer, np.int64(physical_offset)
