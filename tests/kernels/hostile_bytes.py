@@ -7,14 +7,16 @@ python hostile_bytes.py NOTE canary-start    must die: reads in front of it
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import sys
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from reput.files.maps import MapTable, address_of
 from reput.formats.consume_queue import ENTRY_SIZE
@@ -22,10 +24,17 @@ from reput.formats.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
 from reput.kernels import decode_arguments, filter_kernels, kernels, lookup_kernels, queue_arguments
+from reput.kernels.batch_words import Batch
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.kernels.compiled.crc import crc32
 from reput.kernels.compiled.hashing import java_hash
 from reput.kernels.lookup_columns import Room
+from reput.log.encode import RecordEncoder
+from reput.log.message import MessageRefusedError
+from reput.log.plain_batch import PlainBatches
+from reput.log.queue_directory import QueueDirectory
+from reput.log.settings import LogSettings
+from reput.log.topics import TopicTable
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
 from support.records import BAD_TOPICS, GOOD_TOPICS, LEVELS, NAMES, TEXTS, LogBuilder, Placed
 from support.twins import DELAYS_MS
@@ -39,6 +48,9 @@ LENGTHS = (0, 1, 0x5A, 0x5B, 0x7F, 0xFF, 0x7FFF, 0x8000, 0x7FFFFFFF, 0x80000000,
 LISTS = (b"%LMQ%a,%LMQ%b", b"1,2", b"%LMQ%a,x,y/z,%LMQ%", b"0,1,2,3", b",", b"3,,4", b"%LM")
 LENGTH_FIELDS_AT = (0, 12, 20, 28, 36, 80, 84, 96, 108)
 CAPACITIES = ((1, 2, 1), (2, 3, 2), (8, 4, 8), (40, 200, 40))
+PLAIN = PlainBatches(
+    QueueDirectory(TopicTable({}, 0, True), RecordEncoder(LogSettings().store_host, append_crc=False), 4000)
+)
 COLUMNS = [guard_outputs(Columns(*capacity)) for capacity in CAPACITIES]
 
 
@@ -220,6 +232,62 @@ def run_filters(chance: Random, buffer: NDArray[np.uint8], positions: list[int])
         twin.read_double(*texts, guarded_array(count, np.float64), status)
 
 
+def run_plain_batch(chance: Random) -> None:
+    """The kernels of plain batches: offsets that point anywhere, and others when the records are written."""
+    rows, held, arrays = chance.randrange(1, 6), [], {}
+    for name in ("topic", "body", *chance.sample(("tags", "keys", "unique_key"), chance.randrange(4))):
+        data = chance.choice((b"", bytes(chance.choices(b"ab\xc3\x01 ", (20, 20, 1, 1, 1), k=chance.randrange(60)))))
+        if name == "topic":
+            data = b"topicA" * 5
+        wide = chance.random() < 0.5
+        offsets = guarded_array(rows + 1, np.int64 if wide else np.int32)
+        offsets[:] = sorted(chance.randrange(len(data) + 1) for _ in range(rows + 1))
+        texts, valid = guarded_array(len(data), np.uint8), None
+        texts[:] = np.frombuffer(data, dtype=np.uint8)
+        if name not in {"topic", "body"} and chance.random() < 0.5:
+            valid = guarded_array(1, np.uint8)
+            valid[0] = chance.randrange(256)
+        held.append((offsets, valid))
+        buffers = [
+            array if array is None else pa.foreign_buffer(address_of(array), array.nbytes, array)
+            for array in (valid, offsets, texts)
+        ]
+        arrays[name] = pa.Array.from_buffers(pa.large_string() if wide else pa.string(), rows, buffers)
+    table = pa.record_batch(arrays)
+    # Only now: Arrow itself has looked at the first offset and the last.
+    for offsets, _ in held:
+        bend(chance, offsets, 0.1)
+    batch = PLAIN.batch(table)
+    if batch is None:
+        return
+    # Laid out once more, into outputs of exactly the size needed.
+    words, directory = batch._words, PLAIN.directory
+    outputs = [guarded_array(count, kind) for count, kind in ((rows, np.int32), *3 * [(rows, np.int64)])]
+    batch._rows = guarded_array(2 * rows, np.int32)
+    _, batch._sizes, batch._places, batch._numbers = outputs
+    words[Batch.QUEUE_AT], words[Batch.TOUCHED_AT] = address_of(batch._rows), address_of(batch._rows[rows:])
+    for word, array in zip((Batch.SIZE_AT, Batch.PLACE_AT, Batch.NUMBER_AT), outputs[1:], strict=True):
+        words[word] = address_of(array)
+    words[Batch.DONE] = words[Batch.SIZE] = words[Batch.TOUCHED] = 0
+    words[Batch.STAMP] = directory.stamp()
+    assert batch.lay_out()
+    for offsets, valid in held:
+        bend(chance, offsets, 0.2)
+        if valid is not None and chance.random() < 0.2:
+            valid[0] = chance.randrange(256)
+    directory.piece = guarded_array(batch.size, np.uint8)  # type: ignore[assignment]
+    with contextlib.suppress(MessageRefusedError):
+        batch.encode(lambda *_: None, 0, 0, 1)
+
+
+def bend(chance: Random, offsets: NDArray[np.integer[Any]], often: float) -> None:
+    """Now and then, have an offset of a column point somewhere else."""
+    if chance.random() < often:
+        place = chance.randrange(len(offsets))
+        near_by = int(offsets[place]) + chance.choice((-1, 1, -7, 7))
+        offsets[place] = chance.choice((near_by, near_by, 0, -1, 5000, -5000, 0x7FFFFFFF, -0x80000000))
+
+
 def use(columns: Columns) -> None:
     """Pack and chain what was decoded into outputs of exactly the size needed."""
     twin, queues, records = kernels("compiled"), columns.queues, columns.records
@@ -283,6 +351,7 @@ def main(note: str, what: str, cases: int = 0) -> None:
             positions = [at for at in range(4, len(data)) if data[at : at + 3] == b"\xda\xa3\x20"]
             run_case(chance, place(data), [at - 4 for at in positions])
             run_filters(chance, place(data), [at - 4 for at in positions])
+            run_plain_batch(chance)
 
 
 if __name__ == "__main__":

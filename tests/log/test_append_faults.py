@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from reput.errors import AccessError, FlushError, ReputError
 from reput.files import fs
+from reput.formats.record import encode_blank
 from reput.log import append_file
+from reput.log.append import LogAppender
+from reput.log.batch import raise_numbers
 from reput.log.message import Message, PutStatus
+from reput.log.topics import TopicTable
 from support.appends import open_log, read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from reput.log.topics import Topic
 
 OK, FULL = PutStatus.PUT_OK, PutStatus.DISK_FULL
 
@@ -216,3 +225,131 @@ def test_a_disk_that_is_full_under_the_map(tmp_path: Path, faults: Faults) -> No
         assert log.append(one()).status is FULL
         faults.failing.clear()
         assert log.append(one()).queue_offset == 0
+
+
+@pytest.mark.parametrize("broken", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("general", [False, True])
+def test_a_batch_that_is_interrupted_leaves_nothing(
+    broken: type[BaseException], general: bool, tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two pieces, or behind the last, all can come: the batch is zeros again, and no number is used."""
+    messages = pa.table({"topic": ["orders"] * 4000, "body": [bytes(300)] * 4000})
+    if general:
+        monkeypatch.setattr(LogAppender, "_plain_batch", lambda *_: None)
+    with open_log(tmp_path, file_size=1 << 22) as log:
+        log.append(one())
+        before, true, calls = (log.wrote, log.next_offset("orders", 0)), fs.pwrite, []
+
+        def breaks_off(descriptor: int, data: bytes | memoryview, offset: int) -> None:
+            calls.append(offset)
+            true(descriptor, data, offset)
+            if len(calls) == (1 if general else 2):
+                raise broken
+
+        monkeypatch.setattr(fs, "pwrite", breaks_off)
+        with pytest.raises(broken):
+            log.append_columns(messages)
+        monkeypatch.undo()
+        assert (log.wrote, log.next_offset("orders", 0)) == before
+        assert len(read_log(tmp_path)) == 1
+        assert log.append(one()).queue_offset == 1
+    assert [record.queue_offset for record in read_log(tmp_path)] == [0, 1]
+
+
+def test_an_interrupted_batch_that_cannot_be_taken_back_ends_the_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interrupt goes on its way, and the log takes nothing more."""
+    log = open_log(tmp_path)
+
+    def breaks_off(descriptor: int, data: bytes | memoryview, offset: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fs, "pwrite", breaks_off)
+    with pytest.raises(KeyboardInterrupt):
+        log.append_many([one(), one()])
+    monkeypatch.undo()
+    for call in (lambda: log.append(one()), log.close):
+        with pytest.raises(FlushError, match="a batch broke off"):
+            call()
+
+
+def test_numbers_are_raised_together_or_not_at_all() -> None:
+    """An interrupt between two queues of a batch leaves each with the number it had."""
+    topics = TopicTable({(b"a", 0): 7}, 0, True)
+    known = topics.topic("a")
+    before = dict(known.next_offset)
+
+    def numbers() -> Iterator[tuple[tuple[Topic, int], int]]:
+        yield (known, 0), 9
+        yield (known, 1), 3
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        raise_numbers(numbers())
+    assert known.next_offset == before
+    raise_numbers([((known, 0), 9), ((known, 1), 3)])
+    assert (known.next_offset[0], known.next_offset[1]) == (9, 3)
+
+
+def test_puts_that_are_interrupted_anywhere(tmp_path: Path) -> None:
+    """However often Ctrl-C comes, the lock is free, nothing stands behind the end, and numbers have no gap."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    batch = pa.table({"topic": ["a", "b"] * 20, "body": [bytes(300)] * 40})
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    caught = 0
+    try:
+        with open_log(tmp_path, file_size=1 << 20) as log:
+            for turn in range(3000):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, (10 + turn % 97) * 1e-6)
+                    for number in range(200):
+                        if number % 40 or turn % 10:
+                            log.append(Message("ab"[number % 2], bytes(300)))
+                        else:
+                            log.append_columns(batch)
+                except KeyboardInterrupt:
+                    caught += 1
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                assert log._lock.acquire(timeout=5)
+                log._lock.release()
+                position = log.wrote - log._start
+                if log._memory is not None and log._room_end > 0:
+                    behind = log._memory[position : position + 32_000]
+                    # The blank record of a file whose end was interrupted: it is put again, or written over.
+                    blank = encode_blank(log._files.current.size - position)  # type: ignore[union-attr]
+                    assert not any(behind.removeprefix(blank))
+            numbers = {name: log.next_offset(name, 0) for name in "ab"}
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+    assert caught
+    records = read_log(tmp_path)
+    for name, following in numbers.items():
+        mine = [record.queue_offset for record in records if record.topic == name.encode()]
+        assert mine == list(range(following))
+
+
+@pytest.mark.parametrize("broken", [KeyboardInterrupt, MemoryError])
+def test_a_put_that_is_interrupted_behind_its_record(
+    broken: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that stands when the interrupt comes, and that no put answers for, is zeros again."""
+    with open_log(tmp_path) as log:
+        log.append(one())
+        (key, shape), *_ = log._shapes.items()
+
+        def pack_into(memory: Any, position: int, *values: Any) -> None:
+            shape.pack_into(memory, position, *values)
+            raise broken
+
+        parts = {name: getattr(shape, name) for name in ("size", "begin", "tail")}
+        log._shapes[key] = SimpleNamespace(pack_into=pack_into, **parts)  # type: ignore[assignment]
+        with pytest.raises(broken):
+            log.append(one())
+        log._shapes[key] = shape
+        assert len(read_log(tmp_path)) == 1
+        assert log.append(one()).queue_offset == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import threading
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 
 from reput.errors import ClosedError, FlushError
 from reput.files import fs
+from reput.log import append
 from reput.log.append import Flushed, LogAppender
 from reput.log.flush import FlushService, is_due
 from reput.log.message import Message, PutStatus
@@ -18,6 +20,7 @@ from reput.log.settings import FlushDiskType
 from support.appends import open_log, read_log
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 PAGE = 4096
@@ -273,6 +276,56 @@ def test_what_a_full_file_took_from_the_write_buffer_is_readable(tmp_path: Path)
         for _ in range(30):
             log.append(one(body=bytes(200)))
         assert log.committed == log.confirmed == log.wrote // 4096 * 4096 > 0
+
+
+def test_a_flush_tells_the_time_of_what_it_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a write buffer a flush speaks for the files: its store time is of the last record that they hold."""
+    clock_ms = itertools.count(1_700_000_000_000, 1000)
+    monkeypatch.setattr(append, "_time_ns", lambda: next(clock_ms) * 1_000_000)
+    before = 1_600_000_000_000
+    log = open_log(tmp_path, file_size=4096, transient_store_pool_enable=True, last_store_timestamp=before)
+    with log:
+        results = [log.append(one()) for _ in range(3)]
+        assert log.flush() == Flushed(0, before)
+        log.commit()
+        results += [log.append(one()) for _ in range(3)]
+        assert log.flush() == Flushed(results[2].end_offset, results[2].store_timestamp)
+        # The roll writes out what the full file holds, and no more.
+        while results[-1].physical_offset < 4096:
+            results.append(log.append(one()))
+        assert log.flush() == Flushed(4096, results[-2].store_timestamp)
+        log.commit()
+        assert log.flush() == Flushed(results[-1].end_offset, results[-1].store_timestamp)
+
+
+class _Mark(dict[int, int]):
+    """A watermark that, when it is let go of, says what the log answers at that moment."""
+
+    def __init__(self, answers: list[Any], ask: Callable[[], Any]) -> None:
+        super().__init__({0: 0})
+        self._answers, self._ask = answers, ask
+
+    def release(self) -> None:
+        """Gone: to read it is an error."""
+        self.clear()
+        self._answers.append(self._ask())
+
+
+def test_positions_can_be_asked_for_while_the_log_closes(tmp_path: Path) -> None:
+    """At no moment of closing does a position that somebody asks for stand in memory that is gone."""
+    answers: list[Any] = []
+
+    class Marks:
+        """Hands out such watermarks."""
+
+        def cell(self, _: str) -> Any:
+            """One of them."""
+            return _Mark(answers, lambda: (log.flushed, log.confirmed))
+
+    log = open_log(tmp_path, watermarks=Marks())
+    end = log.append(one()).end_offset
+    log.close()
+    assert answers == [(end, end)] * 3
 
 
 def test_what_a_killed_writer_left_is_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

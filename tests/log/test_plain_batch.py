@@ -169,3 +169,34 @@ def test_batches_are_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.
         files.append(stored(tmp_path / str(piece), [table]))
     assert files[0] == files[1] == files[2]
     assert [len(record.body) for record in read_log(tmp_path / "1000")] == [5, *sizes, 4]
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@pytest.mark.parametrize("column", ["body", "tags", "keys", "unique_key"])
+@pytest.mark.parametrize("offset", [0, 5, 7, 1 << 30, -1])
+def test_a_column_that_is_changed_while_it_is_stored(
+    twin: str, column: str, offset: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts that are longer than they were measured, or anywhere else, are refused; nothing of the batch is left."""
+    use(monkeypatch, twin)
+    offsets = np.array([0, 2, 6, 8], np.int32)
+    kind = pa.binary() if column == "body" else pa.string()
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"abcdefgh")]
+    table = good(**{column: pa.Array.from_buffers(kind, 3, buffers)})
+    with open_log(tmp_path) as log:
+        true = log._plain_batch
+
+        def changed(table: pa.Table) -> Any:
+            batch = true(table)
+            assert batch is not None
+            offsets[2] = offset
+            return batch
+
+        monkeypatch.setattr(log, "_plain_batch", changed)
+        result = log.append_columns(table)
+        assert (result.status, "was changed" in result.reason) == (ILLEGAL, True)
+        assert not read_log(tmp_path)
+        offsets[2] = 6
+        monkeypatch.setattr(log, "_plain_batch", true)
+        assert log.append_columns(table).status is OK
+    assert len(read_log(tmp_path)) == 3

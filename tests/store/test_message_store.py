@@ -29,6 +29,7 @@ from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
 from reput.store import message_store as room
+from reput.store.checkpoint import read_checkpoint
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 
@@ -590,6 +591,18 @@ def test_a_clock_that_was_set_back(clock: list[int], close_reputs: bool, forgets
         # Of the checkpoint is known that the last record may be one millisecond later.
         assert later >= clock[0] + 60_000 - 1
         assert store.offset_by_time("t", 0, clock[0] + 30_000) == 0
+
+
+@pytest.mark.parametrize("call", [lambda store: store.flush(), lambda store: store.reput(spark=False)])
+def test_a_flush_that_was_asked_for_moves_the_checkpoint(
+    clock: list[int], call: Callable[[reput.MessageStore], object], store: reput.MessageStore
+) -> None:
+    """What a caller's own flush made durable the checkpoint may say, as after one of the service's."""
+    store._flush.close()  # type: ignore[union-attr]
+    put(store, 1)
+    call(store)
+    store._write_checkpoint()
+    assert read_checkpoint(store.layout).physic_msg_timestamp == clock[0] - 1
 
 
 @pytest.mark.parametrize("indexed", [False, True])

@@ -83,6 +83,8 @@ class Batch(IntEnum):
 WORDS = Batch.STAMP_AT + 1
 """Words of a vector."""
 COLUMN_WORDS = range(Batch.TOPIC, Batch.QUEUE_AT)
+CHANGED = -1
+"""What `write_rows` answers where a text has another length than `lay_out` measured: somebody changes the column."""
 NOT_PLAIN, NEW_QUEUE, LAID_OUT = -1, 0, 1
 """What `lay_out` answers: a message that it leaves to the general way (refused there, perhaps), one whose queue has no
 row yet, or that all is done."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from reput.formats import properties as props
 from reput.formats.record import HOST_V4_SIZE, MAGIC_V2, Host, Record, encode_record, record_size
-from reput.kernels.batch_words import LAID_OUT, NEW_QUEUE, NOT_PLAIN, TEXT_WORDS, Batch, Text
+from reput.kernels.batch_words import CHANGED, LAID_OUT, NEW_QUEUE, NOT_PLAIN, TEXT_WORDS, Batch, Text
 
 _MAX_QUEUE_ID = 0x7FFFFFFF
 _TAIL_V4_SIZE = HOST_V4_SIZE + 4 + 8
@@ -136,6 +136,12 @@ def _measured(words: int, n: int, columns: list[_Column]) -> int:
     return size if size <= props.MAX_PROPERTIES_SIZE else -1
 
 
+def _size(words: int, row: int, body: bytes, properties: int) -> int:
+    """Bytes of a record."""
+    size = record_size(_part(words, row)[1:], body, b"", 0, 0) + properties
+    return size + _get(words, Batch.BORN_HOST_SIZE) - HOST_V4_SIZE + _get(words, Batch.TAIL_SIZE) - _TAIL_V4_SIZE
+
+
 def lay_out(words: int) -> int:
     """Find the queues of the messages from DONE on, check the messages and measure their records.
 
@@ -154,9 +160,7 @@ def lay_out(words: int) -> int:
             _set(_get(words, Batch.STAMP_AT), row, _get(words, Batch.STAMP))
             _set_int32(_get(words, Batch.TOUCHED_AT), _get(words, Batch.TOUCHED), row)
             _set(words, Batch.TOUCHED, _get(words, Batch.TOUCHED) + 1)
-        body = columns[1].text(n) or b""
-        size = record_size(_part(words, row)[1:], body, b"", 0, 0) + properties
-        size += _get(words, Batch.BORN_HOST_SIZE) - HOST_V4_SIZE + _get(words, Batch.TAIL_SIZE) - _TAIL_V4_SIZE
+        size = _size(words, row, columns[1].text(n) or b"", properties)
         _set_int32(_get(words, Batch.QUEUE_AT), n, row)
         _set(_get(words, Batch.SIZE_AT), n, size)
         _set(_get(words, Batch.PLACE_AT), n, _get(words, Batch.SIZE))
@@ -169,7 +173,7 @@ def write_rows(words: int, first: int, last: int, store_timestamp: int, physical
     """Write the records of messages [first, last) of a batch that is laid out to the address `buffer`.
 
     The first stands at log offset `physical_offset`. Each takes its queue's next offset, which is raised. Returns how
-    many bytes were written.
+    many bytes were written, or CHANGED: a text is not as long any more as it was measured, or outside its data.
     """
     columns, at = _columns(words), buffer
     tail = ctypes.string_at(_get(words, Batch.TAIL_AT), _get(words, Batch.TAIL_SIZE))
@@ -178,15 +182,21 @@ def write_rows(words: int, first: int, last: int, store_timestamp: int, physical
     flags, born = _get(words, Batch.FLAG_AT), _get(words, Batch.BORN_AT)
     for n in range(first, last):
         row = _int32(_get(words, Batch.QUEUE_AT), n)
+        body, *own = (column.text(n) for column in columns[1:])
+        there = [text for text in own if text is not None]
+        if body is None or len(there) < len(own):
+            return CHANGED
+        properties = _properties(*there)
+        if _size(words, row, body, len(properties)) != _get(_get(words, Batch.SIZE_AT), n):
+            return CHANGED
         number = _get(_get(words, Batch.NEXT_AT), row)
         _set(_get(words, Batch.NEXT_AT), row, number + 1)
         _set(_get(words, Batch.NUMBER_AT), n, number)
-        _, body, tags, key, unique_key = (column.text(n) or b"" for column in columns)
         data = encode_record(
             Record(
                 topic=_name(words, row),
                 body=body,
-                properties=_properties(tags, key, unique_key),
+                properties=properties,
                 queue_id=_int32(_get(words, Batch.ID_AT), row),
                 flag=_int32(flags, n) if flags else 0,
                 queue_offset=number,
@@ -201,7 +211,6 @@ def write_rows(words: int, first: int, last: int, store_timestamp: int, physical
                 magic=_int32(_get(words, Batch.MAGIC_AT), row),
             )
         )
-        assert len(data) == _get(_get(words, Batch.SIZE_AT), n)
         ctypes.memmove(at, data, len(data))
         at += len(data)
     return at - buffer

@@ -113,8 +113,9 @@ class LogAppender:
         self._files = RollingFiles(folder, size, owner, end_offset=end_offset, write_buffered=buffered)
         self._largest_batch = size - BLANK_SIZE
         self._lock, self._flush_lock = Lock(), Lock()
-        # Calling these costs a put half of what a with statement does.
-        self._acquire, self._release = self._lock.acquire, self._lock.release
+        # These cost a put half of what a with statement does. A step of the iterator acquires the lock: behind a call
+        # an interrupt can come before the `try` that releases it, behind a step of `for` none can.
+        self._turns, self._release = iter(self._lock.acquire, None), self._lock.release
         auto_version = settings.auto_message_version_on_topic_len
         self._topics = TopicTable(queues or {}, end_offset, auto_version, batch_topics)
         self._known = self._topics.by_name
@@ -129,7 +130,8 @@ class LogAppender:
         self._max_body = settings.max_message_size
         self._stopped: ReputError | None = None
         self._blocked: MessageRefusedError | None = None
-        self._last_ms = last_store_timestamp
+        # Of the last record, and of the last one that the files hold.
+        self._last_ms = self._committed_ms = last_store_timestamp
         # The file that is filled: its memory, its start, and the log offset up to which it takes records. Without room,
         # as long as there is no file.
         self._memory: mmap | None = None
@@ -223,44 +225,53 @@ class LogAppender:
             ):
                 return self._append_any(message, body, properties, topic, queue_id)
             size, crc, born = shape.size, self._crc(body), message.born_timestamp
-            self._acquire()
-            try:
-                end = self._end + size
-                if end > self._room_end:
-                    self._make_room(size)
+            for _ in self._turns:
+                try:
                     end = self._end + size
-                offset = end - size
-                number = topic.next_offset.get(queue_id)
-                if number is None:
-                    number = self._topics.first_offset(topic, queue_id, offset)
-                now = _time_ns() // 1_000_000
-                if now < self._last_ms:
-                    now = self._last_ms
-                    self.clock_steps_back += 1
-                # Straight into the map: half the price of putting the parts together first.
-                shape.pack_into(
-                    self._memory, offset - self._start, shape.begin, crc, queue_id, message.flag, number, offset,
-                    self._host_bits, now if born is None else born, self._born_host, now, shape.tail, body, topic.part,
-                    len(properties), properties,
-                )  # fmt: skip
-                topic.next_offset[queue_id] = number + 1
-                self._last_ms = now
-                self._end = self._wrote[0] = end
-                if self._confirm_writes:
-                    self._confirmed[0] = end
-            except struct.error as error:
-                raise self._half_packed(offset, end, error) from None
-            finally:
-                self._release()
+                    if end > self._room_end:
+                        self._make_room(size)
+                        end = self._end + size
+                    offset = end - size
+                    number = topic.next_offset.get(queue_id)
+                    if number is None:
+                        number = self._topics.first_offset(topic, queue_id, offset)
+                    now = _time_ns() // 1_000_000
+                    if now < self._last_ms:
+                        now = self._last_ms
+                        self.clock_steps_back += 1
+                    # Straight into the map: half the price of putting the parts together first.
+                    shape.pack_into(
+                        self._memory, offset - self._start, shape.begin, crc, queue_id, message.flag, number, offset,
+                        self._host_bits, now if born is None else born, self._born_host, now, shape.tail, body,
+                        topic.part, len(properties), properties,
+                    )  # fmt: skip
+                    topic.next_offset[queue_id] = number + 1
+                    self._last_ms = now
+                    self._end = self._wrote[0] = end
+                    if self._confirm_writes:
+                        self._confirmed[0] = end
+                except struct.error as error:
+                    self._take_back(size)
+                    raise illegal(f"flag, sysFlag or born timestamp out of range: {error}") from None
+                except BaseException:
+                    self._take_back(size)
+                    raise
+                finally:
+                    self._release()
+                break
         except MessageRefusedError as refusal:
             return self._refused(message, queue_id, refusal)
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
 
-    def _half_packed(self, offset: int, end: int, error: struct.error) -> MessageRefusedError:
-        """The packing had begun: nothing may be left of it behind the log's end."""
-        memory: Any = self._memory
-        memory[offset - self._start : end - self._start] = bytes(end - offset)
-        return illegal(f"flag, sysFlag or born timestamp out of range: {error}")
+    def _take_back(self, size: int) -> None:
+        """Nothing may be left behind the log's end of a record whose storing has broken off."""
+        if self._memory is not None and self._end + size <= self._room_end:
+            at = self._end - self._start
+            try:
+                self._memory[at : at + size] = bytes(size)
+            except BaseException as error:
+                self._stop(ReputError(f"{self.folder}: a record that broke off is left behind the end: {error!r}"))
+                raise
 
     def _refused(self, message: Message, queue_id: int, refusal: MessageRefusedError) -> PutResult:
         if isinstance(refusal, OwnPathError):
@@ -309,12 +320,13 @@ class LogAppender:
                     self._make_room(size)
                 assert self._memory is not None
                 offset, now, at = self._end, self._now(), self._end - self._start
-                self._memory[at : at + size] = self._encode(
+                data = self._encode(
                     stored, frame, body, properties, topic, queue_id, number if numbered else 0, offset, size, now
                 )
+                inner.take(further)
+                self._memory[at : at + size] = data
                 if numbered:
                     topic.next_offset[queue_id] = number + inner.messages
-                inner.take(further)
                 self._last_ms = now
                 self._end = self._wrote[0] = offset + size
                 if self._confirm_writes:
@@ -377,20 +389,26 @@ class LogAppender:
             assert file is not None
             try:
                 result = batch.encode(file.write, position, self._end, self._now())
-            except ReputError as error:
-                raise self._half_written(file, position, batch.size, error) from error
+            except BaseException as error:
+                broken = self._half_written(file, position, batch.size, error)
+                if broken is error:
+                    raise
+                raise broken from error
             self._last_ms = result.store_timestamp
             self._end = self._wrote[0] = self._end + batch.size
             if self._confirm_writes:
                 self._confirmed[0] = self._end
             return result
 
-    def _half_written(self, file: AppendFile, position: int, size: int, error: ReputError) -> Exception:
-        """Nothing may be left of a batch whose writing failed behind the log's end."""
+    def _half_written(self, file: AppendFile, position: int, size: int, error: BaseException) -> BaseException:
+        """Nothing may be left of a batch whose writing has broken off behind the log's end; answers what to raise."""
         try:
-            file.write(position, bytes(size))
-        except ReputError:
-            return self._stop(error)
+            file.wipe(position, size)
+        except BaseException as worse:  # noqa: BLE001 - it is raised by the caller
+            cause = error if isinstance(error, ReputError) else ReputError(f"{file.path}: a batch broke off: {error!r}")
+            stopped = self._stop(cause)
+            # An interrupt goes on its way; the log says to the next caller what has become of it.
+            return next((one for one in (error, worse) if not isinstance(one, Exception)), stopped)
         return MessageRefusedError(PutStatus.DISK_FULL, str(error)) if isinstance(error, NoSpaceError) else error
 
     # --- places --------------------------------------------------------------------------------
@@ -417,12 +435,15 @@ class LogAppender:
             raise illegal(
                 f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"
             )
+        # Until it is known where: an interrupt on the way may leave a file whose memory is gone.
+        self._room_end = -1
         try:
             file, offset = self._files.make_room(self._end, size, by_write)
         except NoSpaceError as error:
             raise MessageRefusedError(PutStatus.DISK_FULL, str(error)) from error
         if offset != self._end:
             self._end = self._committed = self._wrote[0] = offset
+            self._committed_ms = self._last_ms
             if not self.settings.sync_flush:
                 # With a write buffer, too: it was written out when its file was ended.
                 self._confirmed[0] = offset
@@ -448,7 +469,7 @@ class LogAppender:
                 file.commit(self._end - file.start)
             except ReputError as error:
                 raise self._stop(error) from error
-            self._committed = self._end
+            self._committed, self._committed_ms = self._end, self._last_ms
             self._confirmed[0] = self._end
 
     def flush(self) -> Flushed:
@@ -460,7 +481,8 @@ class LogAppender:
         with self._flush_lock:
             with self._lock:
                 self._raise_stopped()
-                files, target = self._files, Flushed(self.committed, self._last_ms)
+                stored_ms = self._committed_ms if self.settings.write_buffered else self._last_ms
+                files, target = self._files, Flushed(self.committed, stored_ms)
                 if target.offset == self.flushed and not files.retired:
                     return target
                 recovered, self._recovered = self._recovered, range(target.offset, target.offset)
@@ -504,11 +526,11 @@ class LogAppender:
                 self._let_go_of_cells()
 
     def _let_go_of_cells(self) -> None:
-        cells = [_cell(cell[0]) for cell in self._cells]
-        for cell in self._cells:
+        # Who asks for a position at this moment has the one or the other, never one that is gone.
+        old, self._cells = self._cells, [_cell(cell[0]) for cell in self._cells]
+        self._wrote, self._flushed, self._confirmed = self._cells
+        for cell in old:
             cell.release()
-        self._cells = cells
-        self._wrote, self._flushed, self._confirmed = cells
 
     def _stop(self, error: ReputError) -> FlushError:
         """Take nothing more: what the disk has kept is unknown (a second fsync would not tell)."""

@@ -117,6 +117,11 @@ class AppendFile:
             fs.pwrite(self.descriptor, data, position)
         self.touched = max(self.touched, position + len(data))
 
+    def wipe(self, position: int, size: int) -> None:
+        """Have zeros where something was stored with `write`, or was to be; asks for no memory. Raises as `write`."""
+        for at in range(position, position + size, TOUCH_STEP):
+            self.write(at, _ZEROS[: min(TOUCH_STEP, position + size - at)])
+
     def commit(self, position: int) -> None:
         """Have the file hold what was stored up to `position`."""
         if self.write_buffered and position > self.committed:

@@ -27,9 +27,25 @@ class Prepared(Protocol):
         """Write the records from `position` on, which is log offset `offset`, and number them in their queues.
 
         Raises:
-            MessageRefusedError: one cannot be stored; no number has been used then, and nothing written.
-            ReputError: `write` failed; no number has been used.
+            MessageRefusedError: one cannot be stored; no number has been used then.
+            ReputError: `write` failed; no number has been used. So it is with all else that is raised.
         """
+
+
+def raise_numbers(numbers: Iterable[tuple[tuple[Topic, int], int]]) -> None:
+    """Have queues go on at these numbers: all of them or, when an interrupt comes between, none."""
+    before: list[tuple[dict[int, int], int, int | None]] = []
+    try:
+        for (topic, queue_id), number in numbers:
+            before.append((topic.next_offset, queue_id, topic.next_offset.get(queue_id)))
+            topic.next_offset[queue_id] = number
+    except BaseException:
+        for queues, queue_id, old in before:
+            if old is None:
+                queues.pop(queue_id, None)
+            else:
+                queues[queue_id] = old
+        raise
 
 
 class _Parts(NamedTuple):
@@ -114,9 +130,10 @@ class MessageBatch:
             following[queue] = number + 1
             numbers.append(number)
         write(position, b"".join(records))
-        for (topic, queue_id), number in following.items():
-            topic.next_offset[queue_id] = number
-        return PutManyResult(PutStatus.PUT_OK, starts, self._sizes, np.array(numbers, dtype=np.int64), now_ms)
+        result = PutManyResult(PutStatus.PUT_OK, starts, self._sizes, np.array(numbers, dtype=np.int64), now_ms)
+        # Nothing is called any more from here to where the appender raises the log's end: no interrupt comes between.
+        raise_numbers(following.items())
+        return result
 
 
 def _named(refusal: MessageRefusedError, row: int) -> MessageRefusedError:

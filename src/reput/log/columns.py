@@ -29,7 +29,7 @@ from reput.formats import properties as props
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_INNER_BATCH, FLAG_STORE_HOST_V6, TRANSACTION_MASK
 from reput.kernels import encode_kernels
 from reput.kernels.message_columns import Frame, Groups, MessageColumns, QueueTable, Refusal, Texts, frozen
-from reput.log.batch import Write
+from reput.log.batch import Write, raise_numbers
 from reput.log.message import MessageRefusedError, PutManyResult, PutStatus, illegal
 from reput.log.topics import MAX_QUEUE_ID, Topic, TopicTable
 
@@ -112,10 +112,10 @@ class ColumnBatch:
             0,
         )
         write(position, buffer.data)
-        for (topic, queue_id), number in zip(self._queues, following.tolist(), strict=True):
-            topic.next_offset[queue_id] = number
         sizes = self._sizes.astype(np.int64)
-        return PutManyResult(PutStatus.PUT_OK, offset + np.cumsum(sizes) - sizes, sizes, numbers, now_ms)
+        result = PutManyResult(PutStatus.PUT_OK, offset + np.cumsum(sizes) - sizes, sizes, numbers, now_ms)
+        raise_numbers(zip(self._queues, following.tolist(), strict=True))
+        return result
 
     def _born_timestamps(self, now_ms: int) -> NDArray[np.int64]:
         if self._born is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from reput.formats import properties as props
 from reput.formats.queue_types import BATCH, QUEUE_TYPE
 from reput.formats.record import FLAG_INNER_BATCH, LMQ_PREFIX, MAX_BATCH_MESSAGES, gives_further_entries
+from reput.log.batch import raise_numbers
 from reput.log.encode import is_numbered
 from reput.log.message import Message, illegal
 from reput.log.topics import Topic, TopicTable
@@ -53,8 +54,7 @@ class InnerMessage:
 
     def take(self, numbers: list[int]) -> None:
         """The further queues have given these numbers."""
-        for topic, number in zip(self.further, numbers, strict=True):
-            topic.next_offset[_LMQ_QUEUE_ID] = number + 1
+        raise_numbers(((topic, _LMQ_QUEUE_ID), number + 1) for topic, number in zip(self.further, numbers, strict=True))
 
 
 def checked_inner(message: Message, topic: Topic, topics: TopicTable, enable_lmq: bool) -> InnerMessage:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from reput.files.maps import address_of
 from reput.kernels import plain_kernels
-from reput.kernels.batch_words import COLUMN_WORDS, LAID_OUT, NEW_QUEUE, Batch, Text
-from reput.log.batch import Write
-from reput.log.message import MessageRefusedError, PutManyResult, PutStatus
+from reput.kernels.batch_words import CHANGED, COLUMN_WORDS, LAID_OUT, NEW_QUEUE, Batch, Text
+from reput.log.batch import Write, raise_numbers
+from reput.log.message import MessageRefusedError, PutManyResult, PutStatus, illegal
 from reput.log.queue_directory import QueueDirectory
 
 _TEXTS = {pa.string(): 4, pa.large_string(): 8}
@@ -178,10 +178,12 @@ class PlainBatch:
                 last = max(first + 1, int(np.searchsorted(self._places, begin + len(directory.piece), "right")) - 1)
             end = int(self._places[last]) if last < rows else self.size
             piece = directory.piece if end - begin <= len(directory.piece) else bytearray(end - begin)
-            run(self._at, first, last, now_ms, offset + begin, address_of(np.frombuffer(piece, dtype=np.uint8)))
+            at = address_of(np.frombuffer(piece, dtype=np.uint8))
+            if run(self._at, first, last, now_ms, offset + begin, at) == CHANGED:
+                raise illegal("a column was changed while it was stored: change none until the call returns")
             write(position + begin, memoryview(piece)[: end - begin])
             first = last
-        for (topic, queue_id), number in zip(queues, directory.next_offsets[touched].tolist(), strict=True):
-            topic.next_offset[queue_id] = number
         self._places += offset
-        return PutManyResult(PutStatus.PUT_OK, self._places, self._sizes, self._numbers, now_ms)
+        result = PutManyResult(PutStatus.PUT_OK, self._places, self._sizes, self._numbers, now_ms)
+        raise_numbers(zip(queues, directory.next_offsets[touched].tolist(), strict=True))
+        return result

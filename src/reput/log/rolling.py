@@ -44,6 +44,8 @@ class RollingFiles:
         Raises:
             NoSpaceError, AccessError: there is no room for them on the disk, or no right to make the file.
         """
+        # A call that was interrupted may have gone on to the next file, and nobody knows.
+        end = max(end, self.start)
         file = self.current
         if file is None:
             file = self._open(self.start, end - self.start)
@@ -59,6 +61,7 @@ class RollingFiles:
             following = self._open(file.end, 0)
             try:
                 following.make_room(0, size, by_write)
+                _end_file(file, position)
             except BaseException:
                 following.close()
                 raise
@@ -66,8 +69,10 @@ class RollingFiles:
             if file is not self.current:
                 file.close()
             raise
-        self._end_file(file, position)
+        # An assignment, not a call: behind a call an interrupt could come, and find the file half retired.
+        self.retired += [file]
         self.current, self.start = following, following.start
+        file.drop_memory()
         return following, following.start
 
     def _open(self, start: int, position: int) -> AppendFile:
@@ -75,15 +80,6 @@ class RollingFiles:
         return AppendFile(
             self._folder, start, self._size, self._owner, position=position, write_buffered=self._write_buffered
         )
-
-    def _end_file(self, file: AppendFile, position: int) -> None:
-        """Put the blank record behind the last one; the file then waits for its sync."""
-        left = file.size - position
-        if left >= BLANK_SIZE:
-            file.memory[position : position + BLANK_SIZE] = encode_blank(left)
-        file.commit(min(position + BLANK_SIZE, file.size))
-        file.drop_memory()
-        self.retired.append(file)
 
     def sync_range(self, offsets: range) -> None:
         """Make durable what files hold of these log offsets that an earlier writer has left, open here or not."""
@@ -107,6 +103,14 @@ class RollingFiles:
         if self.current is not None:
             self.current.close()
             self.current = None
+
+
+def _end_file(file: AppendFile, position: int) -> None:
+    """Put the blank record behind the last one. Where that breaks off it can be done again, or records go on there."""
+    left = file.size - position
+    if left >= BLANK_SIZE:
+        file.memory[position : position + BLANK_SIZE] = encode_blank(left)
+    file.commit(min(position + BLANK_SIZE, file.size))
 
 
 def _start_of(folder: Path, end_offset: int, file_size: int) -> int:

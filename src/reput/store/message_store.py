@@ -277,7 +277,9 @@ class MessageStore(ProgressCalls, Reading):
         """Make everything that was put durable; returns the log offset up to which it is."""
         appender = self._writer()
         appender.commit()
-        return appender.flush().offset
+        flushed = appender.flush()
+        self._on_flushed(flushed)
+        return flushed.offset
 
     # --- indexes -------------------------------------------------------------------------------
 
@@ -455,7 +457,8 @@ class MessageStore(ProgressCalls, Reading):
                 self.background_error = error
 
     def _on_flushed(self, flushed: Flushed) -> None:
-        self._flushed_to_ms = flushed.store_timestamp
+        # Of two flushes at one time the earlier may tell last.
+        self._flushed_to_ms = max(self._flushed_to_ms, flushed.store_timestamp)
 
     def _write_checkpoint(self) -> None:
         """Say in the checkpoint up to which store time the log is durable.

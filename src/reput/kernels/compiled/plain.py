@@ -9,7 +9,7 @@ import numpy as np
 
 from reput.formats import properties as props
 from reput.formats import record as fmt
-from reput.kernels.batch_words import LAID_OUT, NEW_QUEUE, NOT_PLAIN, Batch, Text
+from reput.kernels.batch_words import CHANGED, LAID_OUT, NEW_QUEUE, NOT_PLAIN, Batch, Text
 from reput.kernels.compiled.crc import crc32_at
 from reput.kernels.compiled.encode import KEYS, NAME_4, NAME_8, TAGS, UNIQUE, copy_text, has_bad
 from reput.kernels.compiled.jit import kernel
@@ -211,43 +211,49 @@ def lay_out(words):
 
 
 @kernel
-def _copy_property(at, column, row):
+def _span(column, row, name_size):
+    """Where a property's text stands, each offset read once; its bytes in the record (0: none, -1: no such text)."""
+    if not _is_there(column, row):
+        return np.int64(0), np.int64(0), np.int64(0)
+    begin, end = _place(column, row), _place(column, row + 1)
+    if begin < 0 or end < begin or end > _word(column, _DATA_SIZE):
+        return np.int64(0), np.int64(0), np.int64(-1)
     data = _word(column, _DATA)
-    return copy_text(at, data + _place(column, row), data + _place(column, row + 1), 0x02)
-
-
-@kernel
-def _has_text(column, row):
-    return _is_there(column, row) and _place(column, row) != _place(column, row + 1)
+    return data + begin, data + end, np.int64(name_size + end - begin + 1 if begin < end else 0)
 
 
 @kernel
 def write_rows(words, first, last, store_timestamp, physical_offset, buffer):
-    """Write the records of messages [first, last) of a batch that is laid out to the address `buffer`."""
+    """Write the records of messages [first, last) of a batch that is laid out to the address `buffer`.
+
+    Arrow's buffers may be somebody's arrays, who changes them meanwhile: no offset that `lay_out` has seen is believed.
+    """
     tags, keys, unique = words + 8 * _TAGS, words + 8 * _KEYS, words + 8 * _UNIQUE_KEY
     body, bodies = words + 8 * _BODY, _word(words + 8 * _BODY, _DATA)
+    bodies_size = _word(body, _DATA_SIZE)
     flags, born, queues, sizes = _word(words, _FLAGS), _word(words, _BORN), _word(words, _QUEUE), _word(words, _SIZES)
     numbers, next_offsets, ids = _word(words, _NUMBERS), _word(words, _NEXT), _word(words, _IDS)
-    magics, part_sizes, parts, names = (
-        _word(words, _MAGICS),
-        _word(words, _PART_SIZES),
-        _word(words, _PARTS),
-        _word(words, _NAMES),
-    )
-    host, host_size, tail, tail_size = (
-        _word(words, _HOST),
-        _word(words, _HOST_SIZE),
-        _word(words, _TAIL),
-        _word(words, _TAIL_SIZE),
-    )
+    magics, part_sizes = _word(words, _MAGICS), _word(words, _PART_SIZES)
+    parts, names = _word(words, _PARTS), _word(words, _NAMES)
+    host, host_size = _word(words, _HOST), _word(words, _HOST_SIZE)
+    tail, tail_size = _word(words, _TAIL), _word(words, _TAIL_SIZE)
+    fixed = _HEAD_SIZE + host_size + _TIME_SIZE + tail_size + _BODY_LENGTH_SIZE + _PROPERTIES_LENGTH_SIZE
     sys_flag = np.int32(_word(words, _SYS_FLAG))
     record, physical = buffer, np.int64(physical_offset)
     for n in range(first, last):
         row, size = _int32(queues, n), np.int64(load_le64(sizes + 8 * n))
+        body_begin, body_end = _place(body, n), _place(body, n + 1)
+        tag_at, tag_end, tag = _span(tags, n, NAME_4)
+        key_at, key_end, key = _span(keys, n, NAME_4)
+        own_at, own_end, own = _span(unique, n, NAME_8)
+        body_at, body_size, part_size = bodies + body_begin, body_end - body_begin, _int32(part_sizes, row)
+        if body_begin < 0 or body_size < 0 or body_end > bodies_size or tag < 0 or key < 0 or own < 0:
+            return np.int64(CHANGED)
+        if fixed + body_size + part_size + tag + key + own != size:
+            return np.int64(CHANGED)
         number = np.int64(load_le64(next_offsets + 8 * row))
         store_64(next_offsets + 8 * row, number + 1)
         store_64(numbers + 8 * n, number)
-        body_at, body_size = bodies + _place(body, n), _place(body, n + 1) - _place(body, n)
         store_be32(record, np.int32(size))
         store_be32(record + _MAGIC_AT, np.int32(_int32(magics, row)))
         store_be32(record + _CRC_AT, np.int32(crc32_at(body_at, body_at + body_size)))
@@ -265,26 +271,25 @@ def write_rows(words, first, last, store_timestamp, physical_offset, buffer):
         store_be32(at, np.int32(body_size))
         copy_bytes(at + _BODY_LENGTH_SIZE, body_at, body_size)
         at += _BODY_LENGTH_SIZE + body_size
-        part_size = _int32(part_sizes, row)
         copy_bytes(at, names + np.int64(load_le64(parts + 8 * row)), part_size)
         at += part_size
         store_be16(at, np.int16(record + size - at - _PROPERTIES_LENGTH_SIZE))
         at += _PROPERTIES_LENGTH_SIZE
-        if _has_text(tags, n):
+        if tag > 0:
             store_be32(at, TAGS)
             store_8(at + 4, np.uint8(0x01))
-            at = _copy_property(at + NAME_4, tags, n)
-        if _has_text(keys, n):
+            at = copy_text(at + NAME_4, tag_at, tag_end, 0x02)
+        if key > 0:
             store_be32(at, KEYS)
             store_8(at + 4, np.uint8(0x01))
-            at = _copy_property(at + NAME_4, keys, n)
-        if _has_text(unique, n):
+            at = copy_text(at + NAME_4, key_at, key_end, 0x02)
+        if own > 0:
             store_be64(at, UNIQUE)
             store_8(at + 8, np.uint8(0x01))
-            at = _copy_property(at + NAME_8, unique, n)
+            at = copy_text(at + NAME_8, own_at, own_end, 0x02)
         record += size
         physical += size
-    return record - buffer
+    return np.int64(record - buffer)
 
 
 @kernel
