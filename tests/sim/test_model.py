@@ -422,19 +422,26 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.fixture(params=["compiled", "reference"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Both kinds of kernels."""
-    chosen = (
-        kernels.kernels,
-        kernels.encode_kernels,
-        kernels.lookup_kernels,
-        kernels.filter_kernels,
-        kernels.field_kernels,
-    )
     monkeypatch.setenv(SWITCH, request.param)
-    for choice in chosen:
-        choice.cache_clear()
+    forget_choices()
     yield request.param
-    for choice in chosen:
-        choice.cache_clear()
+    forget_choices()
+
+
+def forget_choices() -> None:
+    """Have every function of `reput.kernels` that keeps its choice of kernels choose anew."""
+    for choice in vars(kernels).values():
+        if hasattr(choice, "cache_clear"):
+            choice.cache_clear()
+
+
+def test_every_choice_follows_the_switch(kind: str) -> None:
+    """No function that chooses kernels keeps what it chose for another test."""
+    choices = [choice for choice in vars(kernels).values() if hasattr(choice, "cache_clear")]
+    assert {"plain_kernels", "backlog_kernels", "table_kernels"} < {choice.__name__ for choice in choices}
+    for choice in choices:
+        assert choice.cache_info().currsize == 0
+        assert choice() == choice(kind)
 
 
 @pytest.mark.parametrize("seed", range(2))
