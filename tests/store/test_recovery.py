@@ -156,6 +156,25 @@ def test_a_clock_that_went_back_in_front_of_a_crash(clock: list[int], tmp_path: 
         assert any(f"cut the log at {placed[-1].offset}" in note for note in store.notes)
 
 
+def test_a_record_of_the_checkpoints_time_may_be_lost(clock: list[int], tmp_path: Path) -> None:
+    """What is put behind a catch-up, in its last millisecond, is not durable: a hole in it is cut."""
+    config = replace(CONFIG, flush_interval_commit_log=1 << 30)
+    assert clock
+    with reput.MessageStore.open(tmp_path / "alive", config) as store:
+        put(store, 5)
+        store.reput(spark=False)
+        placed = put(store, 5)
+        path = Path(shutil.copytree(tmp_path / "alive", tmp_path / "s"))
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    data[placed[1] : placed[2]] = bytes(placed[2] - placed[1])
+    log.write_bytes(data)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert any(f"cut the log at {placed[1]}" in note for note in store.notes)
+        assert len(bodies(store)) == 6
+    assert_sound(path, CONFIG)
+
+
 @pytest.mark.parametrize("salvage", [False, True])
 def test_only_salvage_gives_up_what_was_durable(salvage: bool, tmp_path: Path) -> None:
     """A rebuild of a log whose durable end is bad warns and changes nothing in that; salvage gives the end up."""
