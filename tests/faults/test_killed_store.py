@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from typing import TYPE_CHECKING, Any
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import reput
 from reput.config import StoreConfig
 from reput.files import fs
+from reput.formats import paths
 from support.checked import assert_sound
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from support.opened import bodies, put
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 14, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
 )
+SMALL = replace(CONFIG, mapped_file_size_commit_log=1 << 11)
+"""Where a cut removes files of the log, too."""
 KILLED = 77
 
 
-def work(path: Path, function: str, at: int, torn: bool, acknowledged: int) -> None:
-    """Put, catch up, put again and close; die instead of the `at`th call of a function of the file seam."""
+def spoil(function: str, at: int, torn: bool) -> None:
+    """Die instead of the `at`th call of a function of the file seam, or in the middle of that write."""
     true = getattr(fs, function)
     calls = 0
 
@@ -38,6 +42,11 @@ def work(path: Path, function: str, at: int, torn: bool, acknowledged: int) -> N
         return true(*arguments, **named)
 
     setattr(fs, function, spoiled)
+
+
+def work(path: Path, function: str, at: int, torn: bool, acknowledged: int) -> None:
+    """Put, catch up, put again and close; die instead of the `at`th call of a function of the file seam."""
+    spoil(function, at, torn)
     store = reput.MessageStore.open(path, CONFIG)
     for number in range(40):
         result = store.put_message(reput.Message("ab"[number % 2], b"%d" % number, keys="k", tags="t"))
@@ -84,5 +93,56 @@ def test_killed_at_any_call(function: str, torn: bool, tmp_path: Path) -> None:
         assert_sound(path, CONFIG)
         if code == 0:
             assert at > 1
+            return
+    pytest.fail("the last call was never reached")
+
+
+@pytest.fixture(scope="module")
+def torn_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the power leaves: queues with 40 entries, a log with 15 good records, and files behind."""
+    folder = tmp_path_factory.mktemp("torn")
+    with reput.MessageStore.open(folder / "alive", SMALL) as store:
+        placed = put(store, 10, keys="k")
+        store.reput(spark=False)
+        shutil.copytree(folder / "alive", folder / "s")
+        placed += put(store, 30, keys="k")
+        store.reput(spark=False)
+        for name in (paths.CONSUME_QUEUE, paths.COMMIT_LOG):
+            shutil.copytree(folder / "alive" / name, folder / "s" / name, dirs_exist_ok=True)
+    for log in sorted((folder / "s" / paths.COMMIT_LOG).iterdir()):
+        data, start = bytearray(log.read_bytes()), int(log.name)
+        for place in placed[15:]:
+            if start <= place < start + len(data):
+                data[place - start : place - start + 8] = b"\xff" * 8
+        log.write_bytes(data)
+    return folder / "s"
+
+
+def open_torn(path: Path, function: str, at: int, torn: bool) -> None:
+    """Open a torn store; die instead of the `at`th call of a function of the file seam."""
+    spoil(function, at, torn)
+    reput.MessageStore.open(path, SMALL).close()
+    os._exit(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "torn"),
+    [("pwrite", False), ("pwrite", True), ("write_at", False), ("sync_path", False), ("remove_file", False)],
+)
+def test_killed_at_any_call_that_cuts(function: str, torn: bool, torn_store: Path, tmp_path: Path) -> None:
+    """Wherever an opener of a torn store dies, the next one cuts what is left; the indexes come out sound."""
+    for at in range(1, 2000):
+        path = Path(shutil.copytree(torn_store, tmp_path / f"{at}"))
+        process = multiprocessing.get_context("fork").Process(target=open_torn, args=(path, function, at, torn))
+        process.start()
+        process.join()
+        assert process.exitcode in (0, KILLED)
+        with reput.MessageStore.open(path, SMALL) as store:
+            assert bodies(store) == [b"%d" % number for number in (*range(10), *range(5))]
+            assert put(store, 1)
+        assert_sound(path, SMALL)
+        shutil.rmtree(path)
+        if process.exitcode == 0:
+            assert at > 2
             return
     pytest.fail("the last call was never reached")

@@ -295,6 +295,8 @@ class Run:
 
     def _power_fails(self) -> int:
         """Lose some of the pages of the log that were not flushed; returns the log offset up to which all were."""
+        if self.rng.random() < 0.5:
+            self._queues_run_ahead()
         marks = (self.path / paths.REPUT / own.WATERMARKS_NAME).read_bytes()
         flushed = int(struct.unpack_from("=q", marks, own.WATERMARKS.offsets["flushed_offset"])[0])
         for path in sorted((self.path / paths.COMMIT_LOG).iterdir()):
@@ -305,6 +307,21 @@ class Run:
                     data[begin:end] = bytes(end - begin)
             path.write_bytes(data)
         return flushed
+
+    def _queues_run_ahead(self) -> None:
+        """Have some pages of queues on disk that speak of records which are not flushed, as a follower may."""
+        ahead = self.path.with_name("ahead")
+        shutil.copytree(self.path, ahead)
+        with reput.MessageStore.open(ahead, self.config) as store:
+            store.reput(spark=False)
+        for page in sorted(file for file in (ahead / paths.CONSUME_QUEUE).rglob("*") if file.is_file()):
+            target = self.path / page.relative_to(ahead)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if self.rng.random() < 0.7:
+                shutil.copy(page, target)
+            elif not target.exists():
+                target.write_bytes(bytes(page.stat().st_size))
+        shutil.rmtree(ahead)
 
     def _find(self, batch: list[tuple[reput.Message, int]], durable: int) -> None:
         """Which of the messages are there: the first ones, in their order, and all that had to be."""
@@ -422,19 +439,26 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.fixture(params=["compiled", "reference"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Both kinds of kernels."""
-    chosen = (
-        kernels.kernels,
-        kernels.encode_kernels,
-        kernels.lookup_kernels,
-        kernels.filter_kernels,
-        kernels.field_kernels,
-    )
     monkeypatch.setenv(SWITCH, request.param)
-    for choice in chosen:
-        choice.cache_clear()
+    forget_choices()
     yield request.param
-    for choice in chosen:
-        choice.cache_clear()
+    forget_choices()
+
+
+def forget_choices() -> None:
+    """Have every function of `reput.kernels` that keeps its choice of kernels choose anew."""
+    for choice in vars(kernels).values():
+        if hasattr(choice, "cache_clear"):
+            choice.cache_clear()
+
+
+def test_every_choice_follows_the_switch(kind: str) -> None:
+    """No function that chooses kernels keeps what it chose for another test."""
+    choices = [choice for choice in vars(kernels).values() if hasattr(choice, "cache_clear")]
+    assert {"plain_kernels", "backlog_kernels", "table_kernels"} < {choice.__name__ for choice in choices}
+    for choice in choices:
+        assert choice.cache_info().currsize == 0
+        assert choice() == choice(kind)
 
 
 @pytest.mark.parametrize("seed", range(2))

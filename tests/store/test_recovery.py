@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,12 @@ from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
 from reput.formats.record import MIN_RECORD_SIZE
 from reput.store.checkpoint import read_checkpoint
-from support import stores
+from support import inner, stores
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 from support.records import LogBuilder
+
+LATE = (paths.CONSUME_QUEUE, paths.BATCH_CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT)
 
 
 def killed(tmp_path: Path, *, flushed: int, put_in_all: int = 20) -> tuple[Path, list[int]]:
@@ -44,6 +47,43 @@ def test_torn_tail_is_cut(tmp_path: Path) -> None:
     assert put(store, 1) == [placed[-1]]
     store.close()
     assert_sound(path, CONFIG)
+
+
+@pytest.mark.parametrize("lost", ["nothing", "a page"])
+@pytest.mark.parametrize("kind", inner.KINDS)
+def test_queues_ahead_of_the_log_are_cut(kind: str, lost: str, tmp_path: Path) -> None:
+    """Entries of records that the power took are cut, loudly, where only zeros stand behind the log, and over holes."""
+    path, config = tmp_path / "s", inner.KINDS[kind]
+    model, rng = inner.Model(config), random.Random(kind)
+    with inner.new_store(tmp_path / "alive", config) as store:
+        for _ in range(10):
+            model.put(store, rng)
+        store.reput(spark=False)
+        shutil.copytree(tmp_path / "alive", path)
+        for _ in range(90):
+            model.put(store, rng)
+        store.reput(spark=False)
+        late = [tmp_path / "alive" / name for name in LATE if (tmp_path / "alive" / name).exists()]
+        for folder in late:
+            shutil.copytree(folder, path / folder.name, dirs_exist_ok=True)
+    if lost == "a page":
+        for queue in (queue for name in LATE for queue in (path / name).glob("*/*")):
+            for hole in sorted(file for file in queue.iterdir() if file.is_file())[1:2]:
+                hole.write_bytes(bytes(hole.stat().st_size))
+    with reput.MessageStore.open(path, config) as store:
+        assert any("queues that spoke of records behind" in note for note in store.notes), store.notes
+        put(store, 1, "orders")
+        store.reput(spark=False)
+    assert_sound(path, config)
+
+
+def test_a_closed_store_is_not_looked_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening a store that was closed, with all indexed, asks no queue whether it is to be cut."""
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+        put(store, 20)
+    monkeypatch.setattr("reput.queue.file_kind.FileKind.cut", None)
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+        assert len(bodies(store)) == 20
 
 
 @pytest.mark.parametrize("behind", ["good", "bad"])
@@ -114,6 +154,25 @@ def test_a_clock_that_went_back_in_front_of_a_crash(clock: list[int], tmp_path: 
     file.write_bytes(torn)
     with reput.MessageStore.open(path) as store:
         assert any(f"cut the log at {placed[-1].offset}" in note for note in store.notes)
+
+
+def test_a_record_of_the_checkpoints_time_may_be_lost(clock: list[int], tmp_path: Path) -> None:
+    """What is put behind a catch-up, in its last millisecond, is not durable: a hole in it is cut."""
+    config = replace(CONFIG, flush_interval_commit_log=1 << 30)
+    assert clock
+    with reput.MessageStore.open(tmp_path / "alive", config) as store:
+        put(store, 5)
+        store.reput(spark=False)
+        placed = put(store, 5)
+        path = Path(shutil.copytree(tmp_path / "alive", tmp_path / "s"))
+    log = path / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(log.read_bytes())
+    data[placed[1] : placed[2]] = bytes(placed[2] - placed[1])
+    log.write_bytes(data)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert any(f"cut the log at {placed[1]}" in note for note in store.notes)
+        assert len(bodies(store)) == 6
+    assert_sound(path, CONFIG)
 
 
 @pytest.mark.parametrize("salvage", [False, True])

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
 from reput.formats.consume_queue import QueueKey
-from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues, zero
+from reput.queue.cut import zero_past
+from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues
 from reput.queue.kinds import NO_BOUND
 
 # One page: what a search reads at once instead of going on by halves.
@@ -164,20 +165,16 @@ class BatchFiles:
         path = self.folder / topic / str(key.queue_id)
         return BatchQueueFiles(QueueFolder(topic, key.queue_id, path, list_queue_files(path)))
 
-    def cut(self, end: int, owner: fs.Owner) -> list[str]:
-        """Zero the entries of records at or behind log offset `end`, durably; returns the queues that had such."""
-        cut = []
-        for queue in self.queues():
-            span = queue.span()
-            if span.last is not None and span.last.physical_offset + span.last.size > end:
-                kept = queue.span(below=end).end
-                for file in queue.files:
-                    first = max(kept * BATCH_ENTRY_SIZE, file.start)
-                    last = min(span.end * BATCH_ENTRY_SIZE, file.start + file.size)
-                    if first < last:
-                        zero(file.path, file.size, owner, first - file.start, last - file.start)
-                cut.append(f"{queue.folder.topic}/{queue.folder.queue_id}")
-        return cut
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
+        """Zero the entries of records at or behind log offset `end`, durably; returns the queues that had such.
+
+        Below log offset `whole` all entries are known to be there.
+        """
+        return [
+            f"{queue.folder.topic}/{queue.folder.queue_id}"
+            for queue in self.queues()
+            if zero_past(queue.files, BATCH_ENTRY, queue.span(below=whole).end, whole, end, owner)
+        ]
 
     def delete_expired(self, log_min_offset: int) -> list[str]:
         """Delete the files whose records all lie below the log's first byte, but a queue's last one."""

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.files.maps import MapCache
 from reput.formats import paths, queue_kinds
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.queue.cut import zero_past
 from reput.queue.files import (
     QueueFile,
     QueueFolder,
@@ -24,7 +25,6 @@ from reput.queue.files import (
     list_topic_queues,
     max_offset,
     move_queues_aside,
-    zero,
 )
 from reput.queue.kinds import (
     FILTER_ENTRIES,
@@ -193,19 +193,16 @@ class FileKind:
         """The queues of an open store."""
         return FileQueues(self.folder, self.file_size)
 
-    def cut(self, end: int, owner: fs.Owner) -> list[str]:
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
         """Zero the entries of records at or behind log offset `end`.
 
         Source: `ConsumeQueue.truncateDirtyLogicFiles`.
         """
-        cut = []
-        for queue in list_queues(self.folder):
-            span = queue_span(queue)
-            if span.last is not None and span.last.physical_offset + span.last.size > end:
-                kept = queue_span(queue, below=end).max_offset
-                _zero_entries(queue, kept, span.max_offset, owner)
-                cut.append(f"{queue.topic}/{queue.queue_id}")
-        return cut
+        return [
+            f"{queue.topic}/{queue.queue_id}"
+            for queue in list_queues(self.folder)
+            if zero_past(queue.files, ENTRY, queue_span(queue, below=whole).max_offset, whole, end, owner)
+        ]
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it
         """Their folders go.
@@ -227,14 +224,6 @@ class FileKind:
                 fs.remove_file(file.path)
                 gone.append(str(file.path))
         return gone
-
-
-def _zero_entries(queue: QueueFolder, begin: int, end: int, owner: fs.Owner) -> None:
-    for file in queue.files:
-        first = max(begin * ENTRY_SIZE, file.start)
-        last = min(end * ENTRY_SIZE, file.start + file.size)
-        if first < last:
-            zero(file.path, file.size, owner, first - file.start, last - file.start)
 
 
 def _all_below(file: QueueFile, log_min_offset: int) -> bool:

@@ -239,8 +239,11 @@ class QueueKind(Protocol):
         """The same for an open store; nothing is read before its `load`."""
         ...
 
-    def cut(self, end: int, owner: fs.Owner) -> list[str]:
-        """Take away the entries of records at or behind log offset `end`, durably; returns the queues that had such."""
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
+        """Take away the entries of records at or behind log offset `end`, durably; returns the queues that had such.
+
+        Below log offset `whole` all entries are known to be there.
+        """
         ...
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:

@@ -484,12 +484,12 @@ class RocksdbKind:
             else:
                 fs.copy_file(self.folder / entry.name, folder / entry.name, owner)
 
-    def cut(self, end: int, owner: fs.Owner) -> list[str]:
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:  # noqa: ARG002 - as QueueKind has it
         """Remove the entries of records at or behind log offset `end`, and lower the restart point.
 
         Source: `RocksDBConsumeQueueStore.truncateDirty`; RocketMQ leaves such entries to be overwritten.
         """
-        if not self.is_present():
+        if not self.is_present() or not self._reaches_past(end):
             return []
         cut = []
         with self.open_to_write(owner) as written:
@@ -515,6 +515,14 @@ class RocksdbKind:
             written.write(batch)
             written.sync()
         return cut
+
+    def _reaches_past(self, end: int) -> bool:
+        """Whether the restart point, or a queue's last entry, is behind log offset `end`; to look needs no owner."""
+        with open_reader(self.folder) as reader:
+            table = EntryTable(reader.families)
+            return (table.restart_offset() or 0) > end or any(
+                last.physical_offset >= end for _, last, _ in table.ends()
+            )
 
     def delete_expired(self, log_min_offset: int) -> list[str]:
         """Remove the entries of records below the log's first byte; queues keep their numbers.

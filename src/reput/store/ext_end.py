@@ -15,6 +15,7 @@ from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.consume_queue_ext import MAX_ADDRESS, MIN_ADDRESS
 from reput.queue.ext import ExtReader, list_ext_files
 from reput.queue.files import QueueFile, list_queue_files, list_queues
+from reput.queue.kinds import NO_BOUND
 from reput.queue.reader import queue_span
 
 _ENTRIES_AT_ONCE = 1 << 14
@@ -98,9 +99,20 @@ def _zero_behind(file: QueueFile, begin: int, owner: fs.Owner) -> bool:
     return found
 
 
-def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner) -> None:
-    """Cut the units of all queues behind their last entries: after a cut of the queues, or behind a crash."""
+def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole: int = NO_BOUND) -> None:
+    """Cut the units of all queues behind their last entries: after a cut of the queues, or behind a crash.
+
+    A crash may have lost the units of entries of records from log offset `whole` on, which are built again.
+
+    Raises:
+        DamagedStoreError: a last entry below that points to no unit.
+    """
     for queue in list_queues(consume_queue):
         key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
-        if list_ext_files(reader.folder, key):
-            cut_units(reader, key, end_of_units(queue.path, reader, key, queue_span(queue).max_offset), owner)
+        if not list_ext_files(reader.folder, key):
+            continue
+        end = queue_span(queue).max_offset
+        address = last_address(queue.path, end)
+        if address is not None and reader.unit(key, address) is None:
+            end = queue_span(queue, below=whole).max_offset
+        cut_units(reader, key, end_of_units(queue.path, reader, key, end), owner)

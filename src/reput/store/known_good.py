@@ -65,7 +65,8 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
         return f"{known.told_by} calls the log durable up to {known.offset}"
     following = _next_record(log, end + 1, end + written)
     time = -1 if following is None else log.store_time(following)
-    if 0 <= time <= known.time:
+    # Of the records of one time, the ones behind may have been stored after the flush that the checkpoint tells of.
+    if 0 <= time < known.time:
         return (
             f"at log offset {following} goes on a record that the checkpoint calls durable (stored {time}, checkpoint "
             f"{known.time})"

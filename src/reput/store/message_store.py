@@ -32,10 +32,9 @@ from reput.log.message import Message, PutManyResult, PutResult
 from reput.log.running import RunningFlag
 from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
-from reput.store.cut import cut_log
+from reput.store.cut import cut_store
 from reput.store.deletion import delete_queues
 from reput.store.expired import delete_expired_indexes
-from reput.store.ext_end import cut_all_units
 from reput.store.follower import TAIL_MAX_ENTRIES
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
@@ -152,14 +151,16 @@ class MessageStore(ProgressCalls, Reading):
         owner, view = fs.owner_of(self.layout.root), self.view
         # From now on puts wait.
         view.follower.most_entries = None
-        if opened.tail.written or view.log.file_at(opened.tail.end) is None:
-            self._cut(opened, owner)
+        tail = opened.tail
+        # A store that was closed, and whose log ends where it did, has nothing to cut: its queues are not looked at.
+        if tail.written or opened.is_short or view.log.file_at(tail.end) is None or fs.exists(self.layout.abort):
+            self.notes += cut_store(self.layout, view, tail, owner)
         fs.write_whole(self.layout.abort, str(os.getpid()).encode(), owner)
         queues = {(info.topic.encode(), info.queue_id): info.max_offset for info in view.queues()}
         self._appender = LogAppender(
             self.layout.commit_log,
             log_settings(self.config, view.log.file_size),
-            end_offset=opened.tail.end,
+            end_offset=tail.end,
             flushed_offset=self._flushed_to(),
             queues=queues,
             watermarks=self._owned.watermarks,
@@ -188,21 +189,6 @@ class MessageStore(ProgressCalls, Reading):
         frontier = read_frontier(self.layout)
         durable = max(frontier.queue_offset, frontier.index_offset) if frontier else 0
         return max(self._owned.watermarks["flushed_offset"], durable, self.view.log.min_offset)
-
-    def _cut(self, opened: Opened, owner: fs.Owner) -> None:
-        tail = opened.tail
-        removed = cut_log(self.view.log, tail.end, tail.written, owner)
-        if tail.written:
-            queues = [name for kind in self.view.kinds for name in kind.cut(tail.end, owner)]
-            queues += self.view.batches.files.cut(tail.end, owner)
-            if self.view.ext is not None:
-                cut_all_units(self.layout.consume_queue, self.view.ext, owner)
-            self.notes.append(
-                f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "
-                f"({tail.verdict.meaning}); queues cut with it: {', '.join(queues) or 'none'}"
-            )
-        if removed:
-            self.notes.append(f"removed empty log files behind the end: {', '.join(removed)}")
 
     # --- writing -------------------------------------------------------------------------------
 

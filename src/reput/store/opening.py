@@ -37,7 +37,7 @@ class Opened:
     """A view of a store and how it was opened.
 
     `seconds` were spent on decoding the tail; `last_store_timestamp` (ms) is that of the log's last record, 0 where
-    nothing tells.
+    nothing tells. `is_short`: the log ends in front of what was once known to be durable.
     """
 
     view: StoreView
@@ -46,6 +46,7 @@ class Opened:
     seconds: float
     notes: list[str]
     last_store_timestamp: int
+    is_short: bool
 
 
 def open_view(
@@ -82,7 +83,7 @@ def open_view(
     verdict = view.follower.follow(confirmed())
     seconds = time.perf_counter() - begin
     notes = [*files.notes]
-    tail = LogTail(view.follower.offset, Verdict.ZERO, 0)
+    tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
         try:
             tail = judge_tail(layout, log, tail.end, verdict or Verdict.ZERO, view.follower.last_store_timestamp)
@@ -91,7 +92,8 @@ def open_view(
                 raise
             notes.append(f"{error}. What stands in front is read")
         view.confirmed = lambda: tail.end
-        if not tail.written and tail.end < (known := known_good(layout)).offset:
+        is_short = not tail.written and tail.end < (known := known_good(layout)).offset
+        if is_short:
             notes.append(
                 f"the log ends at {tail.end}, and {known.told_by} calls it durable up to {known.offset}: it was "
                 "replaced by an older copy, or its end is lost. Queues go on from what is there"
@@ -109,7 +111,7 @@ def open_view(
         notes.append(
             f"the log ends at {tail.end} with {tail.written} bytes that are no whole record ({tail.verdict.meaning})"
         )
-    return Opened(view, start, tail, seconds, notes, _last_store_timestamp(layout, start, view.follower))
+    return Opened(view, start, tail, seconds, notes, _last_store_timestamp(layout, start, view.follower), is_short)
 
 
 def _last_store_timestamp(layout: StoreLayout, start: Start, follower: Follower) -> int:

@@ -215,7 +215,7 @@ def judge_tail(
 
     Raises:
         DamagedLogError: what is bad there was good once (see `reput.store.known_good`), or good records follow that are
-            not newer than the checkpoint: no crash has left that.
+            older than the checkpoint: no crash has left that.
     """
     written = _written_behind(log, end)
     known = why_known_good(layout, log, end, written, last_store_timestamp) if written else ""
