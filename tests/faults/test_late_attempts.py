@@ -7,19 +7,29 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.config import StoreConfig
-from reput.errors import StaleEpochError
+from reput.config import StoreConfig, parse_properties
+from reput.errors import ReputError, StaleEpochError
 from reput.pipeline import grow
 from reput.pipeline.follow import Follow
-from support import stores
+from reput.pipeline.merge import QueueTable
+from reput.pipeline.rebuild import rebuild_store
+from reput.pipeline.rebuild_state import RebuildOptions
+from support import golden, stores
 from support.checked import assert_sound
 from support.late import LateAttempts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from reput.formats.consume_queue import QueueKey
+
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 13, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=50
+)
+
+GOLDEN_CONFIG = StoreConfig.from_properties(parse_properties(golden.CONFIG))
+EXT_CONFIG = StoreConfig.from_properties(
+    parse_properties(golden.CONFIG + "enableConsumeQueueExt=true\nmappedFileSizeConsumeQueueExt=1000\n")
 )
 
 
@@ -61,3 +71,61 @@ def test_a_late_attempt_of_an_earlier_step(ranges: str, tmp_path: Path, monkeypa
             assert isinstance(error, StaleEpochError), name
     assert names == ({"_grow_task"} if ranges == "short" else {"decode_and_sink", "range_task"})
     assert_sound(path, CONFIG)
+
+
+class BehindUnits:
+    """Lets all attempts go on when the ext units are built, and keeps what came of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.engine = LateAttempts(monkeypatch, self.behind)
+        self.found: list[tuple[str, ReputError | None]] = []
+
+    def behind(self, name: str) -> None:
+        """See `LateAttempts`."""
+        if name == "build_units":
+            self.found += self.engine.release()
+
+    def assert_refused(self, *names: str) -> None:
+        """These tasks' attempts were there, and all that write entries were refused."""
+        assert {name for name, _ in self.found} >= set(names)
+        for name, error in self.found:
+            # Another attempt to build the units writes the same.
+            assert isinstance(error, StaleEpochError) or name == "build_units", name
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("crooked", [False, True], ids=["straight", "crooked"])
+def test_a_late_decode_attempt_behind_ext_units(crooked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What still writes entries when a rebuild has built the ext units is refused: no address is wiped."""
+    store = golden.unpack("ext", tmp_path)
+    late = BehindUnits(monkeypatch)
+    if crooked:
+        crooked_of = QueueTable.crooked
+
+        def one_more(table: QueueTable) -> list[QueueKey]:
+            table.mark_crooked(table.keys[:1])
+            return crooked_of(table)
+
+        monkeypatch.setattr(QueueTable, "crooked", one_more)
+    rebuild_store(store, late.engine, GOLDEN_CONFIG, RebuildOptions(split_mb=0.2))
+    late.assert_refused("_split_task", *(["_redo_task"] if crooked else []))
+    assert_sound(store, GOLDEN_CONFIG)
+
+
+@pytest.mark.parametrize("ranges", ["short", "long"])
+def test_a_late_attempt_behind_ext_units_of_a_step(
+    ranges: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where the live queues go on: a step's entries keep the addresses that they were given."""
+    if ranges == "long":
+        monkeypatch.setattr(grow, "ONE_SPLIT_BYTES", 1000)
+        monkeypatch.setattr(grow, "_PARALLEL_SPLIT_BYTES", 3000)
+    path, late = tmp_path / "store", BehindUnits(monkeypatch)
+    with reput.MessageStore.open(path, EXT_CONFIG) as store:
+        follower = Follow(path, late.engine, EXT_CONFIG)
+        for _ in range(3):
+            put(store, 40)
+            assert follower.step()
+        follower.close()
+    late.assert_refused("_grow_task" if ranges == "short" else "range_task")
+    assert_sound(path, EXT_CONFIG)
