@@ -21,6 +21,7 @@ from support import golden
 from support.checked import assert_sound
 from support.inner import write_further
 from support.kinds import messages
+from support.opened import forget_known_good
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -228,6 +229,7 @@ def test_cut_log(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[last % golden.LOG_FILE_SIZE + 60 :] = bytes(len(data) - last % golden.LOG_FILE_SIZE - 60)
     path.write_bytes(data)
+    forget_known_good(store)
     with reput.MessageStore.open(store, CONFIG) as opened:
         assert any("cut the log" in note for note in opened.notes)
     assert_sound(store, CONFIG)

@@ -61,7 +61,6 @@ def test_without_one(tmp_path: Path) -> None:
 
 def test_a_long_path_has_no_sockets() -> None:
     """In a folder whose sockets would have names longer than Linux takes, workers are reached over TCP."""
-    assert nursery.folder_of_sockets("/tmp/reput-nursery-abcdefgh/socket") == "/tmp/reput-nursery-abcdefgh"
     for size, fits in ((64, True), (65, False)):
         folder = "/" + "x" * (size - 1)
         assert (nursery.folder_of_sockets(f"{folder}/socket") == folder) is fits

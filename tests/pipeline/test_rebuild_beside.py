@@ -14,7 +14,6 @@ from reput.errors import NoSpaceError
 from reput.pipeline import nursery, rebuild_index
 from reput.pipeline.engine import LoopEngine, SparkEngine, Started
 from reput.pipeline.rebuild import rebuild_store
-from reput.pipeline.session import settings
 from support import databases, golden, stores
 from support.crooked import CASES, written
 
@@ -131,10 +130,3 @@ def test_what_workers_load_is_not_collected() -> None:
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
-
-
-def test_local_workers_use_no_tcp() -> None:
-    """Workers on this machine are reached by Unix sockets; elsewhere Spark's default holds."""
-    name = "spark.python.unix.domain.socket.enabled"
-    assert settings("local[2]")[name] == "true"
-    assert name not in settings("spark://host:7077")

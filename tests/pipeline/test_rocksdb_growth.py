@@ -20,6 +20,7 @@ from reput.queue.rocksdb_kind import EntryTable, open_reader
 from support import databases, dying, kinds, stores
 from support.checked import assert_sound
 from support.crooked import CASES
+from support.opened import forget_known_good
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ def test_a_torn_tail_is_cut_from_the_database(tmp_path: Path) -> None:
     data = bytearray(log.read_bytes())
     data[torn[0] + 20 :] = bytes(len(data) - torn[0] - 20)
     log.write_bytes(data)
+    forget_known_good(path)
     (path / paths.ABORT).touch()
     with kinds.open_store(path, ROCKSDB) as store:
         assert store.max_offset("orders", 0) == 28

@@ -7,8 +7,11 @@ with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import reput
 from reput.config import StoreConfig
+from reput.formats import own, paths
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8
@@ -34,3 +37,10 @@ def bodies(store: reput.MessageStore, topic: str = "t", queue_id: int = 0) -> li
         if result.next_offset == offset:
             return found
         offset = result.next_offset
+
+
+def forget_known_good(store: Path) -> None:
+    """Remove all that tells how much of a closed store's log was good once: as if it had never been synced."""
+    for name in (own.WATERMARKS_NAME, own.FRONTIER_NAME):
+        (store / paths.REPUT / name).unlink()
+    (store / paths.CHECKPOINT).unlink()

@@ -45,7 +45,7 @@ def start_nursery() -> str:
 
 
 def folder_of_sockets(path: str) -> str | None:
-    """The folder of the nursery at `path`, where sockets of Spark's workers can lie, too; None: its name is too long."""
+    """The folder of the nursery at `path`, where sockets of Spark's workers can lie, too; None: too long."""
     folder = str(Path(path).parent)
     return folder if len(os.fsencode(folder)) + _WORKER_SOCKET_SIZE <= _SOCKET_PATH_LIMIT else None
 
