@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import reput
 from reput.config import StoreConfig, parse_properties
 from reput.errors import ReputError, StaleEpochError
+from reput.files import fs
 from reput.pipeline import grow
 from reput.pipeline.follow import Follow
 from reput.pipeline.merge import QueueTable
@@ -129,3 +132,33 @@ def test_a_late_attempt_behind_ext_units_of_a_step(
         follower.close()
     late.assert_refused("_grow_task" if ranges == "short" else "range_task")
     assert_sound(path, EXT_CONFIG)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("only", [None, "index"])
+def test_a_late_decode_attempt_that_dies_at_its_parts(
+    only: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part that a later stage will read stays whole while another attempt leaves it again, and dies at that."""
+    store = golden.unpack("basic", tmp_path)
+    wanted = stores.indexes(store)
+    died: list[tuple[str, ReputError | None]] = []
+
+    def behind(name: str) -> None:
+        if name == "_split_task":
+            died.extend(engine.release())
+
+    engine = LateAttempts(monkeypatch, behind)
+    pwrite, calls = fs.pwrite, itertools.count()
+
+    def dying(descriptor: int, data: bytes | memoryview, offset: int) -> None:
+        if engine.is_late() and next(calls) % 4 == 3:
+            raise OSError(errno.EIO, "no more")
+        pwrite(descriptor, data, offset)
+
+    monkeypatch.setattr(fs, "pwrite", dying)
+    rebuild_store(store, engine, GOLDEN_CONFIG, RebuildOptions(split_mb=0.1, only=only))
+    assert len([error for _, error in died if error is not None and "no more" in str(error)]) > 2
+    assert_sound(store, GOLDEN_CONFIG)
+    found = stores.indexes(store)
+    assert {name for name in found if found[name] != wanted[name]} <= {"checkpoint"}

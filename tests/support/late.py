@@ -62,6 +62,10 @@ class LateAttempts(LoopEngine):
         self.behind(name)
         return results
 
+    def is_late(self) -> bool:
+        """Whether the calling thread is such an attempt."""
+        return getattr(self._here, "attempt", None) is not None
+
     def release(self) -> list[tuple[str, ReputError | None]]:
         """Let all attempts go on that have paused; returns the task functions' names with what each raised."""
         released, self.attempts = self.attempts, []
