@@ -38,8 +38,15 @@ CONFIG = StoreConfig(
 LARGER = StoreConfig(
     mapped_file_size_commit_log=1 << 18, mapped_file_size_consume_queue=4000, max_hash_slot_num=256, max_index_num=512
 )
-KILLED = 77
+KILLED, KILLED_AHEAD = 77, 78
 ENOUGH_S = 30
+
+
+class Ahead:
+    """Whether a range is being placed while the one behind it is decoded, and how often that was so."""
+
+    now = False
+    times = 0
 
 
 def spoil(function: str, at: int, torn: bool) -> None:
@@ -54,27 +61,47 @@ def spoil(function: str, at: int, torn: bool) -> None:
             if torn:
                 descriptor, data, offset = arguments
                 true(descriptor, memoryview(data)[: len(data) // 2], offset)
-            os._exit(KILLED)
+            os._exit(KILLED_AHEAD if Ahead.now else KILLED)
         return true(*arguments, **named)
 
     setattr(fs, function, spoiled)
 
 
 def take_long_ranges() -> None:
-    """Have every range decoded by several tasks into parts, and the range behind it while it is placed."""
+    """Have every range decoded by several tasks into parts."""
     grow.ONE_SPLIT_BYTES, grow._PARALLEL_SPLIT_BYTES = 100, 250
 
 
+def decode_ahead() -> None:
+    """Cut a step into several such ranges, each of which is decoded while the one before is placed; count that."""
+    take_long_ranges()
+    grow._RANGE_BYTES = 1200
+    placing = grow.Grower._place
+
+    def counted(grower: grow.Grower, proved: Any, ahead: Any) -> Any:
+        Ahead.now = ahead is not None
+        Ahead.times += Ahead.now
+        placed = placing(grower, proved, ahead)
+        Ahead.now = False
+        return placed
+
+    grow.Grower._place = counted  # type: ignore[method-assign]
+
+
 def work(path: Path, ranges: str, function: str, at: int, torn: bool) -> None:
-    """Put, follow in steps that take part of it, make durable now and then, close."""
+    """Put, follow in steps that take part of it, make durable now and then, close; or follow a backlog."""
     if ranges == "long":
         take_long_ranges()
+    if ranges == "ahead":
+        decode_ahead()
     store = reput.MessageStore.open(path, CONFIG)
-    follower = Follow(path, LoopEngine(), CONFIG, max_batch_bytes=600)
+    follower = Follow(path, LoopEngine(), CONFIG, max_batch_bytes=1 << 20 if ranges == "ahead" else 600)
+    if ranges == "ahead":
+        for number in range(40):
+            put(store, number)
     spoil(function, at, torn)
-    for number in range(40):
-        result = store.put_message(reput.Message("ab"[number % 2], b"%d" % number, keys="k", tags="t"))
-        assert result.status is reput.PutStatus.PUT_OK
+    for number in range(40, 44) if ranges == "ahead" else range(40):
+        put(store, number)
         if number % 3 == 0:
             follower.step()
         if number % 11 == 10:
@@ -83,7 +110,15 @@ def work(path: Path, ranges: str, function: str, at: int, torn: bool) -> None:
         pass
     follower.close()
     store.close()
+    # A backlog of 40 messages is at least four ranges, all but the first of them decoded ahead.
+    assert ranges != "ahead" or Ahead.times >= 3
     os._exit(0)
+
+
+def put(store: reput.MessageStore, number: int) -> None:
+    """One message of two queues."""
+    result = store.put_message(reput.Message("ab"[number % 2], b"%d" % number, keys="k", tags="t"))
+    assert result.status is reput.PutStatus.PUT_OK
 
 
 def assert_as_rebuilt(path: Path, folder: Path, config: StoreConfig = CONFIG) -> None:
@@ -112,22 +147,29 @@ def assert_as_rebuilt(path: Path, folder: Path, config: StoreConfig = CONFIG) ->
         ("long", "pwrite", True, 17),
         ("long", "open_sized", False, 5),
         ("long", "remove_tree", False, 2),
+        ("ahead", "pwrite", False, 31),
+        ("ahead", "pwrite", True, 31),
+        ("ahead", "open_sized", False, 9),
+        ("ahead", "rename", False, 5),
     ],
 )
 def test_killed_at_any_call(ranges: str, function: str, torn: bool, stride: int, tmp_path: Path) -> None:
-    """Wherever it dies, the next follower brings the indexes to what a rebuild makes."""
+    """Wherever it dies, the next follower brings the indexes to what a rebuild makes, with a range decoded ahead, too."""
+    killed_ahead = 0
     for at in range(1, 2000, stride):
         path = tmp_path / f"{at}"
         process = multiprocessing.get_context("fork").Process(target=work, args=(path, ranges, function, at, torn))
         process.start()
         process.join()
-        assert process.exitcode in (0, KILLED), (function, at)
+        assert process.exitcode in (0, KILLED, KILLED_AHEAD), (function, at)
+        killed_ahead += process.exitcode == KILLED_AHEAD
         handle = reput.follow(path, spark=False, config=CONFIG, until_caught_up=True)
         assert handle.wait(ENOUGH_S), (function, at)
         assert_as_rebuilt(path, tmp_path / "copy")
         shutil.rmtree(path)
         if process.exitcode == 0:
             assert at > 1
+            assert (killed_ahead > 0) == (ranges == "ahead")
             return
     pytest.fail("the last call was never reached")
 

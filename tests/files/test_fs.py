@@ -133,3 +133,21 @@ def test_remove_tree_takes_links_as_links(tmp_path: Path) -> None:
     fs.remove_tree(tmp_path / "folder")
     fs.remove_tree(tmp_path / "direct")
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_an_array_is_saved_again_beside_who_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has an array's file mapped, or reads it while it is saved again, finds it whole; nothing else is left."""
+    path, array = str(tmp_path / "part"), np.arange(1000, dtype=np.int64)
+    fs.save_array(path, array)
+    mapped = fs.map_file(path, array.nbytes)
+    pwrite = fs.pwrite
+
+    def reading(descriptor: int, data: bytes | memoryview, offset: int) -> None:
+        assert (fs.load_array(path, "i8", 1000) == array).all()
+        pwrite(descriptor, data, offset)
+
+    monkeypatch.setattr(fs, "pwrite", reading)
+    fs.save_array(path, array[:500], array[500:])
+    fs.save_array(path)
+    assert (mapped.view("i8") == array).all()
+    assert [one.name for one in tmp_path.iterdir()] == ["part"]

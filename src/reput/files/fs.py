@@ -11,6 +11,7 @@ import ctypes
 import errno
 import mmap
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Iterator
@@ -436,16 +437,27 @@ def remove_tree(path: Path | str) -> None:
 
 
 def save_array(path: str, *arrays: np.ndarray) -> None:
-    """Write arrays one after the other, raw; whoever reads them knows their lengths and dtypes."""
-    with errors_named(path, "write"):
-        descriptor = os.open(path, _NEW_OR_OURS | os.O_TRUNC, 0o600)
-        try:
-            offset = 0
-            for array in arrays:
-                pwrite(descriptor, np.ascontiguousarray(array).data.cast("B"), offset)
-                offset += array.nbytes
-        finally:
-            os.close(descriptor)
+    """Write arrays one after the other, raw; whoever reads them knows their lengths and dtypes.
+
+    They come under a name of their own and are renamed when they are whole: another attempt of the same task may have
+    left this file already, and somebody may be reading it, or have it mapped.
+    """
+    private = f"{path}.{secrets.token_hex(8)}"
+    try:
+        with errors_named(path, "write"):
+            descriptor = os.open(private, _NEW_OR_OURS | os.O_EXCL, 0o600)
+            try:
+                offset = 0
+                for array in arrays:
+                    pwrite(descriptor, np.ascontiguousarray(array).data.cast("B"), offset)
+                    offset += array.nbytes
+            finally:
+                os.close(descriptor)
+        rename(private, path)
+    except ReputError:
+        with contextlib.suppress(OSError):
+            os.unlink(private)
+        raise
 
 
 def append(path: str, data: bytes | memoryview) -> None:

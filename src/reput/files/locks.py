@@ -22,6 +22,8 @@ from reput.files import fs
 _BUSY = {errno.EACCES, errno.EAGAIN}
 # Linux's struct flock on 64 bits: type, whence, start, length, process.
 _FLOCK = struct.Struct("@hhqqi0q")
+_PAUSE_FIRST_S, _PAUSE_MOST_S = 0.001, 0.02
+"""How long one who waits for a lock sleeps before he asks again: what is held for a moment is waited for a moment."""
 
 
 @contextlib.contextmanager
@@ -184,12 +186,14 @@ def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
 
 def _try_flock(descriptor: int, kind: int, wait_s: float) -> bool:
     deadline = time.monotonic() + wait_s
+    pause = _PAUSE_FIRST_S
     while True:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(0.02)
+            time.sleep(pause)
+            pause = min(2 * pause, _PAUSE_MOST_S)
         else:
             return True

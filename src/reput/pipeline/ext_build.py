@@ -63,6 +63,16 @@ def ext_tasks(work: Sequence[ExtWork]) -> list[tuple[ExtWork, ...]]:
     return [tuple(work[at : at + _QUEUES_A_TASK]) for at in range(0, len(work), _QUEUES_A_TASK)]
 
 
+def clear_units(job: Job, work: Sequence[ExtWork]) -> None:
+    """Remove the ext files of queues that are built afresh: before their tasks, of which there may be two attempts.
+
+    Where one has given entries addresses already, the other takes the tags codes from the units behind them.
+    """
+    for one in work:
+        if one.afresh:
+            fs.remove_tree(queue_path(job.ext_folder, one.key))
+
+
 def build_units(job: Job, work: Sequence[ExtWork]) -> int:
     """Give the new entries of these queues their units; returns how many units were written."""
     assert job.ext is not None
@@ -106,9 +116,7 @@ class _QueueUnits:
         self.folder = queue_path(job.ext_folder, work.key)
         self.filters = [FilterBits.of(*one) for one in ext.filters.get(work.key.topic, ())]
         self.at = 0
-        if work.afresh:
-            fs.remove_tree(self.folder)
-        else:
+        if not work.afresh:
             self.at = end_of_units(Path(queue_path(job.queue_folder, work.key)), reader, work.key, work.begin)
 
     def build(self) -> int:

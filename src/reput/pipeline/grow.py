@@ -88,7 +88,8 @@ class Grower:
 
     With `soft_end` a range may end before the end that is asked for, at the log's last whole record: nobody has
     confirmed that end. Long ranges have about `range_bytes`. `staging` holds a folder for each, of which there were
-    `ranges`; `decoded` is the one behind `offset` where that was decoded ahead.
+    `ranges`; `decoded` is the one behind `offset` where that was decoded ahead. `finished`: the range before
+    did not fail half-way.
     """
 
     owned: Ownership
@@ -106,6 +107,7 @@ class Grower:
     staging: str = ""
     ranges: int = 0
     decoded: DecodedRange | None = None
+    finished: bool = True
 
     @classmethod
     def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener, most_bytes: int = _NO_END) -> Grower:
@@ -113,12 +115,12 @@ class Grower:
 
         `most_bytes`: how long a range may be.
         """
-        settings, layout = task.settings, task.layout
+        settings, layout, epoch = task.settings, task.layout, task.owned.next_stage()
         log = list_log_files(layout.commit_log)
         job = Job(
             reput_folder=str(layout.reput),
             staging=str(layout.staging(task.owned.epoch)),
-            epoch=task.owned.next_stage(),
+            epoch=epoch,
             decode=settings.decoding(task.tag_items),
             queue_file_size=settings.queue_file_size,
             batch_queue_file_size=settings.batch_queue_file_size,
@@ -130,6 +132,7 @@ class Grower:
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
             frontier=min(task.frontiers),
+            begun=epoch,
             kinds=tuple(kind.name for kind in task.kinds) or DEFAULT_KINDS,
         )
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
@@ -147,7 +150,8 @@ class Grower:
 
     def shut_out_late_tasks(self) -> None:
         """No attempt of a task so far may write any more, not even one that Spark has given up."""
-        self.job = replace(self.job, epoch=self.owned.next_stage())
+        # Only executors on other machines outlive a crash of this one.
+        self.job = replace(self.job, epoch=self.owned.next_stage(lasting=self.job.sync_in_tasks))
 
     def grow(self, end: int, confirmed: int = 0) -> Growth:
         """Take in the log up to `end`, which lies behind `offset`, or the first part of that where it is long.
@@ -159,13 +163,20 @@ class Grower:
             DamagedLogError: the log is damaged at `offset`.
             StaleEpochError: another process has taken the store over.
         """
+        if not self.finished:
+            # Tasks of the failed range may still be at work.
+            self.shut_out_late_tasks()
         # Filters that groups have registered meanwhile count for all that is taken in now.
         ext = ext_job(self.owned.layout, self.settings, self.log_file_size)
         self.job = replace(self.job, staging=self.staging, frontier=self.offset, ext=ext)
-        if end - self.offset <= ONE_SPLIT_BYTES and not self._is_decoded():
-            growth = self._in_one_task(end)
-        else:
-            growth = self._in_parallel(end, max(end, confirmed))
+        self.finished = False
+        in_one_task = end - self.offset <= ONE_SPLIT_BYTES and not self._is_decoded()
+        growth = self._in_one_task(end) if in_one_task else self._in_parallel(end, max(end, confirmed))
+        # Before anybody is told: a late attempt would write old slots and an old header into a file that has gone on.
+        self.shut_out_late_tasks()
+        if not in_one_task:
+            fs.remove_tree(self.job.staging)
+        self.finished = True
         self.offset = growth.end
         if growth.index_files:
             self.index_end = end_behind(growth.index_files[-1])
@@ -210,7 +221,6 @@ class Grower:
             ahead = self._plan(proved.end, confirmed)
         index_files, refused = self._place(proved, ahead)
         crooked = self._finish_queues(proved.splits, proved.results, refused)
-        fs.remove_tree(self.job.staging)
         return self._growth(proved.results, index_files, crooked)._replace(stopped=proved.stopped)
 
     def _next_proved(self, end: int, confirmed: int) -> ProvedRange:
@@ -266,11 +276,11 @@ class Grower:
 
     def _decode_again(self, split: Split) -> SplitResult:
         """Decode one split from where the chain really stands; an attempt that is still at it is shut out."""
-        self.job = replace(self.job, epoch=self.owned.next_stage())
+        self.shut_out_late_tasks()
         return self.engine.run(partial(decode_and_sink, leaving(self.job)), [split], self.listener.advance)[0]
 
     def _learn_types(self, stitched: Stitched) -> None:
-        self.job = replace(self.job, epoch=self.owned.next_stage())
+        self.shut_out_late_tasks()
         self.job = learn_types(
             self.job,
             stitched,
@@ -368,7 +378,8 @@ class Grower:
             return []
         inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in results))
         types = self.job.types._replace(batch=self.job.types.batch | inferred)
-        self.job = replace(self.job, epoch=self.owned.next_stage(), types=types)
+        self.shut_out_late_tasks()
+        self.job = replace(self.job, types=types)
         return build_batch_queues(self.engine, self.job, results, self.listener)
 
 

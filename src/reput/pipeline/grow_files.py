@@ -8,7 +8,7 @@ from functools import partial
 from reput.files import fs
 from reput.formats.consume_queue import QueueKey
 from reput.pipeline import finish, redo
-from reput.pipeline.ext_build import ExtWork, build_units, ext_tasks
+from reput.pipeline.ext_build import ExtWork, build_units, clear_units, ext_tasks
 from reput.pipeline.grow_state import GrowDriver, QueueGrowth
 from reput.pipeline.job import Job
 from reput.pipeline.queue_builder import QueueOutcome
@@ -44,6 +44,8 @@ class FileGrower:
 
 
 def _build_ext(driver: GrowDriver, growth: QueueGrowth, outcomes: Sequence[QueueOutcome]) -> None:
+    # An attempt that still writes entries would wipe the units' addresses.
+    driver.shut_out_late_tasks()
     table = growth.table
     work = [
         ExtWork(key, int(table.first[row]), int(table.next[row]), not growth.ends.get(key, 0))
@@ -53,6 +55,7 @@ def _build_ext(driver: GrowDriver, growth: QueueGrowth, outcomes: Sequence[Queue
     work += [
         ExtWork(one.key, one.first, one.next, bool(one.restarts) or not growth.ends.get(one.key, 0)) for one in outcomes
     ]
+    clear_units(driver.job, work)
     driver.engine.run(partial(build_units, driver.job), ext_tasks(work), driver.listener.advance)
 
 

@@ -138,7 +138,7 @@ def _write_slots(job: Job, descriptor: int, slots: NDArray[np.int32], hashes: ND
 def _slots_of(job: Job, plan: IndexFilePlan, descriptor: int) -> _Slots:
     """The slots in front of the plan's first item: those that this worker kept, brought up to it, or the file's."""
     path = f"{job.index_folder}/{plan.name}"
-    identity = (path, job.epoch, fs.inode_of(descriptor), job.index_slots)
+    identity = (path, job.begun, fs.inode_of(descriptor), job.index_slots)
     if plan.start == 1:
         # A new file, or what a killed job left under this name: all slots are empty, and on the disk.
         fs.reserve(descriptor, 0, HEADER_SIZE + job.index_slots * SLOT_SIZE)

@@ -27,8 +27,9 @@ class Job:
     """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks.
 
     A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`; no entry
-    of a record below log offset `frontier` may be overwritten then. `kinds` are the kinds of queues that are built. A
-    check looks at the store in `checked`.
+    of a record below log offset `frontier` may be overwritten then, and what a worker keeps from one task to the next
+    counts as long as `begun`, the epoch with which it began, is the same. `kinds` are the kinds of queues that are
+    built. A check looks at the store in `checked`.
     """
 
     reput_folder: str
@@ -48,6 +49,7 @@ class Job:
     live: str | None = None
     kinds: tuple[str, ...] = DEFAULT_KINDS
     frontier: int = 0
+    begun: int = 0
     batch_queue_file_size: int = DEFAULT_BATCH_FILE_SIZE
     types: QueueTypes = UNKNOWN_TYPES
     ext: ExtJob | None = None

@@ -22,11 +22,19 @@ def finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retai
     """Complete the staged queues of every kind; returns the queues that keep their numbers without any record."""
     sides = [SIDES[kind]() for kind in run.job.kinds]
     outcomes: list[QueueOutcome] = []
-    if table.crooked() or any(side.reads_parts for side in sides):
+    crooked, has_ext = bool(table.crooked()), run.job.ext is not None
+    if crooked or has_ext or any(side.reads_parts for side in sides):
         run.shut_out_late_tasks()
-    run.start_index()
-    for side in sides:
-        outcomes = side.build(run, stitched, table)
+    if crooked and has_ext:
+        # Whoever still writes entries would wipe the units' addresses: those who do them again are shut out, too.
+        for side in sides:
+            outcomes = side.build(run, stitched, table)
+        run.shut_out_late_tasks()
+        run.start_index()
+    else:
+        run.start_index()
+        for side in sides:
+            outcomes = side.build(run, stitched, table)
     for outcome in outcomes:
         row = table.rows[outcome.key]
         table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries

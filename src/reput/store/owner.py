@@ -36,16 +36,28 @@ class Ownership:
     notes: list[str]
     stage: int = 0
 
-    def next_stage(self) -> int:
-        """Shut out the tasks of the stages so far: none may begin to write any more, and those at it are waited for."""
-        if self.stage:
-            self.verify()
-        self.watermarks["epoch"] += 1
+    def next_stage(self, *, lasting: bool = True) -> int:
+        """Shut out the tasks of the stages so far: none may begin to write any more, and those at it are waited for.
+
+        `lasting`: the new epoch is durable when this returns. Tasks that run on this machine die with it, so for them
+        it need not be, and this costs microseconds.
+
+        Raises:
+            StaleEpochError: another job has taken the store over.
+            StoreLockedError: a task is still writing after a minute.
+        """
+        if not self.stage:
+            # At first no task of an earlier job may begin to write, then those that are at it must end.
+            self.watermarks["epoch"] += 1
         with locks.closed_fence(self.layout.own(own.FENCE_NAME)):
+            if self.stage:
+                # Looked at in here: one who takes the store over meanwhile must not be overtaken.
+                self.verify()
             # Once more: a writer and a follower may both be raising it, and each must have a number of its own.
             self.watermarks["epoch"] += 1
             self.stage = self.watermarks["epoch"]
-            self.watermarks.sync()
+            if lasting:
+                self.watermarks.sync()
         return self.stage
 
     def take_back(self) -> int:
@@ -95,7 +107,6 @@ def own_store(layout: StoreLayout) -> Iterator[Ownership]:
             watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
             try:
                 owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
-                # First no task of an earlier job may begin to write, then those that are at it must end.
                 owned.next_stage()
                 for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
                     fs.give_to(layout.own(name), owner)
