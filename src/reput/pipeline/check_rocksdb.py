@@ -27,7 +27,8 @@ from reput.pipeline.rocksdb_rules import CrookedQueue
 from reput.pipeline.rocksdb_stretches import plan_stretches
 from reput.pipeline.rocksdb_tables import Stretch, chunks
 from reput.pipeline.stitch import Stitched
-from reput.queue.rocksdb_kind import ROCKSDB, EntryTable, open_reader
+from reput.queue.rocksdb_entries import EntryTable
+from reput.queue.rocksdb_kind import ROCKSDB, open_reader
 from reput.store.report import NOTE
 from reput.store.retained import configured_topics
 
