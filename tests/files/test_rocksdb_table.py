@@ -87,7 +87,7 @@ def test_rocksdb_reads_them(
             following = [pair for pair in pairs if pair[0] >= key]
             assert family.some(key, 3) == following[:3]
             before = len(pairs) - len(following)
-            assert family.last_before(key) == (pairs[before - 1] if before else None)
+            assert list(family.walk_back(pairs[0][0], key)) == pairs[:before][::-1]
     with DatabaseReader(folder / "db", FAMILIES) as reader:
         assert list(reader.families[ENTRY_FAMILY].walk()) == pairs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +27,8 @@ from support.opened import forget_known_good
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from reput.queue.files import QueueFolder
+
 EXT_FILE_SIZE = 1000
 CONFIG = StoreConfig.from_properties(
     parse_properties(
@@ -42,21 +45,26 @@ def units_of(store: Path, file_size: int) -> dict[tuple[str, int], list[tuple[in
     """Of each queue the queue offsets of its entries with their units; every one must have one."""
     found = {}
     for queue in list_queues(store / paths.CONSUME_QUEUE):
-        span, units = queue_span(queue), []
-        files = {
-            path.name: path.read_bytes()
-            for path in (store / paths.CONSUME_QUEUE_EXT / queue.topic / str(queue.queue_id)).glob("*")
-        }
-        for offset, entry in read_entries(queue, span.min_offset, span.max_offset):
-            if entry.is_pre_blank:
-                continue
-            assert is_address(entry.tags_code)
-            number, place = divmod(offset_of(entry.tags_code), file_size)
-            unit = decode_unit(files[paths.offset_name(number * file_size)], place)
-            assert unit is not None
-            units.append((offset, unit))
-        found[queue.topic, queue.queue_id] = units
+        found[queue.topic, queue.queue_id] = units_of_queue(store, queue, file_size)
     return found
+
+
+def units_of_queue(store: Path, queue: QueueFolder, file_size: int = 1 << 16) -> list[tuple[int, Unit]]:
+    """The queue offsets of a queue's entries with their units; every one must have one."""
+    span, units = queue_span(queue), []
+    files = {
+        path.name: path.read_bytes()
+        for path in (store / paths.CONSUME_QUEUE_EXT / queue.topic / str(queue.queue_id)).glob("*")
+    }
+    for offset, entry in read_entries(queue, span.min_offset, span.max_offset):
+        if entry.is_pre_blank:
+            continue
+        assert is_address(entry.tags_code)
+        number, place = divmod(offset_of(entry.tags_code), file_size)
+        unit = decode_unit(files[paths.offset_name(number * file_size)], place)
+        assert unit is not None
+        units.append((offset, unit))
+    return units
 
 
 def tree(store: Path) -> dict[str, bytes]:
@@ -284,6 +292,74 @@ def test_damage(damage: str, tmp_path: Path) -> None:
             opened.get_message("orders", 0, 0, 500, wanted)
     reput.rebuild(store, spark=False, config=CONFIG, only="queue")
     assert_sound(store, CONFIG)
+
+
+def without_addresses(store: Path, chosen: slice) -> int:
+    """Give these entries of each queue the tags codes of their units back; returns how many entries."""
+    changed = 0
+    for queue in list_queues(store / paths.CONSUME_QUEUE):
+        units = dict(units_of_queue(store, queue)[chosen])
+        for file in queue.files:
+            data = bytearray(file.path.read_bytes())
+            for offset, unit in units.items():
+                at = offset * 20 - file.start
+                if 0 <= at < len(data):
+                    data[at + 12 : at + 20] = unit.tags_code.to_bytes(8, signed=True)
+                    changed += 1
+            file.path.write_bytes(data)
+    return changed
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("chosen", [slice(None), slice(10), slice(-5, None), slice(7, 8), slice(3, None, 2)], ids=str)
+def test_entries_that_lost_their_addresses(chosen: slice, tmp_path: Path) -> None:
+    """Entries of RocketMQ's ext store without the addresses of their units are damage; a rebuild mends it."""
+    store = golden.unpack("ext", tmp_path)
+    assert rules_of(store, GOLDEN_CONFIG) == {}
+    count = without_addresses(store, chosen)
+    told = rules_of(store, GOLDEN_CONFIG)
+    assert told["damage", "ext-missing"] == count
+    reput.rebuild(store, spark=False, config=GOLDEN_CONFIG)
+    assert rules_of(store, GOLDEN_CONFIG) == {}
+
+
+def test_ext_switched_on_later(tmp_path: Path) -> None:
+    """Messages from a time without ext have no units: that is told, and is no damage."""
+    store = tmp_path / "store"
+    with reput.MessageStore.open(store, GOLDEN_CONFIG) as opened:
+        put(opened, 0, 300)
+        opened.reput(spark=False)
+    before = reput.check(store, spark=False, config=GOLDEN_CONFIG).queue_entries
+    with reput.MessageStore.open(store, CONFIG) as opened:
+        put(opened, 300, 300)
+        opened.reput(spark=False)
+    report = reput.check(store, spark=False, config=CONFIG)
+    assert report.sound
+    assert rules_of(store, CONFIG) == {("note", "ext-without-unit"): before}
+
+
+def test_units_that_no_entry_leads_to(tmp_path: Path) -> None:
+    """Units of a queue whose entries lead to none, and are none of theirs, are told as left over."""
+    store = tmp_path / "store"
+    with reput.MessageStore.open(store, GOLDEN_CONFIG) as opened:
+        put(opened, 0, 50)
+        opened.reput(spark=False)
+    queues = list(list_queues(store / paths.CONSUME_QUEUE))
+    for queue in queues:
+        folder = store / paths.CONSUME_QUEUE_EXT / queue.topic / str(queue.queue_id)
+        folder.mkdir(parents=True)
+        (folder / paths.offset_name(0)).write_bytes(encode_unit(Unit(5, 5)).ljust(EXT_FILE_SIZE, b"\0"))
+    entries = reput.check(store, spark=False, config=CONFIG).queue_entries
+    assert rules_of(store, CONFIG) == {("note", "ext-without-unit"): entries, ("leftover", "ext-orphans"): len(queues)}
+
+
+def rules_of(store: Path, config: StoreConfig) -> dict[tuple[str, str], int]:
+    """How often a check finds what of ext, by severity and rule."""
+    found = Counter[tuple[str, str]]()
+    for finding in reput.check(store, spark=False, config=config).findings:
+        if finding.rule.startswith("ext-"):
+            found[finding.severity, finding.rule] += finding.count
+    return dict(found)
 
 
 def change_bitmap(path: Path, which: int, change: bytes) -> int:

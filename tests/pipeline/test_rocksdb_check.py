@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 import reput
 from reput.files import fs
+from reput.files.database import Batch
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import Entry, QueueKey
+from reput.formats.consume_queue import PRE_BLANK, Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue
+from reput.queue.rocksdb_entries import EntryTable
+from reput.queue.rocksdb_kind import open_reader
 from support import databases, golden, stores
 from support.crooked import CASES, written
 
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from reput.files.database import Batch
 
 QUEUE = QueueKey(b"orders", 0)
 
@@ -32,6 +35,14 @@ def changed(folder: Path, change: Callable[[Batch], None]) -> Path:
         change(batch)
         database.write(batch)
     return store
+
+
+def max_of(store: Path) -> OffsetValue:
+    """What the database says of the queue's last message."""
+    with open_reader(store / paths.CONSUME_QUEUE) as reader:
+        last = EntryTable(reader.families).offset(QUEUE, fmt.MAX)
+    assert last is not None
+    return last
 
 
 def rules(store: Path) -> list[str]:
@@ -88,6 +99,46 @@ def test_wrong_end(kind: bytes, tmp_path: Path) -> None:
     value = fmt.encode_offset_value(OffsetValue(100, 5))
     store = changed(tmp_path, lambda batch: batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QUEUE, kind), value))
     assert rules(store) == ["queue-end-wrong"]
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("behind", [1, 58, 10**12])
+def test_max_too_high(behind: int, tmp_path: Path) -> None:
+    """A max behind the last entry would let the next message stand behind a hole."""
+    last, moved = max_of(golden.unpack("rocksdb", tmp_path / "as-it-was")), []
+
+    def change(batch: Batch) -> None:
+        moved.append(OffsetValue(last.physical_offset, last.queue_offset + behind))
+        batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QUEUE, fmt.MAX), fmt.encode_offset_value(moved[0]))
+
+    (finding,) = reput.check(changed(tmp_path, change), spark=False, config=stores.GOLDEN).findings
+    assert finding.rule == "queue-end-wrong"
+    assert f"{QUEUE} ends at {last.queue_offset + 1}: max is {moved[0].queue_offset}, where it has" in finding.detail
+
+
+@pytest.mark.golden
+def test_blank_end(tmp_path: Path) -> None:
+    """Blank entries for lost messages may lead up to the max, which then still tells the last record's place."""
+    last = max_of(golden.unpack("rocksdb", tmp_path / "as-it-was"))
+    for number, place in enumerate((last.physical_offset, last.physical_offset + 1)):
+
+        def change(batch: Batch, place: int = place) -> None:
+            for offset in range(last.queue_offset + 1, last.queue_offset + 4):
+                batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(QUEUE, offset), PRE_BLANK + bytes(8))
+            value = fmt.encode_offset_value(OffsetValue(place, last.queue_offset + 3))
+            batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QUEUE, fmt.MAX), value)
+
+        assert rules(changed(tmp_path / str(number), change)) == ["queue-end-wrong"] * number
+
+
+@pytest.mark.golden
+def test_max_of_a_queue_without_records(tmp_path: Path) -> None:
+    """A queue may be begun at a number, but not at one that this log cannot have brought."""
+    for number in (5000, 10**12):
+        value = fmt.encode_offset_value(OffsetValue(0, number))
+        key = fmt.offset_key(QueueKey(b"unheard", 1), fmt.MAX)
+        store = changed(tmp_path / str(number), partial(Batch.put, family=fmt.OFFSET_FAMILY, key=key, value=value))
+        assert rules(store) == (["queue-end-wrong"] if number > 5000 else [])
 
 
 @pytest.mark.golden

@@ -16,7 +16,8 @@ from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.record import TRANSACTION_PREPARED
 from reput.pipeline import grow, grow_rocksdb
-from reput.queue.rocksdb_kind import EntryTable, open_reader
+from reput.queue.rocksdb_entries import EntryTable
+from reput.queue.rocksdb_kind import open_reader
 from support import databases, dying, kinds, stores
 from support.checked import assert_sound
 from support.crooked import CASES

@@ -17,8 +17,11 @@ from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey, decode_entry
 from reput.formats.rocksdb import OffsetValue
 from reput.queue.kinds import NO_BOUND
+from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import RocksdbKind
-from support import golden, stores
+from reput.store.kinds import present_kinds
+from reput.store.layout import StoreLayout
+from support import databases, golden, stores
 from support.records import LogBuilder
 
 MANY = 20_000
@@ -77,7 +80,8 @@ def test_reads_with_gaps(tmp_path: Path) -> None:
     assert decode_entry(found[4]) == Entry(900, 100, 9)
     times = queues.store_times(QUEUE)
     assert times is not None
-    assert [times(offset) for offset in (6, 7, 9)] == [60, -1, 90]
+    assert [times(offset) for offset in (6, 7, 8, 9)] == [60, -2, -1, 90]
+    assert times(29) < -1
     queues.close()
 
 
@@ -174,6 +178,55 @@ def test_hostile_values(tmp_path: Path) -> None:
     report = reput.rebuild(store, spark=False, config=stores.GOLDEN)
     assert any("more than a log of this size" in text for text in report.warnings)
     assert "../x" not in str(report.retained_queues)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("number", [742 + 900_000, 10**12, (1 << 63) - 1])
+def test_max_far_behind_the_entries(number: int, tmp_path: Path) -> None:
+    """A `max` that no log of this size can have brought is not believed, and none is walked down to the entries."""
+    store = golden.unpack("rocksdb", tmp_path)
+    kind = RocksdbKind(store / paths.CONSUME_QUEUE, tmp_path / "logs")
+    key = QueueKey(b"orders", 0)
+    with kind.open_to_write(fs.owner_of(store)) as database:
+        true = EntryTable(database.families).offset(key, fmt.MAX)
+        assert true is not None
+        batch = database.batch()
+        value = fmt.encode_offset_value(OffsetValue(true.physical_offset, number))
+        batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MAX), value)
+        database.write(batch)
+    end = true.queue_offset + 1 if number >= 10**12 else number + 1
+    with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
+        assert opened.max_offset("orders", 0) == end
+        first = opened.min_offset("orders", 0)
+        last_time = opened.store_time("orders", 0, true.queue_offset)
+        assert first < opened.offset_by_time("orders", 0, last_time) <= true.queue_offset
+        assert opened.offset_by_time("orders", 0, last_time + 1) == true.queue_offset + 1
+        assert opened.offset_by_time("orders", 0, last_time + 1, "upper") == true.queue_offset
+    info = reput.info(store, config=stores.GOLDEN)
+    (told,) = [
+        queue for topic in info.topics if topic.topic == "orders" for queue in topic.queues if not queue.queue_id
+    ]
+    assert told.max_offset == end
+    with present_kinds(StoreLayout(store, store / paths.COMMIT_LOG))[0].asked() as asked:
+        queue = asked(key)
+        assert queue is not None
+        last = dict(queue.read(true.queue_offset, true.queue_offset + 1))[true.queue_offset]
+        assert queue.span() == (first, end, last)
+        # Seen up to the record before the last one, it ends there.
+        assert queue.span(below=true.physical_offset).max_offset == true.queue_offset
+
+
+@pytest.mark.golden
+def test_convert_from_queues_with_a_max_far_out(tmp_path: Path) -> None:
+    """The copy of a queue whose `max` cannot be ends where its entries do."""
+    store = golden.unpack("rocksdb", tmp_path)
+    with databases.rocksdb(store).open_to_write(fs.owner_of(store)) as database:
+        batch = database.batch()
+        value = fmt.encode_offset_value(OffsetValue(100, 10**12))
+        batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(QueueKey(b"orders", 0), fmt.MAX), value)
+        database.write(batch)
+    reput.convert(store, to="file", source="queues", spark=False, config=stores.GOLDEN)
+    assert reput.check(store, spark=False, config=stores.GOLDEN).sound
 
 
 def test_log_builder_store_reads_from_rocksdb(tmp_path: Path) -> None:

@@ -113,17 +113,24 @@ class Family:
         with errors_named(self.place, "read"):
             walker.status()
 
-    def last_before(self, key: bytes) -> tuple[bytes, bytes] | None:
-        """The last key in front of `key`, with its value; None without one."""
+    def walk_back(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The same keys, the last one first.
+
+        Raises:
+            DamagedStoreError: a block is damaged.
+        """
         with errors_named(self.place, "read"):
             walker = self.handle.iter()
-            walker.seek_for_prev(key)
-            if walker.valid() and walker.key() == key:
-                walker.prev()
-            if walker.valid():
-                return walker.key(), walker.value()
+            walker.seek_for_prev(end)
+        while walker.valid():
+            key = walker.key()
+            if key < begin:
+                return
+            if key < end:
+                yield key, walker.value()
+            walker.prev()
+        with errors_named(self.place, "read"):
             walker.status()
-            return None
 
 
 class DatabaseReader:

@@ -19,19 +19,23 @@ from numpy.typing import NDArray
 from reput.dispatch.bitmaps import FilterBits
 from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql.columns import RecordProperties
+from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, UNIT_SIZE
 from reput.formats.paths import offset_name
-from reput.formats.record import MIN_RECORD_SIZE
-from reput.pipeline.ext_build import LogFiles, store_times
+from reput.formats.record import LMQ_PREFIX, MIN_RECORD_SIZE
+from reput.pipeline.check_ext_missing import EntriesWithoutUnit
+from reput.pipeline.ext_build import LogFiles, are_of_topic, store_times
 from reput.pipeline.ext_job import ExtJob
 from reput.pipeline.job import Job
 from reput.pipeline.sink import queue_path
 from reput.queue.ext import ExtReader, list_ext_files
+from reput.store.ext_end import end_of_units
 from reput.store.sql_filter import plain_entries
 
-ORPHANS, STRAY_BITS = "ext-orphans", "ext-bitmap-stray"
+ORPHANS, STRAY_BITS, WITHOUT_UNIT = "ext-orphans", "ext-bitmap-stray", "ext-without-unit"
+_MISSING = "ext-missing"
 _MISSING_BITS = "ext-bitmap-missing"
 _ENTRIES_AT_ONCE = 1 << 16
 _BITS_IN_WORDS = {
@@ -129,11 +133,13 @@ class _Walk:
 
     def findings(self, first: int, end: int) -> list[UnitFinding]:
         """What is wrong with the entries [first, end) and behind them, each rule once."""
+        self.bare = EntriesWithoutUnit(self.key, self.reader, self._units_begin(first))
         in_file, position = self.job.queue_file_size // ENTRY_SIZE, first
         while position < end:
             count = min(_ENTRIES_AT_ONCE, end - position, in_file - position % in_file)
             self._piece(position, count)
             position += count
+        self._note_bare()
         found = []
         for rule, (times, place, detail) in self.wrong.items():
             at = place * ENTRY_SIZE % self.job.queue_file_size
@@ -143,7 +149,8 @@ class _Walk:
             start = address // self.reader.file_size * self.reader.file_size
             path = f"{queue_path(str(self.reader.folder), self.key)}/{offset_name(start)}"
             found.append(UnitFinding(rule, path, address - start, times, -1, _BITS_IN_WORDS[rule]))
-        return found if self.wrong or self.expected < 0 else [*found, *self._behind()]
+        is_whole = first < end and not self.wrong.keys() - {WITHOUT_UNIT}
+        return [*found, *self._behind()] if is_whole else found
 
     def _piece(self, first: int, count: int) -> None:
         start = first * ENTRY_SIZE // self.job.queue_file_size * self.job.queue_file_size
@@ -152,7 +159,11 @@ class _Walk:
         entries = np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
         begin, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
         codes = entries["tags_code"].astype(np.int64)
-        rows = np.flatnonzero((size > 0) & ((begin != 0) | ~np.isin(size, _BLANK_SIZES)) & (codes <= MAX_ADDRESS))
+        is_message = (size > 0) & ((begin != 0) | ~np.isin(size, _BLANK_SIZES))
+        rows = np.flatnonzero(is_message & (codes <= MAX_ADDRESS))
+        bare = np.flatnonzero(is_message & (codes > MAX_ADDRESS))
+        bare = bare[self._should_have_units(begin[bare])]
+        self.bare.add(first, bare, np.where(is_message, codes, 0), self._times(begin[bare]))
         if not len(rows):
             return
         units = self.reader.units(self.key, codes[rows])
@@ -192,6 +203,34 @@ class _Walk:
                     times, place = self.wrong_bits.get(rule, (0, first))
                     self.wrong_bits[rule] = times + int(np.count_nonzero(wrong)), place
 
+    def _units_begin(self, first: int) -> int:
+        """Where the units of entries from queue offset `first` on begin; -1 where that cannot be told."""
+        try:
+            return end_of_units(Path(self.folder), self.reader, self.key, first)
+        except DamagedStoreError:
+            return -1
+
+    def _should_have_units(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which records at these log offsets are of the queue's topic (bool); none where the log has no record."""
+        own = np.zeros(len(positions), dtype=np.bool_)
+        if self.key.topic.startswith(LMQ_PREFIX):
+            return own
+        starts = positions // self.log.file_size * self.log.file_size
+        for start in np.unique(starts).tolist():
+            array = self.log.find(start) if start >= 0 else None
+            if array is not None:
+                mine = np.flatnonzero((starts == start) & (positions - start + MIN_RECORD_SIZE <= len(array)))
+                own[mine] = are_of_topic(array, positions[mine] - start, self.key.topic)
+        return own
+
+    def _note_bare(self) -> None:
+        self.bare.end()
+        if self.bare.count:
+            rule, what = WITHOUT_UNIT, "entries without an address, and without a unit"
+            if self.bare.has_lost:
+                rule, what = _MISSING, "entries without an address, though units of theirs are there"
+            self.wrong[rule] = self.bare.count, self.bare.first, f"{what}, first at queue offset {self.bare.first}"
+
     def _times(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Store times of the records; -1 where the log has none there, which is another rule's business."""
         times = np.full(len(positions), -1, dtype=np.int64)
@@ -225,10 +264,13 @@ class _Walk:
     def _behind(self) -> list[UnitFinding]:
         """What is written behind the last unit."""
         for file in list_ext_files(self.reader.folder, self.key):
+            # Without any address in the queue all that is written is behind.
             begin = max(0, self.expected - file.start)
             written = fs.end_of_data(file.path, file.size)
             data = fs.read_bytes(file.path, max(0, written - begin), begin) or b""
             if data.strip(b"\0"):
                 detail = "units behind that of the queue's last entry: the next ones take their place"
+                if self.expected < 0:
+                    detail = "units of a queue whose entries lead to none"
                 return [UnitFinding(ORPHANS, str(file.path), begin, 1, -1, detail)]
         return []

@@ -11,7 +11,7 @@ from reput.index.files import list_index_files
 from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import file_of, written_bytes
-from reput.pipeline.check_ext import ORPHANS, STRAY_BITS
+from reput.pipeline.check_ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
 from reput.pipeline.check_index import IndexFileChecked, IndexFileToCheck, Uncovered
 from reput.pipeline.check_queues import Mismatch, OutsideFinding
 from reput.pipeline.check_state import Check
@@ -152,7 +152,7 @@ def outside_finding(check: Check, one: OutsideFinding, log_end: int) -> None:
     report = check.report
     if one.rule in ("queue-empty-file", ORPHANS):
         report.remark(LEFTOVER, one.rule, one.file, one.times, one.detail)
-    elif one.rule == STRAY_BITS:
+    elif one.rule in (STRAY_BITS, WITHOUT_UNIT):
         report.remark(NOTE, one.rule, one.file, one.times, f"{one.detail} (first at byte {one.offset})")
     elif one.rule == "queue-entry-past-end" and one.physical_offset >= log_end:
         report.after_crash(one.rule, one.file, one.offset, one.times, f"{one.detail}; the log ends at {log_end}")

@@ -13,6 +13,7 @@ from reput.dispatch.batch import QueueBatch
 from reput.errors import DamagedStoreError
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import PRE_BLANK, QueueKey
+from reput.formats.record import queue_offset_bound
 from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
 from reput.pipeline.check_findings import note_crooked
 from reput.pipeline.check_queues import Mismatch
@@ -27,7 +28,8 @@ from reput.pipeline.rocksdb_rules import CrookedQueue
 from reput.pipeline.rocksdb_stretches import plan_stretches
 from reput.pipeline.rocksdb_tables import Stretch, chunks
 from reput.pipeline.stitch import Stitched
-from reput.queue.rocksdb_kind import ROCKSDB, EntryTable, open_reader
+from reput.queue.rocksdb_entries import EntryTable
+from reput.queue.rocksdb_kind import ROCKSDB, open_reader
 from reput.store.report import NOTE
 from reput.store.retained import configured_topics
 
@@ -158,12 +160,26 @@ def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: Of
         told_last.queue_offset == last.queue_offset and told_last != last
     ):
         return f"max is {told_last.queue_offset} at log offset {told_last.physical_offset}"
-    for offset in range(last.queue_offset + 1, min(told_last.queue_offset + 1, last.queue_offset + 1 + _NAMED)):
-        behind = entries.entry(key, offset)
-        if behind is not None and not behind[0].is_pre_blank:
-            return f"max is {told_last.queue_offset}, behind the last record"
+    if told_last.queue_offset > last.queue_offset and (wrong := _wrong_behind(entries, key, last, told_last)):
+        return f"max is {told_last.queue_offset}, {wrong}"
     if told_first is not None and told_first.queue_offset > first.queue_offset:
         return f"min is {told_first.queue_offset}, the first record's queue offset {first.queue_offset}"
+    return ""
+
+
+def _wrong_behind(entries: EntryTable, key: QueueKey, last: OffsetValue, told: OffsetValue) -> str:
+    """What is wrong with a `max` behind the last record: only blank entries for lost messages may lead up to it.
+
+    A new message gets the number behind `max`. RocketMQ sets it together with an entry; where a queue is begun at a
+    number (`RocksDBConsumeQueue.initializeWithOffset`) it has no records.
+    """
+    behind = next(entries.messages(key, last.queue_offset + 1), None)
+    if behind is not None and behind[0] <= told.queue_offset:
+        return "behind the last record"
+    if entries.entry(key, told.queue_offset) is None:
+        return "where it has no entry: new messages would stand behind a hole"
+    if told.physical_offset != last.physical_offset:
+        return f"at log offset {told.physical_offset}, the last record's is {last.physical_offset}"
     return ""
 
 
@@ -204,6 +220,9 @@ def _queues_outside(check: Check, table: QueueTable, entries: EntryTable, log_en
         row = table.rows.get(key)
         if row is not None and table.count[row]:
             continue
+        if last.queue_offset > queue_offset_bound(max(log_end, check.log.end_offset)):
+            detail = f"{key}: max is {last.queue_offset}, more than a log of this size can have brought"
+            check.report.damage("queue-end-wrong", place, None, 1, detail)
         found = entries.entry(key, last.queue_offset)
         if found is None or found[0].is_pre_blank or found[0].physical_offset < check.log.min_offset:
             continue

@@ -210,11 +210,16 @@ def are_of_topic(array: NDArray[np.uint8], positions: NDArray[np.int64], topic: 
     flags = array[positions + SYS_FLAG_AT + 3]
     hosts = ((flags & FLAG_BORN_HOST_V6) != 0).astype(np.int64) + ((flags & FLAG_STORE_HOST_V6) != 0)
     bodies = positions + _BODY_SIZE_AT_V4 + hosts * (HOST_V6_SIZE - HOST_V4_SIZE)
+    # Where somebody asks for places that may hold anything, none is read outside the file.
+    inside = bodies + 4 <= len(array)
+    bodies = np.where(inside, bodies, 0)
     places = bodies + 4 + _big_endian(array, bodies, 4)
+    inside &= (places >= 0) & (places + 2 + len(topic) <= len(array))
+    places = np.where(inside, places, 0)
     # The length takes two bytes in a v2 record.
     is_v2 = array[positions + MAGIC_AT + 3] == MAGIC_V2 & 0xFF
     sizes = np.where(is_v2, _big_endian(array, places, 2), array[places])
-    found: NDArray[np.bool_] = sizes == len(topic)
+    found: NDArray[np.bool_] = inside & (sizes == len(topic))
     rows = np.flatnonzero(found)
     begin = places[rows] + 1 + is_v2[rows]
     wanted = np.frombuffer(topic, dtype=np.uint8)

@@ -37,7 +37,8 @@ def offset_by_time(
 ) -> int:
     """The queue offset for a time, between `min_offset` and `max_offset`.
 
-    `store_time` tells the store time (ms) of a queue offset, -1 where there is none (a gap).
+    `store_time` tells the store time (ms) of a queue offset, -1 where there is none (a gap), or -n where it knows that
+    the n offsets from there on have none.
 
     LOWER: the first message stored at or after the time, `max_offset` when there is none. UPPER: the last one stored at
     or before it, `min_offset` when there is none. In a gap between two messages UPPER is thus below LOWER.
@@ -52,14 +53,13 @@ def offset_by_time(
 
 def _first(store_time: Callable[[int], int], low: int, high: int, holds: Callable[[int], bool]) -> int:
     """The first offset in [low, high) whose time `holds`, as those of all behind it do; else `high`."""
-    end = high
     while low < high:
         middle = (low + high) // 2
         probe = middle
-        # Entries without a record, in a gap, count as the next one that has one.
-        while probe < end and (time := store_time(probe)) < 0:
-            probe += 1
-        if probe == end or holds(time):
+        # Entries without a record, in a gap, count as the next one that has one; all from `high` on hold.
+        while probe < high and (time := store_time(probe)) < 0:
+            probe -= time
+        if probe >= high or holds(time):
             high = middle
         else:
             low = probe + 1

@@ -137,7 +137,7 @@ class QueueOnDisk(Protocol):
         ...
 
     def store_time(self, offset: int) -> int | None:
-        """The store time (ms) that the entry itself tells, -1 where there is none; None where only the log tells it."""
+        """The store time (ms) that the entry itself tells, as `store_times` does; None where only the log tells it."""
         ...
 
 
@@ -174,7 +174,10 @@ class DurableQueues(Protocol):
         ...
 
     def store_times(self, key: QueueKey) -> Callable[[int], int] | None:
-        """What tells the store time (ms) of a queue's durable entries, -1 for none; None where only the log does."""
+        """What tells the store time (ms) of a queue's durable entries; None where only the log does.
+
+        In a gap it tells -1, or -n where it knows that the n queue offsets from there on have no message.
+        """
         ...
 
     def block_end(self, offset: int) -> int:

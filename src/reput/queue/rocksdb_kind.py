@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.errors import DamagedStoreError, StoreLockedError
+from reput.errors import StoreLockedError
 from reput.files import database, fs
-from reput.files.database import DatabaseOwner, DatabaseReader, Family
+from reput.files.database import DatabaseOwner, DatabaseReader
 from reput.formats import paths, queue_kinds
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey
+from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue
 from reput.queue.kinds import (
     FILTER_ENTRIES,
@@ -34,6 +34,7 @@ from reput.queue.kinds import (
     StoredRows,
 )
 from reput.queue.reader import QueueSpan
+from reput.queue.rocksdb_entries import EntryTable, no_bound
 from reput.queue.tail import Trimmed
 
 ROCKSDB = queue_kinds.ROCKSDB
@@ -75,148 +76,15 @@ def remove_topics(database: DatabaseOwner, wanted: Callable[[bytes], bool]) -> N
     database.write(batch)
 
 
-class EntryTable:
-    """The questions that both families answer together: where queues begin and end, and their entries."""
-
-    def __init__(self, families: dict[str, Family]) -> None:
-        self.entries = families[fmt.ENTRY_FAMILY]
-        self.offsets = families[fmt.OFFSET_FAMILY]
-
-    def restart_offset(self) -> int | None:
-        """The log offset up to which every record has its entry; None where that is not told."""
-        value = self.offsets.get(fmt.RESTART_KEY)
-        if value is None:
-            return None
-        if len(value) != fmt.RESTART_VALUE.size:
-            raise self._damaged(f"the restart point has {len(value)} bytes, {fmt.RESTART_VALUE.size} expected")
-        return int(fmt.RESTART_VALUE.struct.unpack(value)[0])
-
-    def offset(self, key: QueueKey, kind: bytes) -> OffsetValue | None:
-        """A queue's `max` or `min`."""
-        value = self.offsets.get(fmt.offset_key(key, kind))
-        return None if value is None else self._offset_value(value)
-
-    def ends(self, of_topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetValue, OffsetValue | None]]:
-        """Every queue, or those of a topic, with its `max`, and its `min` where there is one."""
-        # A topic's max keys come first, then its min keys: only one topic is held.
-        topic, found, mins = b"", dict[int, OffsetValue](), dict[int, OffsetValue]()
-        bounds = (None, None) if of_topic is None else fmt.topic_bounds(of_topic)
-        for raw, value in self.offsets.walk(*bounds):
-            key = fmt.decode_offset_key(raw)
-            if key is None or raw == fmt.RESTART_KEY:
-                continue
-            if key.queue.topic != topic:
-                yield from self._of_topic(topic, found, mins)
-                topic, found, mins = key.queue.topic, {}, {}
-            (found if key.kind == fmt.MAX else mins)[key.queue.queue_id] = self._offset_value(value)
-        yield from self._of_topic(topic, found, mins)
-
-    def _of_topic(
-        self, topic: bytes, found: dict[int, OffsetValue], mins: dict[int, OffsetValue]
-    ) -> Iterator[tuple[QueueKey, OffsetValue, OffsetValue | None]]:
-        for queue_id, last in found.items():
-            yield QueueKey(topic, queue_id), last, mins.get(queue_id)
-
-    def _offset_value(self, value: bytes) -> OffsetValue:
-        if len(value) != fmt.OFFSET_VALUE_SIZE:
-            raise self._damaged(f"a queue's end has {len(value)} bytes, {fmt.OFFSET_VALUE_SIZE} expected")
-        return fmt.decode_offset_value(value)
-
-    def entry(self, key: QueueKey, offset: int) -> tuple[Entry, int] | None:
-        """One entry and its record's store time."""
-        value = self.entries.get(fmt.entry_key(key, offset))
-        if value is None:
-            return None
-        if len(value) != fmt.VALUE_SIZE:
-            raise self._damaged(f"{key}, queue offset {offset}: {len(value)} bytes, {fmt.VALUE_SIZE} expected")
-        return fmt.decode_value(value)
-
-    def store_time(self, key: QueueKey, offset: int) -> int:
-        """The store time (ms) that an entry tells, -1 where there is none."""
-        found = self.entry(key, offset)
-        return -1 if found is None or found[0].is_pre_blank else found[1]
-
-    def values(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
-        """The values [begin, end) of a queue as rows of 28 bytes (uint8); pre-blanks where there is none.
-
-        Raises:
-            DamagedStoreError: a block, or a value's length, is not what it should be.
-        """
-        count = end - begin
-        if count <= 0:
-            return np.empty((0, fmt.VALUE_SIZE), dtype=np.uint8)
-        found = self.entries.some(fmt.entry_key(key, begin), count)
-        # Keys ascend: so many, and the last of them the one it must be, means that none is missing.
-        if len(found) == count and found[-1][0] == fmt.entry_key(key, end - 1):
-            data = b"".join([value for _, value in found])
-            if len(data) == count * fmt.VALUE_SIZE:
-                return np.frombuffer(data, dtype=np.uint8).reshape(count, fmt.VALUE_SIZE)
-        return self._with_gaps(key, begin, end)
-
-    def _with_gaps(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
-        rows = np.empty((end - begin, fmt.VALUE_SIZE), dtype=np.uint8)
-        rows[:] = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
-        for raw, value in self.entries.walk(fmt.entry_key(key, begin), fmt.entry_key(key, end)):
-            place = fmt.decode_entry_key(raw)
-            if place is None or len(value) != fmt.VALUE_SIZE:
-                raise self._damaged(f"{key}: {raw.hex()} is no key of an entry, or its value has {len(value)} bytes")
-            rows[place[1] - begin] = np.frombuffer(value, dtype=np.uint8)
-        return rows
-
-    def first_key(self, key: QueueKey) -> int | None:
-        """The first queue offset that has an entry."""
-        begin, end = fmt.queue_bounds(key)
-        found = self.entries.some(begin, 1)
-        place = fmt.decode_entry_key(found[0][0]) if found and found[0][0] < end else None
-        return place[1] if place else None
-
-    def first(self, key: QueueKey, low: int, high: int, holds: Callable[[Entry], bool]) -> int:
-        """The first queue offset in [low, high) whose entry `holds`, as those of all behind it do; else `high`."""
-        end = high
-        while low < high:
-            middle = (low + high) // 2
-            probe, found = middle, self.entry(key, middle)
-            while (found is None or found[0].is_pre_blank) and probe + 1 < end:
-                probe += 1
-                found = self.entry(key, probe)
-            if found is None or found[0].is_pre_blank or holds(found[0]):
-                high = middle
-            else:
-                low = probe + 1
-        return low
-
-    def stored(
-        self,
-        key: QueueKey,
-        last: OffsetValue,
-        first: OffsetValue | None,
-        log_min_offset: int,
-        frontier_offset: int,
-    ) -> StoredQueue:
-        """The span of a queue whose `max` and `min` are known: `min` is not kept up to date."""
-        end = last.queue_offset + 1
-        lowest = first.queue_offset if first is not None else self.first_key(key)
-        lowest = end if lowest is None else min(max(0, lowest), end)
-        if last.physical_offset >= frontier_offset:
-            end = self.first(key, lowest, end, lambda entry: entry.physical_offset >= frontier_offset)
-        if first is None or first.physical_offset < log_min_offset:
-            lowest = self.first(key, lowest, end, lambda entry: entry.physical_offset >= log_min_offset)
-        return StoredQueue(end, min(lowest, end))
-
-    def _damaged(self, what: str) -> DamagedStoreError:
-        return DamagedStoreError(
-            f"{self.entries.place}: {what}. `reput rebuild --only queue` builds the queues anew from the log"
-        )
-
-
 class RocksdbQueues:
     """The queues of an open store, read beside the database's owner."""
 
     name = ROCKSDB
     most_blocks = _MOST_BLOCKS
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, log_end: Callable[[], int] = no_bound) -> None:
         self.folder = folder
+        self._log_end = log_end
         self._reader: DatabaseReader | None = None
         self._table: EntryTable | None = None
         self._found: dict[QueueKey, StoredQueue | None] = {}
@@ -229,7 +97,7 @@ class RocksdbQueues:
         self.close()
         if database.is_database(self.folder):
             self._reader = open_reader(self.folder)
-            self._table = EntryTable(self._reader.families)
+            self._table = EntryTable(self._reader.families, self._log_end)
         self._frontier, self._log_min = frontier_offset, log_min_offset
 
     def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
@@ -369,11 +237,8 @@ class RocksdbQueue:
     def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
         """Its span and last entry."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, below)
-        for offset in range(stored.end - 1, stored.min_offset - 1, -1):
-            found = self._table.entry(self._key, offset)
-            if found is not None and not found[0].is_pre_blank:
-                return QueueSpan(stored.min_offset, stored.end, found[0])
-        return QueueSpan(stored.min_offset, stored.end, None)
+        found = self._table.last_message(self._key, stored.min_offset, stored.end)
+        return QueueSpan(stored.min_offset, stored.end, found[1] if found is not None else None)
 
     def end(self, bound: int) -> int | None:
         """The queue offset behind its last entry; None past `bound`."""
@@ -400,12 +265,16 @@ class RocksdbQueue:
         return np.ascontiguousarray(values[:, :ENTRY_SIZE]).reshape(-1)
 
     def store_time(self, offset: int) -> int | None:
-        """Values have the store time in them."""
+        """Values have the store time in them; -n in a gap of n."""
         return self._table.store_time(self._key, offset)
 
 
 class RocksdbKind:
-    """The database in a consumequeue folder. `logs`: a folder for RocksDB's text logs when something is changed."""
+    """The database in a consumequeue folder.
+
+    `logs`: a folder for RocksDB's text logs when something is changed. `log_end` tells where the CommitLog ends, so
+    that no queue is believed to be longer than that allows.
+    """
 
     name = ROCKSDB
     has_ext = False
@@ -413,9 +282,10 @@ class RocksdbKind:
     # inside a batch have none, and `RocksDBConsumeQueue` reads each entry as one message.
     stands_beside_batches = False
 
-    def __init__(self, folder: Path, logs: Path) -> None:
+    def __init__(self, folder: Path, logs: Path, log_end: Callable[[], int] = no_bound) -> None:
         self.folder = folder
         self.logs = logs
+        self._log_end = log_end
 
     def is_present(self) -> bool:
         """Whether the folder is a database."""
@@ -430,7 +300,7 @@ class RocksdbKind:
         if not self.is_present():
             return
         with open_reader(self.folder) as reader:
-            table = EntryTable(reader.families)
+            table = EntryTable(reader.families, self._log_end)
             for key, last, first in table.ends(topic):
                 yield RocksdbQueue(str(self.folder), table, key, last, first)
 
@@ -441,7 +311,7 @@ class RocksdbKind:
             yield lambda _: None
             return
         with open_reader(self.folder) as reader:
-            table = EntryTable(reader.families)
+            table = EntryTable(reader.families, self._log_end)
 
             def queue(key: QueueKey) -> RocksdbQueue | None:
                 last = table.offset(key, fmt.MAX)
@@ -463,7 +333,7 @@ class RocksdbKind:
 
     def open(self) -> RocksdbQueues:
         """The queues of an open store."""
-        return RocksdbQueues(self.folder)
+        return RocksdbQueues(self.folder, self._log_end)
 
     def open_to_write(self, owner: fs.Owner) -> DatabaseOwner:
         """The database for its one owner; made where there is none.
@@ -493,7 +363,7 @@ class RocksdbKind:
             return []
         cut = []
         with self.open_to_write(owner) as written:
-            table = EntryTable(written.families)
+            table = EntryTable(written.families, self._log_end)
             restart = table.restart_offset()
             batch = written.batch()
             for key, last, first in table.ends():
@@ -537,7 +407,7 @@ class RocksdbKind:
             # A follower in another process has it; readers pass expired entries over until the next time.
             return []
         with owner as written:
-            table = EntryTable(written.families)
+            table = EntryTable(written.families, self._log_end)
             batch, queues = written.batch(), 0
             for key, last, first in table.ends():
                 if first is not None and first.physical_offset >= log_min_offset:

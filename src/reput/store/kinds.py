@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError, UnsupportedStoreError
-from reput.formats import own
+from reput.files import fs
+from reput.formats import own, paths
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE
 from reput.formats.queue_kinds import DEFAULT_KINDS, DEFAULT_STORE_TYPE, DOUBLE_WRITE, STORE_TYPES
 from reput.queue.batch_files import BatchFiles
@@ -19,9 +22,21 @@ from reput.store.layout import StoreLayout
 
 def all_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> dict[str, QueueKind]:
     """Every kind that reput knows, by name, in the order in which they are asked."""
-    logs = layout.own(own.ROCKSDB_LOGS)
-    kinds: list[QueueKind] = [FileKind(layout.consume_queue, file_size), RocksdbKind(layout.consume_queue, logs)]
+    logs, log_end = layout.own(own.ROCKSDB_LOGS), partial(_log_end, layout.commit_log)
+    kinds: list[QueueKind] = [
+        FileKind(layout.consume_queue, file_size),
+        RocksdbKind(layout.consume_queue, logs, log_end),
+    ]
     return {kind.name: kind for kind in kinds}
+
+
+def _log_end(commit_log: Path) -> int:
+    """The log offset behind the log's last file; nothing is read in it."""
+    ends = [0]
+    for entry in fs.list_dir(commit_log):
+        start = None if entry.is_dir else paths.parse_offset_name(entry.name)
+        ends.append(0 if start is None else start + entry.size)
+    return max(ends)
 
 
 def present_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> list[QueueKind]:

@@ -79,7 +79,8 @@ def _times_by_kind(view: StoreView, key: QueueKey, told: Callable[[int], int]) -
         if offset >= durable_to:
             return _time_by_entry(view, key, offset)
         with view.follower.lock:
-            return told(offset)
+            # A gap that it tells ends at the tail at the latest.
+            return max(told(offset), offset - durable_to)
 
     return time_of
 

@@ -1,0 +1,199 @@
+"""What a RocksDB of ConsumeQueues answers from both families together: where queues begin and end, their entries.
+
+A queue's `max` and `min` are believed only as far as its log can have brought them: what is asked costs a few seeks,
+however far they lie from the entries.
+
+Source: `RocksDBConsumeQueueTable`, `RocksDBConsumeQueueOffsetTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.errors import DamagedStoreError
+from reput.files.database import Family
+from reput.formats import rocksdb as fmt
+from reput.formats.consume_queue import PRE_BLANK, Entry, QueueKey
+from reput.formats.record import queue_offset_bound
+from reput.formats.rocksdb import OffsetValue
+from reput.queue.kinds import NO_BOUND, StoredQueue
+
+
+def no_bound() -> int:
+    """Where the log ends for somebody who knows of none: every number is believed."""
+    return NO_BOUND
+
+
+class EntryTable:
+    """The questions that both families answer together. `log_end` tells where the log ends, when it is asked for."""
+
+    def __init__(self, families: dict[str, Family], log_end: Callable[[], int] = no_bound) -> None:
+        self.entries = families[fmt.ENTRY_FAMILY]
+        self.offsets = families[fmt.OFFSET_FAMILY]
+        self._log_end = log_end
+        self._bound = queue_offset_bound(0)
+
+    def restart_offset(self) -> int | None:
+        """The log offset up to which every record has its entry; None where that is not told."""
+        value = self.offsets.get(fmt.RESTART_KEY)
+        if value is None:
+            return None
+        if len(value) != fmt.RESTART_VALUE.size:
+            raise self._damaged(f"the restart point has {len(value)} bytes, {fmt.RESTART_VALUE.size} expected")
+        return int(fmt.RESTART_VALUE.struct.unpack(value)[0])
+
+    def offset(self, key: QueueKey, kind: bytes) -> OffsetValue | None:
+        """A queue's `max` or `min`."""
+        value = self.offsets.get(fmt.offset_key(key, kind))
+        return None if value is None else self._offset_value(value)
+
+    def ends(self, of_topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetValue, OffsetValue | None]]:
+        """Every queue, or those of a topic, with its `max`, and its `min` where there is one."""
+        # A topic's max keys come first, then its min keys: only one topic is held.
+        topic, found, mins = b"", dict[int, OffsetValue](), dict[int, OffsetValue]()
+        bounds = (None, None) if of_topic is None else fmt.topic_bounds(of_topic)
+        for raw, value in self.offsets.walk(*bounds):
+            key = fmt.decode_offset_key(raw)
+            if key is None or raw == fmt.RESTART_KEY:
+                continue
+            if key.queue.topic != topic:
+                yield from self._of_topic(topic, found, mins)
+                topic, found, mins = key.queue.topic, {}, {}
+            (found if key.kind == fmt.MAX else mins)[key.queue.queue_id] = self._offset_value(value)
+        yield from self._of_topic(topic, found, mins)
+
+    def _of_topic(
+        self, topic: bytes, found: dict[int, OffsetValue], mins: dict[int, OffsetValue]
+    ) -> Iterator[tuple[QueueKey, OffsetValue, OffsetValue | None]]:
+        for queue_id, last in found.items():
+            yield QueueKey(topic, queue_id), last, mins.get(queue_id)
+
+    def _offset_value(self, value: bytes) -> OffsetValue:
+        if len(value) != fmt.OFFSET_VALUE_SIZE:
+            raise self._damaged(f"a queue's end has {len(value)} bytes, {fmt.OFFSET_VALUE_SIZE} expected")
+        return fmt.decode_offset_value(value)
+
+    def entry(self, key: QueueKey, offset: int) -> tuple[Entry, int] | None:
+        """One entry and its record's store time."""
+        value = self.entries.get(fmt.entry_key(key, offset))
+        if value is None:
+            return None
+        if len(value) != fmt.VALUE_SIZE:
+            raise self._damaged(f"{key}, queue offset {offset}: {len(value)} bytes, {fmt.VALUE_SIZE} expected")
+        return fmt.decode_value(value)
+
+    def store_time(self, key: QueueKey, offset: int) -> int:
+        """The store time (ms) that an entry tells; in a gap -n, where n queue offsets from this one on have none."""
+        found = self.entry(key, offset)
+        if found is not None and not found[0].is_pre_blank:
+            return max(-1, found[1])
+        following = next(self.messages(key, offset + 1), None)
+        return offset - (NO_BOUND if following is None else following[0])
+
+    def messages(self, key: QueueKey, begin: int, end: int = NO_BOUND) -> Iterator[tuple[int, Entry]]:
+        """The entries in [begin, end) that are there and no pre-blanks, each with its queue offset."""
+        if begin < end:
+            bounds = fmt.entry_key(key, begin), fmt.entry_key(key, end)
+            yield from self._messages(key, self.entries.walk(*bounds))
+
+    def last_message(self, key: QueueKey, begin: int, end: int) -> tuple[int, Entry] | None:
+        """The last of those entries, with its queue offset."""
+        if begin >= end:
+            return None
+        bounds = fmt.entry_key(key, begin), fmt.entry_key(key, end)
+        return next(self._messages(key, self.entries.walk_back(*bounds)), None)
+
+    def _messages(self, key: QueueKey, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[int, Entry]]:
+        for raw, value in found:
+            offset = self._offset_of(key, raw, value)
+            entry = fmt.decode_value(value)[0]
+            if not entry.is_pre_blank:
+                yield offset, entry
+
+    def _offset_of(self, key: QueueKey, raw: bytes, value: bytes) -> int:
+        place = fmt.decode_entry_key(raw)
+        if place is None or len(value) != fmt.VALUE_SIZE:
+            raise self._damaged(f"{key}: {raw.hex()} is no key of an entry, or its value has {len(value)} bytes")
+        return place[1]
+
+    def values(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+        """The values [begin, end) of a queue as rows of 28 bytes (uint8); pre-blanks where there is none.
+
+        Raises:
+            DamagedStoreError: a block, or a value's length, is not what it should be.
+        """
+        count = end - begin
+        if count <= 0:
+            return np.empty((0, fmt.VALUE_SIZE), dtype=np.uint8)
+        found = self.entries.some(fmt.entry_key(key, begin), count)
+        # Keys ascend: so many, and the last of them the one it must be, means that none is missing.
+        if len(found) == count and found[-1][0] == fmt.entry_key(key, end - 1):
+            data = b"".join([value for _, value in found])
+            if len(data) == count * fmt.VALUE_SIZE:
+                return np.frombuffer(data, dtype=np.uint8).reshape(count, fmt.VALUE_SIZE)
+        return self._with_gaps(key, begin, end)
+
+    def _with_gaps(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+        rows = np.empty((end - begin, fmt.VALUE_SIZE), dtype=np.uint8)
+        rows[:] = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
+        for raw, value in self.entries.walk(fmt.entry_key(key, begin), fmt.entry_key(key, end)):
+            rows[self._offset_of(key, raw, value) - begin] = np.frombuffer(value, dtype=np.uint8)
+        return rows
+
+    def first_key(self, key: QueueKey) -> int | None:
+        """The first queue offset that has an entry."""
+        begin, end = fmt.queue_bounds(key)
+        found = self.entries.some(begin, 1)
+        place = fmt.decode_entry_key(found[0][0]) if found and found[0][0] < end else None
+        return place[1] if place else None
+
+    def first(self, key: QueueKey, low: int, high: int, holds: Callable[[Entry], bool]) -> int:
+        """The first queue offset in [low, high) whose entry `holds`, as those of all behind it do; else `high`."""
+        while low < high:
+            middle = (low + high) // 2
+            place, found = middle, self.entry(key, middle)
+            entry = None if found is None or found[0].is_pre_blank else found[0]
+            if entry is None:
+                # In a gap the next entry speaks; all from `high` on hold.
+                place, entry = next(self.messages(key, middle + 1, high), (high, None))
+            if entry is None or holds(entry):
+                high = middle
+            else:
+                low = place + 1
+        return low
+
+    def end(self, key: QueueKey, last: OffsetValue) -> int:
+        """The queue offset behind a queue's `max`; that behind its last entry where no log can have brought that."""
+        if last.queue_offset > self._bound:
+            self._bound = max(self._bound, queue_offset_bound(self._log_end()))
+        if last.queue_offset <= self._bound:
+            return max(0, last.queue_offset + 1)
+        bounds = fmt.queue_bounds(key)[0], fmt.entry_key(key, self._bound + 1)
+        found = next(self.entries.walk_back(*bounds), None)
+        return max(0, self._offset_of(key, *found) + 1) if found is not None else 0
+
+    def stored(
+        self,
+        key: QueueKey,
+        last: OffsetValue,
+        first: OffsetValue | None,
+        log_min_offset: int,
+        frontier_offset: int,
+    ) -> StoredQueue:
+        """The span of a queue whose `max` and `min` are known: `min` is not kept up to date."""
+        end = self.end(key, last)
+        lowest = first.queue_offset if first is not None else self.first_key(key)
+        lowest = end if lowest is None else min(max(0, lowest), end)
+        if last.physical_offset >= frontier_offset:
+            end = self.first(key, lowest, end, lambda entry: entry.physical_offset >= frontier_offset)
+        if first is None or first.physical_offset < log_min_offset:
+            lowest = self.first(key, lowest, end, lambda entry: entry.physical_offset >= log_min_offset)
+        return StoredQueue(end, min(lowest, end))
+
+    def _damaged(self, what: str) -> DamagedStoreError:
+        return DamagedStoreError(
+            f"{self.entries.place}: {what}. `reput rebuild --only queue` builds the queues anew from the log"
+        )
