@@ -22,13 +22,17 @@ from pyspark.sql.types import StringType, StructField, StructType
 import reput
 from reput.connect.filters import narrowed
 from reput.connect.options import read_options
+from reput.connect.partitions import read_partition, tasks_of
 from reput.connect.plan import explain, plan_batch
 from reput.connect.selection import Selection, Span, selection_of
 from reput.connect.source import RocketmqReader, RocketmqSource
 from reput.errors import ConfigError
-from support import golden
+from support import golden, stores
+from support.records import LogBuilder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark import SparkContext
 
 EVERYTHING = selection_of(read_options({"path": "/data/store"}))
@@ -60,6 +64,7 @@ def after(*filters: Filter) -> Selection:
         (EqualTo(("topic",), "orders"), "topic_names", frozenset({"orders"})),
         (In(("partition",), (1, 2)), "queue_ids", frozenset({1, 2})),
         (EqualTo(("keys",), "a b"), "key_hints", ("a",)),
+        (EqualTo(("keys",), "  a\tb c"), "key_hints", ("a\tb",)),
         (EqualTo(("key",), b"a"), "key_hints", ("a",)),
         (EqualTo(("uniqKey",), "7F00"), "key_hints", ("7F00",)),
     ],
@@ -86,6 +91,23 @@ def test_a_filter_becomes_a_bound(one: Filter, field: str, expected: Any) -> Non
 def test_other_filters_bound_nothing(one: Filter) -> None:
     """What a filter does not surely say is left to Spark alone."""
     assert after(one) == EVERYTHING
+
+
+@pytest.mark.parametrize("keys", ["a\tb", "x\u300017", "x\u00a0y", "\u2028z", " a\nb  c"], ids=ascii)
+@pytest.mark.parametrize("scan", ["auto", "log"])
+def test_only_spaces_part_keys(tmp_path: Path, keys: str, scan: str) -> None:
+    """A filter on the whole property finds it whatever blanks its keys have: by IndexFiles and in the log."""
+    log = LogBuilder(file_size=1 << 16)
+    for number in range(20):
+        log.message("orders", keys=keys if number == 7 else f"k{number}")
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    for one in (EqualTo(("keys",), keys), In(("keys",), (keys, "other")), EqualTo(("key",), keys.encode())):
+        options = read_options({"path": str(store), "scan": scan})
+        plan = plan_batch(options, narrowed(selection_of(options), [one]))
+        assert plan.scan == ("log" if scan == "log" else "key")
+        found = [batch.to_pylist() for task in tasks_of(plan) for batch in read_partition(task)]
+        assert [row["keys"] for rows in found for row in rows] == [keys]
 
 
 def test_all_filters_stay_with_spark() -> None:

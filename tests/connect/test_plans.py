@@ -11,6 +11,7 @@ import pytest
 import reput
 from reput.errors import DamagedLogError, DamagedStoreError, DataLossError
 from reput.formats import paths
+from reput.formats.consume_queue import Entry, encode_entry
 from support import frames, golden, stores
 from support.records import LogBuilder
 
@@ -147,6 +148,90 @@ def test_behind_the_frontier_the_log_is_read(tmp_path: Path, scan: str) -> None:
     edges = {"startingOffsets": '{"orders": {"1": 60}}', "endingOffsets": '{"orders": {"1": 75}}'}
     found = frames.table(store, scan=scan, assign='{"orders": [1]}', **edges)
     assert found["queueOffset"].to_pylist() == list(range(60, 75))
+
+
+PLACES = ("topic", "queueId", "queueOffset", "physicalOffset")
+
+
+def places(store: Path, scan: str, **options: Any) -> list[tuple[Any, ...]]:
+    """The places of a frame's messages."""
+    found = frames.table(store, scan=scan, columns=",".join(PLACES), **options)
+    return sorted(zip(*(found[name].to_pylist() for name in PLACES), strict=True))
+
+
+def put_all(store: reput.MessageStore, topic: str, count: int) -> None:
+    """Messages over two queues, each with its number as key."""
+    for number in range(count):
+        store.put_message(reput.Message(topic, b"x", keys=f"k{number}"), number % 2)
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_a_deleted_topic_that_began_again(tmp_path: Path, rebuilt: bool) -> None:
+    """Messages that their queue no longer leads to are in no plan's rows, by topic, by key or of the whole store."""
+    with reput.MessageStore.open(tmp_path) as store:
+        put_all(store, "other", 10)
+        put_all(store, "orders", 200)
+        store.delete_topic("orders")
+        put_all(store, "orders", 6)
+        put_all(store, "late", 10)
+        store.reput(spark=False)
+    if rebuilt:
+        reput.rebuild(tmp_path, spark=False)
+    rows = places(tmp_path, "queue")
+    assert len({row[:3] for row in rows}) == len(rows) == 26
+    for scan in ("log", "auto"):
+        assert places(tmp_path, scan) == rows
+        assert places(tmp_path, scan, minPartitions=7) == rows
+        assert places(tmp_path, scan, topic="orders") == [row for row in rows if row[0] == "orders"]
+    for key, count in (("k1", 3), ("k5", 3), ("k7", 2), ("k77", 0)):
+        assert frames.plan(tmp_path, keys=key).scan == "key"
+        assert len(places(tmp_path, "log", keys=key)) == count
+        assert places(tmp_path, "auto", keys=key) == places(tmp_path, "log", keys=key)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["basic", "ext", "double", "rocksdb"])
+def test_every_kind_that_began_again(tmp_path: Path, name: str) -> None:
+    """It is so with each kind of queue, and of batches."""
+    path = golden.unpack(name, tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        store.delete_topic("orders")
+        put_all(store, "orders", 4)
+        store.reput(spark=False)
+    rows = places(path, "queue")
+    assert len([row for row in rows if row[0] == "orders"]) == 4
+    gone = [row for row in places(path, "log") if row not in set(rows)]
+    # Of queues without a new message nothing tells the log's reader that they were deleted.
+    assert not [row for row in gone if row[:2] in {("orders", 0), ("orders", 1)}]
+    assert {row[0] for row in gone} <= {"orders"}
+
+
+def began_again(folder: Path) -> tuple[Path, Path, list[bytes]]:
+    """A store whose queue has ten messages in the log and then three from 0 on; its file, and entries of all."""
+    log = LogBuilder(file_size=1 << 16)
+    log.message("other")
+    placed = [log.message("orders") for _ in range(10)]
+    placed += [log.message("orders", queue_offset=number) for number in range(3)]
+    store = stores.with_log(folder, log)
+    stores.rebuild(store)
+    entries = [encode_entry(Entry(one.offset, one.size, 0)) for one in placed]
+    return store, next((store / paths.CONSUME_QUEUE / "orders" / "0").iterdir()), entries
+
+
+def test_old_messages_that_have_their_entries(tmp_path: Path) -> None:
+    """An older message to which its queue's entry leads counts, as others of its queue do not."""
+    store, file, entries = began_again(tmp_path)
+    file.write_bytes(b"".join([*entries[10:], *entries[3:10]]))
+    rows = places(store, "log")
+    assert [row[2] for row in rows if row[0] == "orders"] == list(range(10))
+    assert len({row[3] for row in rows}) == 11
+
+
+def test_a_queue_that_lies_hides_nothing(tmp_path: Path) -> None:
+    """Where a queue's first entry leads to another message the log is believed, and all its messages are there."""
+    store, file, entries = began_again(tmp_path)
+    file.write_bytes(entries[12] + file.read_bytes()[20:])
+    assert len(places(store, "log", topic="orders")) == 13
 
 
 def test_tasks_are_cut_at_records(tmp_path: Path) -> None:

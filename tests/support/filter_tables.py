@@ -113,6 +113,9 @@ RULES = [
     ("a = 1.5", {"a": "1.5f"}, True),
     ("a >= -5", {"a": "-5"}, True),
     ("a < b", {"a": "-0.0", "b": "0.0"}, True),
+    ("a < b", {"a": "-0e0", "b": "0.0"}, True),
+    ("a < b", {"a": "-0f", "b": "0.0"}, True),
+    ("a >= b", {"a": "-0x0p0", "b": "0"}, False),
     ("a = b", {"a": "1.0", "b": "1"}, False),
     ("a >= b and a <= b", {"a": "1.0", "b": "1"}, True),
     # An error ends the whole evaluation, unless what stands in front of it has decided.

@@ -229,6 +229,20 @@ class DiskQueues(AbstractContextManager["DiskQueues"]):
             for files in self.batches.of_topic(topic):
                 yield self._batch(files)
 
+    def firsts(self, topics: Iterable[bytes] | None = None) -> Iterator[tuple[QueueKey, int]]:
+        """Every queue, or those of some topics, with the log offset of its message 0; -1 where that is gone."""
+        for topic in [None] if topics is None else topics:
+            if topic is not None and not paths.is_topic_folder_name(topic):
+                continue
+            for queue in self.kind.queues() if topic is None else self.kind.queues(topic):
+                entry = decode_entry(queue.packed(0, 1).data) if queue.lowest == 0 else None
+                is_there = entry is not None and entry.is_valid and not entry.is_pre_blank
+                yield queue.key, entry.physical_offset if entry is not None and is_there else -1
+            for files in self.batches.queues() if topic is None else self.batches.of_topic(topic):
+                found = self._batch(files).entries(0, 1)
+                is_there = len(found) > 0 and int(found[0]["base_offset"]) == 0
+                yield files.key, int(found[0]["physical_offset"]) if is_there else -1
+
     def one(self, key: QueueKey) -> DiskQueue | None:
         """One queue, good until this is closed; None where it is not there."""
         if not paths.is_topic_folder_name(key.topic):

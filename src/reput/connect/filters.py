@@ -23,10 +23,12 @@ from pyspark.sql.datasource import (
 )
 
 from reput.connect.selection import NO_END, Selection, Span
+from reput.formats.properties import KEY_SEPARATOR
 
 _TOPIC, _QUEUE_ID = ("topic",), ("queueid", "partition")
 _QUEUE_OFFSET, _STORED = ("queueoffset", "offset"), ("storetimestamp", "timestamp")
 _POSITION, _KEYS, _UNIQUE = ("physicaloffset",), ("keys", "key"), ("uniqkey",)
+_KEY_SEPARATOR = KEY_SEPARATOR.decode()
 _US_PER_MS = 1000
 
 
@@ -72,8 +74,8 @@ def _one_of(selection: Selection, column: str, values: list[Any] | None) -> Sele
     texts = [
         value.decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else str(value) for value in values
     ]
-    # A message with KEYS "a b" is found by each of the two.
-    hints = [next(iter(text.split()), "") for text in texts] if column in _KEYS else texts
+    # A message with KEYS "a b" is found by each of the two. No other blank parts keys.
+    hints = [next(filter(None, text.split(_KEY_SEPARATOR)), "") for text in texts] if column in _KEYS else texts
     if not all(hints) or any("\ufffd" in hint for hint in hints) or selection.searched_keys:
         return selection
     return replace(selection, key_hints=tuple(hints))

@@ -47,7 +47,7 @@ def tasks_of(plan: ScanPlan) -> list[InputPartition]:
     return [
         *(PlacesPartition(plan.records, places) for places in plan.places),
         *(QueuePartition(plan.records, cuts) for cuts in plan.queues),
-        *(LogPartition(plan.job, cut) for cut in plan.cuts),
+        *(LogPartition(plan.job.behind(cut.begin), cut) for cut in plan.cuts),
     ]
 
 

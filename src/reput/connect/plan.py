@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from reput.connect.cuts import LogCut, log_cuts
 from reput.connect.options import ReadOptions, Scan, read_options, refuse_starting_latest
 from reput.connect.queue_cuts import (
     CLOCK_SLACK_MS,
+    MOST_QUEUES,
     QueueCut,
     disk_queues,
     key_places,
@@ -32,6 +33,7 @@ from reput.connect.queue_cuts import (
     topic_names,
 )
 from reput.connect.record_scan import RecordJob
+from reput.connect.restarts import Restarts, queues_begun
 from reput.connect.scan import ScanJob
 from reput.connect.selection import NO_END, Selection, Span, selection_of
 from reput.connect.snapshot import Snapshot, take_snapshot
@@ -189,7 +191,7 @@ class _Planner:
     def _by_log(self, why: str) -> ScanPlan:
         plan = self._new(Scan.LOG, why)
         plan.cuts = self._cuts(Span())
-        return plan
+        return self._without_what_is_gone(plan)
 
     def _cuts(self, within: Span) -> list[LogCut]:
         position = self.selection.position.cut(within.begin, within.end)
@@ -225,6 +227,25 @@ class _Planner:
         most = self.options.max_records_per_partition or _LEAST_RECORDS
         plan.places = [tuple(places[at : at + most]) for at in range(0, len(places), most)]
         plan.cuts = self._cuts(Span(min(self.snapshot.frontiers), NO_END))
+        return self._without_what_is_gone(plan)
+
+    def _without_what_is_gone(self, plan: ScanPlan) -> ScanPlan:
+        """A plan that meets messages without their queues, told which queues may have begun again."""
+        snapshot, names = self.snapshot, self.selection.named_topics
+        topics = None if names is None else [name.encode("utf-8", "surrogateescape") for name in sorted(names)]
+        with disk_queues(snapshot, self.maps) as queues:
+            begun = queues_begun(queues, topics, MOST_QUEUES)
+        if begun is None:
+            snapshot.notes.append(
+                f"more than {MOST_QUEUES} queues: old messages of those that were deleted and began again are rows, too"
+            )
+        if begun:
+            restarts = Restarts(
+                begun, snapshot.kinds[0], snapshot.batches, self.records.commit_log, self.records.log_file_size,
+                snapshot.begin, snapshot.frontiers.queue_offset,
+            )  # fmt: skip
+            plan.job = replace(plan.job, restarts=restarts)
+            plan.records = replace(plan.records, scan=plan.job)
         return plan
 
     def _topics(self) -> list[str] | None:

@@ -22,7 +22,7 @@ from reput.store.layout import unsupported_kinds
 
 CLOCK_SLACK_MS = 60_000
 """Store times follow the broker's clock, and a clock may be set back: a search by time looks this much further."""
-_MOST_QUEUES = 1 << 16
+MOST_QUEUES = 1 << 16
 """Queues that a plan looks at one by one."""
 
 
@@ -95,7 +95,7 @@ def queue_cuts(queues: DiskQueues, selection: Selection) -> QueueCuts:
     """The entries that may be wanted, queue by queue."""
     found = QueueCuts()
     for number, queue in enumerate(_wanted(queues, selection)):
-        if number == _MOST_QUEUES:
+        if number == MOST_QUEUES:
             found.too_many = True
             break
         found.topics.add(name_of(queue))

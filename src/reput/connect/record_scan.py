@@ -25,7 +25,7 @@ from reput.connect.selection import NO_END, Span, is_light
 from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.record import (
     FLAG_INNER_BATCH,
     MIN_RECORD_SIZE,
@@ -237,6 +237,9 @@ def _judged(job: RecordJob, rows: Rows) -> Rows:
             & (rows.stored_ms() >= times.begin)
             & ((rows.stored_ms() < times.end) | (times.end == NO_END))
         )
+        if job.scan.restarts is not None:
+            key = QueueKey(topics.dictionary[queue >> 32].as_py(), number)
+            mask[here] &= ~job.scan.restarts.gone(key, rows.position[here], rows.queue_offset[here])
     return rows.taken(np.flatnonzero(mask))
 
 

@@ -16,6 +16,7 @@ from reput.connect.arrays import Rows, arrow_schema, record_batch, texts_of, wan
 from reput.connect.cuts import LogCut
 from reput.connect.inner_rows import unwrapped
 from reput.connect.read_report import Lost, Seen
+from reput.connect.restarts import Restarts, RestartTable
 from reput.connect.schemas import Column, Need
 from reput.connect.selection import EVERYTHING, NO_END, Selection, Span
 from reput.dispatch.sql import CompiledFilter
@@ -39,7 +40,11 @@ _NONE: Int64s = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class ScanJob:
-    """What all tasks of a scan know; `report` is the folder where they tell what they read, None for nowhere."""
+    """What all tasks of a scan know.
+
+    `report` is the folder where they tell what they read, None for nowhere; `restarts` are queues that may have begun
+    again, None where every message of the log counts.
+    """
 
     columns: tuple[Column, ...]
     selection: Selection
@@ -48,6 +53,11 @@ class ScanJob:
     fail_on_data_loss: bool
     broker_name: str | None
     report: str | None = None
+    restarts: Restarts | None = None
+
+    def behind(self, offset: int) -> ScanJob:
+        """What a task needs that reads the log from an offset on."""
+        return self if self.restarts is None else replace(self, restarts=self.restarts.behind(offset))
 
     @property
     def wants(self) -> int:
@@ -80,6 +90,7 @@ class _LogRange:
         settings = DecodeSettings(job.crc_check, False, job.delays_ms)
         self.decoder = RangeDecoder(buffer, cut.begin, settings, self.columns)
         self.queues = QueueTable(job.selection)
+        self.restarts = RestartTable(job.restarts) if job.restarts is not None else None
 
     def rows(self) -> Iterator[tuple[Rows, Int64s]]:
         """The wanted rows of each piece, and the numbers of those that are inner batches."""
@@ -133,6 +144,8 @@ class _LogRange:
         own = mask & self.queues.mask(columns)
         if selection.searched_keys:
             own &= self._with_keys(count)
+        if self.restarts is not None:
+            self.restarts.leave_out(columns, own)
         light = self._light(mask) if len(columns.further_record) else _NONE
         chosen: Any = slice(0, count) if own.all() and not len(light) else np.flatnonzero(own)
         if len(light):

@@ -61,6 +61,15 @@ def test_both_kinds_of_kernels(kind: str) -> None:
         assert select_codes(node, raw(sets)).tolist() == [code_of(node, properties) for properties in sets], text
 
 
+def test_minus_zero_of_all_forms(kind: str) -> None:
+    """However minus zero is written, a property of it lies below one of zero, as Double.compareTo orders it."""
+    sets = [{"a": minus, "b": zero} for minus in ("-0.0", "-0e0", "-0f", "-0x0p0", " -0d ") for zero in ("0.0", "0f")]
+    for text in ("a < b", "b > a", "a <= b AND NOT (b <= a)"):
+        wanted = compile_filter(text)
+        assert wanted.select(raw(sets)).all(), text
+        assert all(wanted.matches(properties) for properties in sets), text
+
+
 def test_bytes_that_are_no_text(kind: str) -> None:
     """Bytes that are no UTF-8 count as Java decodes them: each wrong stretch is one replacement character."""
     data = [b"a\x01x\xff\x02b\x01x\xfe\x02", b"a\x01\xed\xa0\x80\x02b\x01\xff\x02"]

@@ -310,7 +310,7 @@ def _doubles(texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     filter_kernels().read_double(*texts.places, values, status)
     for row in np.flatnonzero(status == Read.ASK).tolist():
         value = parse_double(texts.text(row) or "")
-        values[row], status[row] = value or 0.0, Read.BAD if value is None else Read.GOOD
+        values[row], status[row] = (0.0, Read.BAD) if value is None else (value, Read.GOOD)
     return _double_keys(values), status != Read.GOOD
 
 
