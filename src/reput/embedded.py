@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from reput.api import engine_for
+from reput.api import config_from, engine_for
 from reput.api import follow as reput_follow
 from reput.config import StoreConfig
 from reput.errors import ConfigError, TailFullError
@@ -63,9 +63,10 @@ class MessageStore(message_store.MessageStore):
         """Delete all queues of a topic, durably; returns their ids.
 
         Their entries and numbers go, of every kind of queue, and new messages begin at 0. The log keeps the messages:
-        they are found by key, and a rebuild brings them back as far as no message has been put behind the deletion
-        (`--skip-topic` leaves them out). Nobody may put to the topic meanwhile. Committed offsets are kept:
-        `clean_offsets` lets them go.
+        they are found by key, and a rebuild brings them back (`--skip-topic` leaves them out). Where a message has been
+        put to the queue since, its numbers begin again in the log, and a rebuild drops the older messages.
+        config/topics.json without the topic tells `check` that it was deleted; else it calls the queues missing.
+        Nobody may put to the topic meanwhile. Committed offsets are kept: `clean_offsets` lets them go.
 
         Raises:
             AccessError: the store is open read-only.
@@ -88,7 +89,7 @@ class MessageStore(message_store.MessageStore):
     def open(
         cls,
         path: Path | str,
-        config: StoreConfig | None = None,
+        config: StoreConfig | str | Path | None = None,
         *,
         read_only: bool = False,
         create: bool = True,
@@ -99,10 +100,13 @@ class MessageStore(message_store.MessageStore):
         """Open the store in `path`; see `reput.store.message_store.MessageStore.open`.
 
         Args:
+            config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's
+                defaults.
             follow: let a follower build the durable indexes all the time: True starts Spark for it (on `master`,
                 `local[*]` by default), a session or context is used, "loop" does without Spark. `follower` is its
                 handle. Where more waits for its indexes than the tail may hold, it catches up first.
         """
+        config = config_from(config)
         if follow is not False and read_only:
             raise ConfigError(f"{path}: opened read-only, and a follower writes. Leave one of them out")
         try:

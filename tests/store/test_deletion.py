@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import reput
 from reput.cli.delete import delete
+from reput.cli.query import query
 from reput.errors import AccessError, ConfigError, StoreLockedError
 from reput.files import fs
 from reput.formats import paths
 from support import databases, golden, stores
 from support.checked import assert_sound
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.golden
 
@@ -157,7 +159,10 @@ def test_refused(tmp_path: Path) -> None:
         pytest.raises(AccessError),
     ):
         reader.delete_topic("orders")
-    with reput.MessageStore.open(path, stores.GOLDEN, follow="loop") as store, pytest.raises(StoreLockedError):
+    with (
+        reput.MessageStore.open(path, stores.GOLDEN, follow="loop") as store,
+        pytest.raises(StoreLockedError, match="end it first, then delete them"),
+    ):
         store.delete_topic("orders")
     with reput.MessageStore.open(path, stores.GOLDEN) as store, pytest.raises(ConfigError, match="no name of a topic"):
         store.delete_topic("../commitlog")
@@ -172,3 +177,49 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert (done.return_value, done.stdout) == (0, "deleted 1 queue of orders: 0\n")
     again = CliRunner().invoke(delete, [*words, "orders", "-q", "0"], standalone_mode=False)
     assert isinstance(again.exception, ConfigError)
+
+
+def test_deleted_messages_are_found_by_key(tmp_path: Path) -> None:
+    """`reput query` finds what only the index and the log still know, and says that the topic has no queues."""
+    path = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        store.delete_topic("orders")
+        wanted = [one.physical_offset for one in store.query_message("orders", "k30")]
+    words = [str(path), "--set", f"mappedFileSizeConsumeQueue={golden.QUEUE_FILE_SIZE}", "-t", "orders", "--key"]
+    done = CliRunner().invoke(query, [*words, "k30", "--json"], standalone_mode=False)
+    assert done.exception is None
+    assert [json.loads(line)["physical_offset"] for line in done.stdout.splitlines()] == wanted != []
+    assert "note: topic orders has no queues" in done.stderr
+    unknown = CliRunner().invoke(query, [*words, "unheard of"], standalone_mode=False)
+    assert "no topic orders" in str(unknown.exception)
+
+
+def test_a_rebuild_behind_new_messages(tmp_path: Path) -> None:
+    """A rebuild brings a deleted queue back whole; once a message was put behind the deletion, those alone."""
+    path = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        before = spans(store)["orders", 0]
+        store.delete_topic("orders")
+    reput.rebuild(path, spark=False, config=stores.GOLDEN)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert spans(store)["orders", 0] == before
+        store.delete_topic("orders")
+        for _ in range(2):
+            store.put_message(reput.Message("orders", b"new"))
+    report = reput.rebuild(path, spark=False, config=stores.GOLDEN)
+    assert [(one.restarts, one.dropped) for one in report.crooked_queues if one.queue_id == 0] == [(1, before[1])]
+    with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
+        assert spans(store)["orders", 0] == (0, 2)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_lost_report_is_no_failed_deletion(tmp_path: Path) -> None:
+    """Where only the report cannot be written, the error says that the queues are gone."""
+    path = golden.unpack("basic", tmp_path)
+    words = ["--set", f"mappedFileSizeConsumeQueue={golden.QUEUE_FILE_SIZE}", "-t", "orders"]
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "reput", "delete", str(path), *words]
+        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr.endswith("The deletion itself is done\n")
+    assert not (path / paths.CONSUME_QUEUE / "orders").exists()

@@ -217,6 +217,17 @@ def test_two_writers(store: reput.MessageStore) -> None:
             reader.put_message(reput.Message("t", b""))
 
 
+def test_the_configuration_may_be_a_path(tmp_path: Path) -> None:
+    """`open` takes the path of a broker.conf, as a text or a Path; one that is not there is named."""
+    path = tmp_path / "broker.conf"
+    path.write_text("brokerIP1=10.9.8.7\nlistenPort=7\nmappedFileSizeCommitLog=65536\n")
+    for config in (path, str(path)):
+        with reput.MessageStore.open(tmp_path / "s", config) as store:
+            assert (store.config.listen_port, store.view.log.file_size) == (7, 1 << 16)
+    with pytest.raises(ConfigError, match="cannot read the configuration"):
+        reput.MessageStore.open(tmp_path / "s", tmp_path / "none.conf", read_only=True)
+
+
 def test_closed(tmp_path: Path) -> None:
     """A closed store answers nothing, and closing twice is no error; results that were taken stay valid."""
     store = reput.MessageStore.open(tmp_path / "s", CONFIG)

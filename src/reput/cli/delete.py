@@ -25,10 +25,14 @@ def delete(
 ) -> int:
     """Delete the queues of a topic of STORE, or one of them, in files and in RocksDB.
 
-    Stop the broker first. Entries and numbers go: new messages begin at 0. The log keeps the messages, which are still
-    found by key, and `reput rebuild` brings back what no newer message has replaced, unless --skip-topic leaves the
-    topic out. For `reput check` a topic without queues is deleted where config/topics.json does not have it. Groups
-    keep their offsets: `reput progress` shows and changes them.
+    Stop the broker first. Entries and numbers go: new messages begin at 0. The log keeps the messages, which `reput
+    query` still finds by key. `reput rebuild` brings a queue back whole, unless --skip-topic leaves the topic out; once
+    a message was put behind the deletion it keeps only those from there on. Groups keep their offsets: `reput progress`
+    shows and changes them.
+
+    `reput check` knows that a topic was deleted where config/topics.json is there and does not have it. Of one queue
+    that was deleted alone, or without that file, it says that it is missing (queue-missing) and names a rebuild: that
+    would bring it back.
 
     \b
     reput delete /data/store -t orders
@@ -41,8 +45,9 @@ def delete(
         if not gone:
             queue = "" if queue_id is None else f", queue {queue_id}"
             raise ConfigError(f"{store}: no topic {topic!r}{queue}. `reput info` lists them")
-    if as_json:
-        output.emit_json({"ok": True, "topic": topic, "queues": gone})
-    else:
-        output.show(f"deleted {output.counted(len(gone), 'queue')} of {topic}: {', '.join(map(str, gone))}")
+    with output.reporting("The deletion itself is done"):
+        if as_json:
+            output.emit_json({"ok": True, "topic": topic, "queues": gone})
+        else:
+            output.show(f"deleted {output.counted(len(gone), 'queue')} of {topic}: {', '.join(map(str, gone))}")
     return 0

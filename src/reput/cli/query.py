@@ -97,7 +97,6 @@ def query(
 
 def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMessage]:
     """The newest messages that are wanted, in log order; what the answer leaves out is said."""
-    stores.queues_of(opened, wanted.topic)
     _refuse_what_is_not_indexed(opened, wanted.kind)
     keep = _is_unique(wanted.key) if wanted.kind == "--unique-key" else lambda _: True
     found: list[StoredMessage] = []
@@ -115,11 +114,24 @@ def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMes
         found = [*filter(keep, result), *found]
         more = result.more
         before = result.physical_offsets[0] if len(result) else before
+    if not opened.queues(wanted.topic):
+        _say_without_queues(opened, wanted.topic, len(found))
     if not found:
         output.say(f"note: no message of topic {wanted.topic} with {wanted.kind[2:]} {wanted.key}{_span_text(wanted)}")
     elif more:
         output.say(f"note: these are the newest {len(found)}; --before {found[0].physical_offset} shows older ones")
     return found
+
+
+def _say_without_queues(opened: MessageStore, topic: str, found: int) -> None:
+    """A topic whose queues were deleted is still in the log and the index: its messages come, with a note.
+
+    Raises:
+        ConfigError: no message came either: there is no such topic.
+    """
+    if not found:
+        stores.queues_of(opened, topic)
+    output.say(f"note: topic {topic} has no queues, as behind `reput delete`; the index still knows its messages")
 
 
 def _is_unique(key: str) -> Callable[[StoredMessage], bool]:

@@ -279,20 +279,22 @@ class MessageStore(ProgressCalls, Reading):
         assert self._owned is not None
         remedy = "It does what this call would do; end it first if you want to"
         with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
-            end = self.flush()
-            view = self.view
-            self._take_over_frontier()
-            self._owned.take_back()
-            view.follower.follow_confirmed(end)
-            with view.follower.lock:
-                ends = view.queues_table.durable_ends()
-            tag_items = view.follower.settings.tag_items
-            task = CatchUpTask(
-                self.layout, view.settings, self._owned, view.frontiers, end, ends, tag_items, view.kinds
-            )
-            done = indexer.catch_up(task)
-            view.advance(done.frontiers)
-            return done
+            return self._index(indexer, self._owned)
+
+    def _index(self, indexer: Indexer, owned: Ownership) -> CatchUp:
+        """What `catch_up_with` does, under its locks."""
+        end = self.flush()
+        view = self.view
+        self._take_over_frontier()
+        owned.take_back()
+        view.follower.follow_confirmed(end)
+        with view.follower.lock:
+            ends = view.queues_table.durable_ends()
+        tag_items = view.follower.settings.tag_items
+        task = CatchUpTask(self.layout, view.settings, owned, view.frontiers, end, ends, tag_items, view.kinds)
+        done = indexer.catch_up(task)
+        view.advance(done.frontiers)
+        return done
 
     def _take_over_frontier(self) -> None:
         """What a follower has indexed meanwhile leaves the tail."""
@@ -392,10 +394,10 @@ class MessageStore(ProgressCalls, Reading):
         appender = self._writer()
         assert self._owned is not None
         key = self.view.key_of(topic, queue_id or 0)
-        remedy = "It may be at these queues; end it first"
-        # What is not indexed yet would come back behind the deletion.
-        self.catch_up_with(indexer)
+        remedy = "It may be at these queues: end it first, then delete them"
         with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
+            # What is not indexed yet would come back behind the deletion.
+            self._index(indexer, self._owned)
             gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id)
             appender.forget_queues(topic, queue_id)
             self.view.load(self.view.frontiers)
