@@ -428,6 +428,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         kernels.lookup_kernels,
         kernels.filter_kernels,
         kernels.field_kernels,
+        kernels.plain_kernels,
     )
     monkeypatch.setenv(SWITCH, request.param)
     for choice in chosen:
