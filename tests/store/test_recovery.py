@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.errors import DamagedLogError
+from reput.errors import DamagedLogError, NotAStoreError
 from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
 from reput.formats.record import MIN_RECORD_SIZE
@@ -306,3 +306,20 @@ def test_lost_indexes_beside_a_frontier(lost: list[str], way: str, tmp_path: Pat
         assert [message.physical_offset for message in store.query_message("t", "k")][:-1] == placed
         assert bodies(store) == [str(number).encode() for number in range(21)]
     assert_sound(path, CONFIG)
+
+
+def test_an_empty_log_beside_queues_is_refused(tmp_path: Path) -> None:
+    """A log without files beside queues with entries (its disk is not mounted) is not written: nothing is cut."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 20)
+    shutil.move(path / paths.COMMIT_LOG, tmp_path / "elsewhere")
+    (path / paths.COMMIT_LOG).mkdir()
+    before = stores.digest(path / paths.CONSUME_QUEUE)
+    with pytest.raises(NotAStoreError, match="mounted"):
+        reput.MessageStore.open(path, CONFIG)
+    assert stores.digest(path / paths.CONSUME_QUEUE) == before
+    (path / paths.COMMIT_LOG).rmdir()
+    shutil.move(tmp_path / "elsewhere", path / paths.COMMIT_LOG)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert len(bodies(store)) == 20

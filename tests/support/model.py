@@ -9,6 +9,7 @@ model.queue("a", 1, below=confirmed)                    what a reader may see of
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -83,8 +84,16 @@ class Model:
         return message, rng.randrange(QUEUES)
 
     def batch(self, most: int, *, in_batch: bool = True) -> list[tuple[reput.Message, int]]:
-        """Some messages, each with its queue."""
-        return [self.message(in_batch=in_batch) for _ in range(self.rng.randrange(1, most))]
+        """Some messages, each with its queue; often such as make a plain batch of columns."""
+        batch = [self.message(in_batch=in_batch) for _ in range(self.rng.randrange(1, most))]
+        if not in_batch or self.rng.random() < 0.5:
+            return batch
+        born = self.rng.choice((None, 1))
+        keys = [message.keys if isinstance(message.keys, str) else (message.keys or [None])[0] for message, _ in batch]
+        return [
+            (replace(message, properties=None, keys=key, born_timestamp=born), queue_id)
+            for (message, queue_id), key in zip(batch, keys, strict=True)
+        ]
 
     def next_number(self, message: reput.Message, queue_id: int) -> int:
         """The queue offset that the message must get."""
@@ -167,12 +176,17 @@ def as_columns(batch: list[tuple[reput.Message, int]], rng: random.Random) -> pa
     messages = [message for message, _ in batch]
     topics = pa.array([message.topic for message in messages], pa.string())
     keys = [[message.keys] if isinstance(message.keys, str) else message.keys for message in messages]
+    # Keys as texts can be had where no message has two.
+    texts = [one[0] if one else None for one in keys] if all(len(one or ()) < 2 for one in keys) else None
+    as_texts = texts is not None and rng.random() < 0.9
     columns = {
-        "topic": topics.dictionary_encode() if rng.random() < 0.5 else topics,
+        "topic": topics.dictionary_encode() if rng.random() < 0.3 else topics,
         "body": pa.array([message.body for message in messages], rng.choice((pa.binary(), pa.large_binary()))),
         "queue_id": pa.array([queue_id for _, queue_id in batch], rng.choice((pa.int32(), pa.int64()))),
         "tags": pa.array([message.tags for message in messages], pa.string()),
-        "keys": pa.array([None if one is None else list(one) for one in keys], pa.list_(pa.string())),
+        "keys": pa.array(texts, pa.string())
+        if as_texts
+        else pa.array([None if one is None else list(one) for one in keys], pa.list_(pa.string())),
         "properties": pa.array(
             [None if message.properties is None else list(message.properties.items()) for message in messages],
             pa.map_(pa.string(), pa.string()),
@@ -181,7 +195,8 @@ def as_columns(batch: list[tuple[reput.Message, int]], rng: random.Random) -> pa
         "flag": pa.array([message.flag for message in messages], pa.int32()),
         "born_timestamp": pa.array([message.born_timestamp for message in messages], pa.int64()),
     }
-    names = list(columns)
+    # A column in which no message has anything may be left out as well: so most batches are plain.
+    names = [name for name in columns if columns[name].null_count < len(batch) or rng.random() < 0.1]
     rng.shuffle(names)
     table = pa.table({name: columns[name] for name in names})
     # Chunks, and slices of a longer table, are what Spark and files give.

@@ -46,6 +46,7 @@ from reput.store.owner import Ownership, take_over
 from reput.store.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
 from reput.store.progress_calls import ProgressCalls
 from reput.store.reading import Reading
+from reput.store.strays import refuse_lost_log
 from reput.store.view import PullLimits, StoreView
 
 if TYPE_CHECKING:
@@ -152,6 +153,8 @@ class MessageStore(ProgressCalls, Reading):
         # From now on puts wait.
         view.follower.most_entries = None
         tail = opened.tail
+        if not tail.written and tail.end <= view.log.min_offset:
+            refuse_lost_log(self.layout, "no record")
         # A store that was closed, and whose log ends where it did, has nothing to cut: its queues are not looked at.
         if tail.written or opened.is_short or view.log.file_at(tail.end) is None or fs.exists(self.layout.abort):
             self.notes += cut_store(self.layout, view, tail, owner)

@@ -69,7 +69,7 @@ def _is_of_an_index(name: str, kinds: Sequence[QueueKind]) -> bool:
 
 
 def refuse_lost_log(layout: StoreLayout, why: str) -> None:
-    """Refuse to replace indexes by empty ones when the log has nothing (`why`): perhaps its disk is not mounted.
+    """Refuse to let indexes go when the log has nothing (`why`): perhaps its disk is not mounted.
 
     Raises:
         NotAStoreError: queues or IndexFiles hold entries.
@@ -81,5 +81,5 @@ def refuse_lost_log(layout: StoreLayout, why: str) -> None:
     if queues or items:
         raise NotAStoreError(
             f"{layout.commit_log}: {why}, though there are {'queues' if queues else 'IndexFiles'} with entries. "
-            "Is its disk mounted? --empty-log replaces the indexes by empty ones all the same"
+            "Is its disk mounted? `reput rebuild --empty-log` replaces the indexes by empty ones all the same"
         )
