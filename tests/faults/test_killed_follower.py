@@ -154,7 +154,7 @@ def assert_as_rebuilt(path: Path, folder: Path, config: StoreConfig = CONFIG) ->
     ],
 )
 def test_killed_at_any_call(ranges: str, function: str, torn: bool, stride: int, tmp_path: Path) -> None:
-    """Wherever it dies, the next follower brings the indexes to what a rebuild makes; with a range decoded ahead, too."""
+    """Wherever it dies, the next follower brings the indexes to what a rebuild makes; a range decoded ahead or not."""
     killed_ahead = 0
     for at in range(1, 2000, stride):
         path = tmp_path / f"{at}"
