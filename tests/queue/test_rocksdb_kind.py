@@ -229,6 +229,38 @@ def test_convert_from_queues_with_a_max_far_out(tmp_path: Path) -> None:
     assert reput.check(store, spark=False, config=stores.GOLDEN).sound
 
 
+@pytest.mark.golden
+@pytest.mark.parametrize("lost", ["max", "entries", "nothing"])
+def test_delete_of_a_queue_that_lost_a_part(lost: str, tmp_path: Path) -> None:
+    """Entries without ends go with their topic, and so do ends without entries; nobody else's key goes."""
+    store = golden.unpack("rocksdb", tmp_path)
+    kind, owner = databases.rocksdb(store), fs.owner_of(store)
+    key = QueueKey(b"payments", 2)
+    with kind.open_to_write(owner) as database:
+        batch = database.batch()
+        if lost == "max":
+            for end in (fmt.MAX, fmt.MIN):
+                batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, end))
+        elif lost == "entries":
+            batch.delete_range(fmt.ENTRY_FAMILY, *fmt.queue_bounds(key))
+        database.write(batch)
+    before = databases.content(store)
+    assert kind.delete(b"payments", 2, owner, tmp_path) == [key]
+    begin, end = fmt.queue_bounds(key)
+    entries = {raw: value for raw, value in before[fmt.ENTRY_FAMILY].items() if not begin <= raw < end}
+    ends = {fmt.offset_key(key, end) for end in (fmt.MAX, fmt.MIN)}
+    assert databases.content(store) == {
+        fmt.ENTRY_FAMILY: entries,
+        fmt.OFFSET_FAMILY: {raw: value for raw, value in before[fmt.OFFSET_FAMILY].items() if raw not in ends},
+    }
+    assert kind.delete(b"payments", None, owner, tmp_path) == [
+        QueueKey(b"payments", queue_id) for queue_id in (0, 1, 3)
+    ]
+    assert kind.delete(b"payments", None, owner, tmp_path) == []
+    assert kind.delete(fmt.CHECKPOINT_TOPIC, None, owner, tmp_path) == []
+    assert kind.complete_to()
+
+
 def test_log_builder_store_reads_from_rocksdb(tmp_path: Path) -> None:
     """Times are looked up in the database, and say what the log says."""
     log = LogBuilder(4096)

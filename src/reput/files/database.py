@@ -10,9 +10,6 @@ Everything uses table format 5: RocketMQ's RocksDB (8.4) takes format 6 for dama
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -23,11 +20,13 @@ import rocksdict
 
 from reput.errors import AccessError, ClosedError, DamagedStoreError, NoSpaceError, ReputError, StoreLockedError
 from reput.files import fs
+from reput.files.scratch import ScratchFolder
 from reput.formats import rocksdb_table
 
 _CACHE_BYTES = 64 << 20
 _MEMTABLE_BYTES = 64 << 20
 _TRIES = 20
+_SHADOW_PREFIX = "reput-rocksdb-"
 _SETTINGS_FILE = "rocksdict-config.json"
 _OWN_LOGS = ("LOG", "LOG.old")
 
@@ -71,6 +70,9 @@ def _translated(text: str, told: str) -> ReputError:
 class Family:
     """One column family of an open database."""
 
+    # 32 warm keys in a row: 10 us by `some`, 26 us by a multi-get, 76 us by `get`. Scattered ones: 152, 55 and 119 us,
+    # but nobody asks for such together. So entries are read by range, single ones by `get`.
+
     def __init__(self, place: Path, handle: Any) -> None:
         self.place = place
         self.handle = handle
@@ -80,12 +82,6 @@ class Family:
         with errors_named(self.place, "read"):
             value: bytes | None = self.handle.get(key)
             return value
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The value of each key, None where there is none."""
-        with errors_named(self.place, "read"):
-            found: list[bytes | None] = self.handle.get(list(keys))
-            return found
 
     def some(self, begin: bytes, count: int) -> list[tuple[bytes, bytes]]:
         """At most `count` keys from `begin` on, with their values; fewer at the end, and where a block is damaged."""
@@ -142,14 +138,13 @@ class DatabaseReader:
 
     def __init__(self, folder: Path, families: Sequence[str]) -> None:
         self.folder = folder
-        self._shadow = Path(tempfile.mkdtemp(prefix="reput-rocksdb-"))
-        self._remove = weakref.finalize(self, shutil.rmtree, str(self._shadow), True)
-        self._links = self._shadow / "db"
+        self._shadow = ScratchFolder(_SHADOW_PREFIX)
+        self._links = self._shadow.path / "db"
         fs.make_dirs(self._links)
         try:
             self._handle = self._open(families)
         except BaseException:
-            self._remove()
+            self._shadow.remove()
             raise
         self.families = {name: Family(folder, self._handle.get_column_family(name)) for name in families}
 
@@ -176,7 +171,7 @@ class DatabaseReader:
             cache = rocksdict.Cache(_CACHE_BYTES)
             strict = rocksdict.AccessType.read_only(error_if_log_file_exist=False)
             rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), strict).close()
-            follow = rocksdict.AccessType.secondary(str(self._shadow / "own"))
+            follow = rocksdict.AccessType.secondary(str(self._shadow.path / "own"))
             return rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), follow)
 
     def _present(self) -> set[str]:
@@ -220,7 +215,7 @@ class DatabaseReader:
         for family in self.families.values():
             family.handle.close()
         self._handle.close()
-        self._remove()
+        self._shadow.remove()
 
     def __enter__(self) -> Self:
         return self

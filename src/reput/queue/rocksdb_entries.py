@@ -65,6 +65,18 @@ class EntryTable:
             (found if key.kind == fmt.MAX else mins)[key.queue.queue_id] = self._offset_value(value)
         yield from self._of_topic(topic, found, mins)
 
+    def queues_of(self, topic: bytes) -> list[QueueKey]:
+        """The queues of a topic that have entries or ends, also where one has lost the other."""
+        begin, end = fmt.topic_bounds(topic)
+        ends = (fmt.decode_offset_key(raw) for raw, _ in self.offsets.walk(begin, end) if raw != fmt.RESTART_KEY)
+        found = {key.queue for key in ends if key is not None}
+        while (entries := self.entries.some(begin, 1)) and (raw := entries[0][0]) < end:
+            place = fmt.decode_entry_key(raw)
+            begin = raw + b"\0" if place is None else fmt.queue_bounds(place[0])[1]
+            if place is not None:
+                found.add(place[0])
+        return sorted(found)
+
     def _of_topic(
         self, topic: bytes, found: dict[int, OffsetValue], mins: dict[int, OffsetValue]
     ) -> Iterator[tuple[QueueKey, OffsetValue, OffsetValue | None]]:

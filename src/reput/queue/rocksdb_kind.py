@@ -430,14 +430,14 @@ class RocksdbKind:
         return [f"{self.folder}: expired entries of {queues} queues"] if queues else []
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it
-        """Their entries go by range, and their ends.
+        """Their entries go by range, and their ends, also where one has lost the other, as from `remove_topics`.
 
         Source: `RocksDBConsumeQueueStore.destroy`, `RocksDBConsumeQueueTable.destroyCQ`.
         """
         if not self.is_present():
             return []
         with self.open_to_write(owner) as written:
-            found = [key for key, _, _ in EntryTable(written.families).ends(topic)]
+            found = EntryTable(written.families).queues_of(topic)
             keys = [key for key in found if queue_id is None or key.queue_id == queue_id]
             batch = written.batch()
             for key in keys:
