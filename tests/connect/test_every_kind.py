@@ -168,6 +168,20 @@ def batches(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("batches", [True], indirect=True)
+def test_batches_that_began_again(batches: Path) -> None:
+    """A deleted topic of batches that began again has its new messages in every plan, and not the old ones."""
+    with reput.MessageStore.open(batches, inner.CONFIG) as store:
+        store.delete_topic("batches")
+        store.put_message(client_batch(3, 4), 0)
+        store.put_message(Message("batches", b"alone", "paid", keys="a3"), 0)
+        store.reput(spark=False)
+    for scan in ("log", "queue", "auto"):
+        found = frames.table(batches, scan=scan, subscribePattern="batches", columns="queueOffset")
+        assert sorted(found["queueOffset"].to_pylist()) == [0, 1, 2, 3, 4]
+        assert len(frames.table(batches, scan=scan, topic="batches", keys="k3-2")) == 1
+
+
 @pytest.mark.parametrize("scan", ["auto", "queue", "log"])
 def test_batches_are_their_messages(batches: Path, scan: str) -> None:
     """Each message of a batch is a row with its own number, body, flag and properties, and its record's place."""
