@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -332,3 +333,35 @@ def test_a_store_without_messages(tmp_path: Path) -> None:
     reput.MessageStore.open(tmp_path).close()
     for question in ({}, {"topic": "orders"}, {"keys": "k"}, {"scan": "queue"}, {"startingTimestamp": 5}):
         assert len(frames.table(tmp_path, **question)) == 0
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("question", [{}, {"startingOffsets": '{"orders": {"0": 700}}'}], ids=repr)
+@pytest.mark.parametrize("scan", ["auto", "queue"])
+@pytest.mark.parametrize("hurt", ["cut", "cut at an entry", "gap"])
+def test_a_queue_that_is_not_whole_hides_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, hurt: str, scan: str, question: dict[str, Any]
+) -> None:
+    """Where a queue's file was cut, or one is gone from the middle, the log is read instead, with a warning."""
+    store = golden.unpack("basic", tmp_path)
+    files = sorted((store / paths.CONSUME_QUEUE / "orders" / "0").iterdir())
+    if hurt == "gap":
+        files[1].unlink()
+    else:
+        os.truncate(files[2], 3333 if hurt == "cut" else 3340)
+    asked = {"topic": "orders", "scan": scan, **question}
+    expected = frames.table(BASIC, **{**asked, "scan": "log"})
+    with caplog.at_level("WARNING", "reput.connect"):
+        assert in_order(frames.table(store, **asked)) == in_order(expected)
+    assert "All of the log is read instead" in caplog.text
+
+
+def test_a_queue_that_ends_before_its_records_do(tmp_path: Path) -> None:
+    """Entries that are gone in front of the frontier show where the log behind it goes on with higher numbers."""
+    store = grown(tmp_path, 400, 400)
+    for file in sorted((store / paths.CONSUME_QUEUE / "orders" / "0").iterdir())[1:]:
+        file.write_bytes(bytes(file.stat().st_size))
+    assert frames.plan(store, scan="queue", topic="orders").scan == "log"
+    assert len(frames.table(store, scan="queue", topic="orders")) == len(
+        frames.table(store, scan="log", topic="orders")
+    )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import Entry, QueueKey, decode_entry
+from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
 from reput.log.maps import LogMaps
 from reput.queue.batch_files import BatchFiles, BatchQueueFiles, BatchSpan
 from reput.queue.kinds import QueueKind, QueueOnDisk
@@ -59,6 +59,10 @@ class DiskQueue(Protocol):
 
     def boundary_from(self, offset: int) -> int | None:
         """The first beginning of a record at or behind a log offset that it knows; None for none."""
+        ...
+
+    def damage(self, file_size: int) -> str:
+        """What shows that entries are missing, where plain queue files have `file_size` bytes; "" for nothing."""
         ...
 
 
@@ -114,6 +118,15 @@ class PlainQueue:
         entry = self._entry(low) if low < self.end else None
         return entry.physical_offset if entry is not None and not entry.is_pre_blank else None
 
+    def damage(self, file_size: int) -> str:
+        """Files of another length, and files that do not join; other kinds than files do not show it."""
+        for told in self.queue.oddities(file_size).damage:
+            return told
+        files = self.queue.files
+        if files.number and (self.queue.room - self.queue.lowest) * ENTRY_SIZE != files.bytes:
+            return f"{self.queue.place}: files are missing between others. Run `reput rebuild --only queue`"
+        return ""
+
     def _entry(self, offset: int) -> Entry | None:
         entry = decode_entry(self.queue.packed(offset, offset + 1).data)
         return entry if entry.is_valid else None
@@ -158,6 +171,15 @@ class BatchQueue:
         number = self._first("physical_offset", offset)
         found = self.entries(number, number + 1) if number < self.span.end else _NONE
         return int(found[0]["physical_offset"]) if len(found) else None
+
+    def damage(self, file_size: int) -> str:  # noqa: ARG002 - as DiskQueue has it
+        """Files of another length, and files that do not join."""
+        for told in self.files.damage():
+            return told
+        ends = [file.start + file.size for file in self.files.files]
+        if any(end != file.start for end, file in zip(ends, self.files.files[1:], strict=False)):
+            return f"{self.files.place}: files are missing between others. Run `reput rebuild --only queue`"
+        return ""
 
     def numbers(self, begin: int, end: int) -> tuple[int, int]:
         """The numbers of the entries whose batches may hold the queue offsets [begin, end)."""

@@ -261,7 +261,10 @@ class _Planner:
         if kind is not None:
             return self._by_log(f"{kind}: only plain queues are read")
         with disk_queues(self.snapshot, self.maps) as queues:
-            found = queue_cuts(queues, self.selection)
+            found = queue_cuts(self.snapshot, queues, self.selection)
+        if found.damage:
+            _log.warning("%s. All of the log is read instead", found.damage)
+            return self._by_log(f"a queue is not whole: {found.damage}")
         missing = missing_topics(self.selection, found.topics)
         if missing:
             return self._by_log(f"topic {missing[0]} has no queue on disk")

@@ -49,12 +49,14 @@ class QueueCut(NamedTuple):
 class QueueCuts:
     """What was found: the ranges that may be wanted, and the topics that have a queue on disk.
 
-    `too_many`: there are more queues than a plan looks at, and it stopped there.
+    `too_many`: there are more queues than a plan looks at, and it stopped there. `damage`: what shows that a wanted
+    queue is not whole, "" for nothing; it stopped there as well.
     """
 
     cuts: list[QueueCut] = field(default_factory=list)
     topics: set[str] = field(default_factory=set)
     too_many: bool = False
+    damage: str = ""
 
     @property
     def entries(self) -> int:
@@ -91,18 +93,33 @@ def topic_names(queues: DiskQueues, selection: Selection, most: int) -> list[str
     return sorted(names)
 
 
-def queue_cuts(queues: DiskQueues, selection: Selection) -> QueueCuts:
+def queue_cuts(snapshot: Snapshot, queues: DiskQueues, selection: Selection) -> QueueCuts:
     """The entries that may be wanted, queue by queue."""
     found = QueueCuts()
     for number, queue in enumerate(_wanted(queues, selection)):
         if number == MOST_QUEUES:
             found.too_many = True
             break
+        found.damage = _damage(snapshot, queue)
+        if found.damage:
+            break
         found.topics.add(name_of(queue))
         span = _span(queue, selection)
         if not span.is_empty:
             found.cuts.append(QueueCut(queue.key, queue.kind, span.begin, span.end))
     return found
+
+
+def _damage(snapshot: Snapshot, queue: DiskQueue) -> str:
+    """What shows that a queue lacks entries of records in front of the frontier; "" for nothing."""
+    told = queue.damage(snapshot.settings.queue_file_size)
+    tail = snapshot.tails.get(queue.key)
+    if not told and tail is not None and tail.begin > queue.end:
+        told = (
+            f"topic {name_of(queue)}, queue {queue.key.queue_id}: its entries end at queue offset {queue.end}, and the "
+            f"log goes on with {tail.begin}. Run `reput rebuild --only queue`"
+        )
+    return told
 
 
 def name_of(queue: DiskQueue) -> str:
