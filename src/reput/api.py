@@ -132,7 +132,7 @@ def convert(
             entries stay wrong.
 
     Raises:
-        ConfigError: there is no other kind to make them from.
+        ConfigError: there is no other kind to make them from, or nothing says how far it is complete.
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
@@ -276,6 +276,9 @@ def register(spark: SparkSession) -> None:
 
     Where reput is installed on Spark's Python path the format is found without this call; filters are then handed down
     when `spark.sql.python.filterPushdown.enabled` is true.
+
+    Spark's Python workers must have reput, too: without PYSPARK_PYTHON they are the `python3` of the PATH, and where
+    that is another Python than this program's a RuntimeWarning says so.
     """
     from reput.connect.registration import register as register_source
 

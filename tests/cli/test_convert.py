@@ -71,3 +71,12 @@ def test_text(config: Path) -> None:
     assert all(line.count("\t") == 3 for line in result.stdout.splitlines())
     assert isinstance(call(diff, golden.shared("basic")).exception, ConfigError)
     assert call(convert, golden.shared("basic"), "--to", "odd").exception is not None
+
+
+def test_queues_behind_a_crash(tmp_path: Path, config: Path) -> None:
+    """Where nothing says how far the queues are complete no byte is wrong: exit code 2, and what to do."""
+    store = golden.unpack("crash", tmp_path)
+    words = ("--engine", "loop", "--config", config, "--from", "queues", "--to", "rocksdb")
+    error = call(convert, store, *words).exception
+    assert isinstance(error, ConfigError)
+    assert "--from log" in str(error)

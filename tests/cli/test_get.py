@@ -156,6 +156,16 @@ def test_follow_shows_what_a_writer_puts_later(path: Path, follower: subprocess.
     assert "Traceback" not in follower.stderr.read()
 
 
+def test_sigterm_ends_following_well(follower: subprocess.Popen[str]) -> None:
+    """SIGTERM is the good end of -f, as it is of `reput follow`: exit code 0, no stack trace."""
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "a4\n"
+    follower.send_signal(signal.SIGTERM)
+    assert follower.wait(30) == 0
+    assert follower.stderr is not None
+    assert "Traceback" not in follower.stderr.read()
+
+
 def test_sql(tmp_path: Path) -> None:
     """--sql shows what matches; a filter that is none, and one beside --filter, are refused."""
     with reput.MessageStore.open(tmp_path / "store", SMALL) as store:
@@ -179,3 +189,13 @@ def test_a_queue_file_that_was_cut_is_damage(tmp_path: Path) -> None:
     assert isinstance(error, DamagedStoreError)
     assert f"{file}: has 3000 bytes" in str(error)
     assert "reput rebuild" in str(error)
+
+
+@pytest.mark.golden
+def test_a_wrong_size_of_queue_files_is_no_damage() -> None:
+    """Where all files have another length than the setting says, the setting is named, and exit code 2."""
+    store = golden.shared("basic")
+    error = call(store, "-t", "orders", "-q", 0, "--set", "mappedFileSizeConsumeQueue=7000").exception
+    assert isinstance(error, ConfigError)
+    assert "mappedFileSizeConsumeQueue=7000" in str(error)
+    assert f"have {golden.QUEUE_FILE_SIZE} bytes" in str(error)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -45,7 +46,7 @@ _EARLIEST, _LATEST = "earliest", "latest"
 @click.option(
     "--sql", help="Only messages whose properties match: \"amount > 100 AND region = 'eu'\" (RocketMQ's SQL92)."
 )
-@click.option("-f", "--follow", is_flag=True, help="Wait for new messages until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for new messages until Ctrl-C or SIGTERM.")
 @click.option("-l", "--long", "with_details", is_flag=True, help="Text: log offset, time, tag and keys in front.")
 @options.config_options
 @stores.json_lines_option
@@ -90,6 +91,8 @@ def get(
 
     try:
         with contextlib.ExitStack() as resources:
+            if follow:
+                resources.enter_context(_ended_by_sigterm())
             source = _Source(resources, store, config, topic, queue_id, wanted)
             begin = _begin(offset, source.span())
             reader = _Reader(source, show, follow)
@@ -103,6 +106,26 @@ def get(
         # The usual end of -f.
         return _INTERRUPTED
     return 0
+
+
+class _EndedError(BaseException):
+    """SIGTERM has come."""
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block as its good end: `-f` has no other."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise _EndedError
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except _EndedError:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _wanted(tags: str | None, sql: str | None) -> str | SqlFilter | None:

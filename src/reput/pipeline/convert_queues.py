@@ -102,12 +102,12 @@ def _source(run: Run, kind: QueueKind) -> Source:
     """Where to read, and how far it can be believed.
 
     Raises:
-        DamagedStoreError: not at all.
+        ConfigError: not at all; no byte need be wrong.
     """
     log = LogMaps(run.layout.commit_log, run.log.file_size)
     covered = find_start(run.layout, log, [kind], run.settings.index_enabled).frontiers.queue_offset
     if covered <= run.log.min_offset:
-        raise DamagedStoreError(
+        raise ConfigError(
             f"{run.layout.consume_queue}: nothing says how far the {kind.name} queues are complete, as behind a crash. "
             "Convert from the log: --from log"
         )

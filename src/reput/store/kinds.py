@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import DamagedStoreError, UnsupportedStoreError
+from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE
 from reput.formats.queue_kinds import DEFAULT_KINDS, DEFAULT_STORE_TYPE, DOUBLE_WRITE, STORE_TYPES
 from reput.queue.batch_files import BatchFiles
 from reput.queue.file_kind import FileKind
+from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind
 from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.layout import StoreLayout
+
+_QUEUES_ASKED = 1000
 
 
 def all_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> dict[str, QueueKind]:
@@ -87,6 +92,25 @@ def store_kinds(
 def _has_queue(kind: QueueKind) -> bool:
     with contextlib.closing(kind.queues()) as queues:
         return next(queues, None) is not None
+
+
+def refuse_another_queue_file_size(layout: StoreLayout, config: StoreConfig, file_size: int) -> None:
+    """Refuse a configured size that no present queue file has, where all have the same other one.
+
+    One file alone may have been cut: then that is what the reader of its entries says.
+
+    Raises:
+        ConfigError: the setting is wrong, not the files.
+    """
+    if config.mapped_file_size_consume_queue is None:
+        return
+    queues = islice(list_queues(layout.consume_queue), _QUEUES_ASKED)
+    lengths = Counter(file.size for queue in queues for file in queue.files if file.size)
+    if len(lengths) == 1 and lengths.total() > 1 and file_size not in lengths:
+        raise ConfigError(
+            f"mappedFileSizeConsumeQueue={config.mapped_file_size_consume_queue}: the queue files of "
+            f"{layout.consume_queue} have {next(iter(lengths))} bytes. Set that, or leave the setting out"
+        )
 
 
 def refuse_odd_queue_files(kinds: Sequence[QueueKind], batches: BatchFiles, file_size: int) -> None:

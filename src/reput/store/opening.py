@@ -20,7 +20,7 @@ from reput.store.consumer_filters import RegisteredBits
 from reput.store.follower import TAIL_MAX_ENTRIES, Follower
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
-from reput.store.kinds import refuse_odd_queue_files, store_kinds
+from reput.store.kinds import refuse_another_queue_file_size, refuse_odd_queue_files, store_kinds
 from reput.store.known_good import known_good
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
@@ -58,6 +58,7 @@ def open_view(
         beside: another process may be writing: look no further than it allows, and follow it.
 
     Raises:
+        ConfigError: the configured size of queue files is another one than theirs.
         DamagedLogError: messages are to be put, and the log is damaged where it was known to be good.
         DamagedStoreError: a queue's files have a wrong length, and messages are to be put.
         TailFullError: more messages have no durable index than the tail may hold.
@@ -67,6 +68,7 @@ def open_view(
     files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
     settings = resolve_settings(layout, config, config.check_crc_on_recover is not False)
     log = LogMaps(layout.commit_log, files.file_size)
+    refuse_another_queue_file_size(layout, config, settings.queue_file_size)
     kinds = store_kinds(layout, config, settings.queue_file_size)
     refuse_misplaced_queues(layout, settings.types)
     refuse_batches_beside(settings.types, kinds)
