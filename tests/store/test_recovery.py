@@ -300,7 +300,8 @@ def test_lost_indexes_beside_a_frontier(lost: list[str], way: str, tmp_path: Pat
     for name in lost:
         shutil.rmtree(path / name)
     if way == "follow":
-        reput.follow(path, config=CONFIG, spark=False, until_caught_up=True)
+        with reput.follow(path, config=CONFIG, spark=False, until_caught_up=True) as follower:
+            follower.wait(60)
     with reput.MessageStore.open(path, CONFIG) as store:
         assert store.put_message(reput.Message("t", b"20", keys="k"), 0).queue_offset == 20
         assert [message.physical_offset for message in store.query_message("t", "k")][:-1] == placed
