@@ -169,13 +169,14 @@ def test_a_torn_tail_ends_the_log_with_success(tmp_path: Path) -> None:
     assert len(result.stdout.splitlines()) == 1
 
 
-def test_an_unknown_topic_in_the_log_is_said(tmp_path: Path) -> None:
-    """A topic without records gives no lines, and a word on stderr."""
+def test_an_unknown_topic_in_the_log_is_refused(tmp_path: Path) -> None:
+    """A topic without records is refused as other verbs do, once all of the log was looked through."""
     log = LogBuilder(4096)
     log.message("orders")
     result = call("log", log.write(tmp_path), "-t", "order")
-    assert (result.return_value, result.stdout) == (0, "")
-    assert "no such record" in result.stderr
+    assert isinstance(result.exception, ConfigError)
+    assert "no topic order in the log. Near it: orders" in str(result.exception)
+    assert result.stdout == ""
 
 
 # --- queue ----------------------------------------------------------------------------------------
