@@ -118,21 +118,24 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     )  # fmt: skip
     walk = _Walk(snapshot, queue_offset, confirmed, tolerant)
     walk.run()
-    end = walk.end
-    if confirmed is None and not tolerant:
-        end = judge_tail(layout, maps, walk.offset, walk.verdict).end
+    end = behind = walk.end
+    if confirmed is not None:
+        behind = confirmed
+    elif tolerant:
+        behind += written_behind(maps, end)
+    else:
+        tail = judge_tail(layout, maps, walk.offset, walk.verdict)
+        end, behind = tail.end, tail.end + tail.written
     snapshot.end = end
-    snapshot.bad_end = _bad_end(snapshot, maps, confirmed)
+    snapshot.bad_end = _bad_end(log, end, behind)
     snapshot.frontiers = Frontiers(min(queue_offset, end), min(index_offset, end))
     maps.close()
     return snapshot
 
 
-def _bad_end(snapshot: Snapshot, maps: LogMaps, confirmed: int | None) -> BadEnd | None:
-    """What is written behind the last record, as far as it may be read; None for nothing."""
-    end = snapshot.end
-    behind = end + written_behind(maps, end) if confirmed is None else confirmed
-    found = record_at(snapshot.log, end) if behind > end else None
+def _bad_end(log: LogFiles, end: int, behind: int) -> BadEnd | None:
+    """What is written from the last record's end on; None for nothing."""
+    found = record_at(log, end) if behind > end else None
     return BadEnd(end, behind, found.meaning) if isinstance(found, Verdict) else None
 
 
