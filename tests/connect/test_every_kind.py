@@ -214,7 +214,7 @@ def test_batches_by_time(batches: Path) -> None:
 
 
 def test_lost_batch_files_are_told(tmp_path: Path) -> None:
-    """A file of batches that is gone from the middle: the log is read; where it goes behind the plan, a task says so."""
+    """A file of batches is gone from the middle: the log is read; where it goes behind the plan, a task says so."""
     path = tmp_path / "store"
     with inner.new_store(path) as store:
         for number in range(40):
