@@ -407,7 +407,7 @@ def test_index_arguments_are_checked(arguments: list[str]) -> None:
     ("arguments", "said"),
     [
         (["log", "-o", 99_999_999], "no record at log offset 99999999 or behind; the log's files go from 0 to"),
-        (["log", "-t", "ordres"], "no such record in log offsets 0 to 2864742"),
+        (["log", "-q", "99"], "no such record in log offsets 0 to 2864742"),
         (["log", "-o", 3000, "-c", 1], "no record begins at log offset 3000; the first behind it begins at 3550"),
         (["queue", "-t", "orders", "-o", 5000], "no entries there"),
         (["index", "-t", "orders", "-k", "no such key"], "no item has the hash of orders#no such key in 4 IndexFiles"),
