@@ -169,13 +169,14 @@ def test_a_torn_tail_ends_the_log_with_success(tmp_path: Path) -> None:
     assert len(result.stdout.splitlines()) == 1
 
 
-def test_an_unknown_topic_in_the_log_is_said(tmp_path: Path) -> None:
-    """A topic without records gives no lines, and a word on stderr."""
+def test_an_unknown_topic_in_the_log_is_refused(tmp_path: Path) -> None:
+    """A topic without records is refused as other verbs do, once all of the log was looked through."""
     log = LogBuilder(4096)
     log.message("orders")
     result = call("log", log.write(tmp_path), "-t", "order")
-    assert (result.return_value, result.stdout) == (0, "")
-    assert "no such record" in result.stderr
+    assert isinstance(result.exception, ConfigError)
+    assert "no topic order in the log. Near it: orders" in str(result.exception)
+    assert result.stdout == ""
 
 
 # --- queue ----------------------------------------------------------------------------------------
@@ -406,7 +407,7 @@ def test_index_arguments_are_checked(arguments: list[str]) -> None:
     ("arguments", "said"),
     [
         (["log", "-o", 99_999_999], "no record at log offset 99999999 or behind; the log's files go from 0 to"),
-        (["log", "-t", "ordres"], "no such record in log offsets 0 to 2864742"),
+        (["log", "-q", "99"], "no such record in log offsets 0 to 2864742"),
         (["log", "-o", 3000, "-c", 1], "no record begins at log offset 3000; the first behind it begins at 3550"),
         (["queue", "-t", "orders", "-o", 5000], "no entries there"),
         (["index", "-t", "orders", "-k", "no such key"], "no item has the hash of orders#no such key in 4 IndexFiles"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
@@ -19,8 +20,6 @@ from support import frames, golden, stores
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark import SparkContext
 
 LOOP: dict[str, Any] = {"spark": False}
@@ -133,11 +132,15 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.golden
-def test_a_topic_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An export of nothing says so on stderr: the name may be mistyped."""
-    arguments = ["export", str(golden.shared("basic")), "--to", str(tmp_path / "out"), "--engine", "loop"]
-    assert run([*arguments, "-t", "nope"]) == 0
-    assert "note: no message of nope in the log" in capsys.readouterr().err
+def test_a_topic_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The name may be mistyped: exit code 2, and nothing is planned that would refuse the right one."""
+    out = tmp_path / "out"
+    arguments = ["export", str(golden.shared("basic")), "--to", str(out), "--engine", "loop"]
+    for topics in (["-t", "nope"], ["-t", "orders", "-t", "nope"]):
+        assert run([*arguments, *topics]) == 2
+        assert "no topic nope" in capsys.readouterr().err
+        assert not out.exists()
+    assert run([*arguments, "-t", "orders"]) == 0
 
 
 @pytest.mark.spark
@@ -193,3 +196,73 @@ def test_a_range_of_many_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     reput.export(store, tmp_path / "out", **LOOP)
     found = [(row["physicalOffset"], row["queueOffset"], row["storeSize"]) for row in exported(tmp_path / "out")]
     assert found == [(placed.offset, placed.record.queue_offset, placed.size) for placed in log.placed]
+
+
+def flipped(store: Path, offset: int) -> None:
+    """Damage the byte of a log of 1 MiB files at a log offset."""
+    path = store / paths.COMMIT_LOG / paths.offset_name(offset >> 20 << 20)
+    data = bytearray(path.read_bytes())
+    data[offset & (1 << 20) - 1] ^= 0xFF
+    path.write_bytes(data)
+
+
+def told_by(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `reput export --json` tells."""
+    assert run(["export", *arguments, "--engine", "loop", "--json"]) == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_salvage_lists_a_damaged_last_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_durable: bool
+) -> None:
+    """Bytes of no record at the log's end are a gap as any other, and are read once they are restored."""
+    store, out = golden.unpack("basic", tmp_path), str(tmp_path / "out")
+    rows = frames.table(store, columns="physicalOffset,storeSize").sort_by("physicalOffset").to_pylist()
+    offset, size = rows[-1]["physicalOffset"], rows[-1]["storeSize"]
+    if is_durable:
+        reput.rebuild(store, spark=False)
+    flipped(store, offset + 90)
+    assert run(["export", str(store), "--to", str(tmp_path / "other"), "--engine", "loop"]) == int(is_durable)
+    hint = "`reput export --salvage` passes over it" if is_durable else f"with {size} bytes of no record"
+    assert hint in capsys.readouterr().err
+    told = told_by([str(store), "--to", out, "--salvage"], capsys)
+    assert told["messages"] == len(rows) - 1
+    assert [(gap["begin"], gap["size"], gap["marker"]) for gap in told["gaps"]] == [(offset, size, "")]
+    flipped(store, offset + 90)
+    told = told_by([str(store), "--to", out, "--salvage"], capsys)
+    assert (told["messages"], told["gaps"]) == (1, [])
+
+
+@pytest.mark.golden
+def test_a_gap_of_an_earlier_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is told as what an earlier run passed over, with the marker without which the range is read again."""
+    store, out = golden.unpack("basic", tmp_path), str(tmp_path / "out")
+    rows = frames.table(store, columns="physicalOffset").sort_by("physicalOffset").to_pylist()
+    offset = rows[1000]["physicalOffset"]
+    flipped(store, offset + 4)
+    assert run(["export", str(store), "--to", out, "--engine", "loop"]) == 1
+    assert "`reput export` passes over it with --salvage" in capsys.readouterr().err
+    told_by([str(store), "--to", out, "--salvage"], capsys)
+    flipped(store, offset + 4)
+    assert run(["export", str(store), "--to", out, "--engine", "loop"]) == 0
+    said = capsys.readouterr().err
+    assert "passed over by an earlier run" in said
+    assert "export to another folder, or remove the range's marker" in said
+    [gap] = told_by([str(store), "--to", out], capsys)["gaps"]
+    Path(gap["marker"]).unlink()
+    assert told_by([str(store), "--to", out], capsys)["gaps"] == []
+    assert len(exported(tmp_path / "out")) == len(rows)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("target", ["", "commitlog/x", "lake"])
+def test_a_folder_within_the_store_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str) -> None:
+    """Nothing is written among a store's files."""
+    store = golden.unpack("basic", tmp_path)
+    before = sorted(store.rglob("*"))
+    assert run(["export", str(store), "--to", str(store / target), "--engine", "loop"]) == 2
+    assert "lies within the store" in capsys.readouterr().err
+    assert sorted(store.rglob("*")) == before

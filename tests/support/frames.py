@@ -24,6 +24,10 @@ def plan(store: Path | str, **options: Any) -> ScanPlan:
 
 def table(store: Path | str, **options: Any) -> pa.Table:
     """All rows of a batch."""
-    planned = plan(store, **options)
+    return rows_of(plan(store, **options))
+
+
+def rows_of(planned: ScanPlan) -> pa.Table:
+    """All rows of a plan."""
     batches = [batch for task in tasks_of(planned) for batch in read_partition(task)]
     return pa.Table.from_batches(batches, arrow_schema(planned.job.columns))

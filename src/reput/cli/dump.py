@@ -23,6 +23,7 @@ from reput.cli.dump_parts import (
     some,
     text_of,
 )
+from reput.cli.opened import near
 from reput.formats.queue_kinds import STORE_TYPES
 
 if TYPE_CHECKING:
@@ -91,18 +92,20 @@ def log(
     reput dump log /data/store -o 1048576 -c 10
     reput dump log /data/store -t orders -q 2 --json --body-bytes 200
     """  # noqa: D301 - click wants the control character
+    from reput.errors import ConfigError
     from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
     from reput.log.reader import LogWalk, next_boundary
 
     config = options.config_of(config_path, assignments, store)
-    _, files = _open_log(store, config)
+    layout, files = _open_log(store, config)
     crc_check = CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY
     crc_check = CHECK_NONE if no_verify_crc else crc_check
     begin = files.min_offset if offset is None else next_boundary(files, offset)
     if offset is not None:
         _say_where_it_begins(files, offset, begin)
     walk = LogWalk(files, begin, crc_check)
-    chosen = (found for found in walk if _is_chosen(found, topic, queue_id))
+    met: set[bytes] = set()
+    chosen = (found for found in walk if _is_chosen(found, topic, queue_id, met))
     head(as_json, ("offset", "stored", "topic/queue", "queue offset", "size", "tag", "keys"))
     shown = 0
     for found in islice(chosen, count):
@@ -110,6 +113,10 @@ def log(
         shown += 1
     if count is not None and shown >= count:
         return 0
+    code = _show_end(files, walk.end())
+    if topic is not None and offset is None and not code and topic.encode("utf-8", "surrogateescape") not in met:
+        names = sorted(name.decode("utf-8", "replace") for name in met)
+        raise ConfigError(f"{layout.commit_log}: no topic {topic} in the log. {near(topic, names)}")
     if not shown and (topic is not None or queue_id is not None):
         output.say(f"note: no such record in log offsets {begin} to {walk.offset}; `reput info` lists the topics")
     elif not shown:
@@ -117,7 +124,7 @@ def log(
             f"note: no record at log offset {begin} or behind; the log's files go from {files.min_offset} to "
             f"{files.end_offset}, and `reput info` tells where its records end"
         )
-    return _show_end(files, walk.end())
+    return code
 
 
 def _say_where_it_begins(files: LogFiles, offset: int, begin: int) -> None:
@@ -139,10 +146,12 @@ def _open_log(store: str, config: StoreConfig) -> tuple[StoreLayout, LogFiles]:
     return layout, files
 
 
-def _is_chosen(found: LogRecord, topic: str | None, queue_id: int | None) -> bool:
+def _is_chosen(found: LogRecord, topic: str | None, queue_id: int | None, met: set[bytes]) -> bool:
+    """Whether a record is asked for; its topic is added to those that were met."""
     if topic is None and queue_id is None:
         return True
     record = found.decode()
+    met.add(record.topic)
     return (topic is None or record.topic == topic.encode("utf-8", "surrogateescape")) and (
         queue_id is None or record.queue_id == queue_id
     )

@@ -9,7 +9,7 @@ import click
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.connect.export import ExportReport
+    from reput.connect.export import ExportGap, ExportReport
 
 _INTERRUPTED = 130
 
@@ -61,6 +61,10 @@ def export(
     return 0
 
 
+def _before(gap: ExportGap) -> str:
+    return f", passed over by an earlier run (marker {gap.marker})" if gap.marker else ""
+
+
 def _show(report: ExportReport, quiet: bool) -> None:
     counted = output.counted
     output.show(
@@ -73,7 +77,7 @@ def _show(report: ExportReport, quiet: bool) -> None:
             f"{report.log_end}"
         )
     for gap in report.gaps:
-        output.say(f"gap: {gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes")
+        output.say(f"gap: {gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes{_before(gap)}")
     if not quiet:
         for note in report.notes:
             output.say(f"note: {note}")

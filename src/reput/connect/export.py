@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -32,17 +33,20 @@ from reput.config import StoreConfig
 from reput.connect.cuts import LogCut, log_cuts
 from reput.connect.options import ReadOptions, read_options
 from reput.connect.plan import job_of
+from reput.connect.queue_cuts import disk_queues
 from reput.connect.read_report import Seen
 from reput.connect.scan import ScanJob, read_log
 from reput.connect.selection import selection_of
 from reput.connect.snapshot import Snapshot, take_snapshot
-from reput.errors import ConfigError, DataLossError
+from reput.errors import ConfigError, DamagedStoreError, DataLossError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.record import CHECK_NONE, Verdict
+from reput.log.maps import LogMaps
 from reput.log.reader import record_at
 from reput.pipeline.engine import Engine
 from reput.pipeline.listener import ProgressListener
+from reput.store.retained import configured_topics
 
 _OWN = "_reput"
 _PLAN = "plan.json"
@@ -57,12 +61,16 @@ _NO_TIME_US = 100_000_000 * _US_PER_DAY
 
 @dataclass(frozen=True)
 class ExportGap:
-    """Bytes of the log that are no record and were passed over: log offsets [begin, end) in `file`, and why."""
+    """Bytes of the log that are no record and were passed over: log offsets [begin, end) in `file`, and why.
+
+    `marker`: where an earlier run passed over it, that range's marker; without it the next run reads the range again.
+    """
 
     file: str
     begin: int
     end: int
     why: str
+    marker: str = ""
 
     @property
     def size(self) -> int:
@@ -129,16 +137,20 @@ def export_store(
         columns: only these native columns; all without. `topic` and `storeTimestamp` are read anyway.
 
     Raises:
-        ConfigError: the folder has an export of another store, or with other columns or topics.
+        ConfigError: the folder has an export of another store, or with other columns or topics, or lies within the
+            store; a topic is not there.
         DataLossError: log files were deleted before they were exported.
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
     listener, target = listener or ProgressListener(), Path(folder).absolute()
     options = _options(str(root), topics, columns, salvage)
-    snapshot = take_snapshot(str(root), config or StoreConfig(), tolerant=salvage)
-    fs.make_dirs(target / _OWN)
+    snapshot = _snapshot(str(root), config or StoreConfig(), salvage)
+    _refuse_inside(snapshot, target)
     plan = _Plan(target, snapshot, options)
+    if not plan.cuts:
+        _refuse_unknown(snapshot, topics)
+    fs.make_dirs(target / _OWN)
     plan.extend(snapshot)
     job = job_of(options, selection_of(options), snapshot.settings.delays_ms)
     before, missing = plan.split()
@@ -147,7 +159,13 @@ def export_store(
         messages_before=sum(done.messages for done in before), notes=[*snapshot.notes],
     )  # fmt: skip
     for done in before:
-        report.gaps += _gaps(snapshot, done)
+        report.gaps += _gaps(snapshot, done, str(_marker(target, done.begin)))
+    if report.gaps:
+        report.notes.append(
+            f"gaps that an earlier run passed over ({len(report.gaps)}) are not read again: where the log has been "
+            f"restored since, export to another folder, or remove the range's marker ({report.gaps[0].marker}) and "
+            "run it again"
+        )
     listener.stage("export", sum(cut.end - cut.begin for cut in missing))
     for done in engine.run(partial(export_range, job, str(target)), missing, listener.advance):
         report.ranges += 1
@@ -155,17 +173,61 @@ def export_store(
         report.files += len(done.files)
         report.bytes += done.bytes
         report.gaps += _gaps(snapshot, done)
+    bad = snapshot.bad_end
+    if bad is not None and bad.end > plan.end:
+        # No range has it: where it is restored the next run reads it.
+        [gap] = _gap_list(snapshot, [bad._replace(begin=max(bad.begin, plan.end))])
+        if salvage:
+            report.gaps.append(gap)
+        else:
+            report.notes.append(
+                f"{gap.file}: the log ends at {gap.begin} with {gap.size} bytes of no record: {gap.why}"
+            )
     report.gaps.sort(key=lambda gap: gap.begin)
     if topics and not report.messages + report.messages_before:
         report.notes.append(f"no message of {', '.join(topics)} in the log; `reput info` lists the topics")
     return report
 
 
-def _gaps(snapshot: Snapshot, done: RangeDone) -> list[ExportGap]:
+def _snapshot(root: str, config: StoreConfig, salvage: bool) -> Snapshot:
+    try:
+        return take_snapshot(root, config, tolerant=salvage)
+    except DamagedStoreError as error:
+        if salvage:
+            raise
+        raise type(error)(f"{error}. `reput export --salvage` passes over it") from error
+
+
+def _refuse_inside(snapshot: Snapshot, target: Path) -> None:
+    for folder in (snapshot.layout.root, snapshot.layout.commit_log):
+        if target.resolve().is_relative_to(folder.resolve()):
+            raise ConfigError(f"{target}: lies within the store, {folder}. Give a folder outside of it")
+
+
+def _refuse_unknown(snapshot: Snapshot, topics: Sequence[str]) -> None:
+    """A topic that nobody knows is a slip of the pen: nothing is planned for it."""
+    configured = configured_topics(snapshot.layout) or ()
+    maps = LogMaps(snapshot.layout.commit_log, snapshot.log.file_size)
+    with closing(maps), disk_queues(snapshot, maps) as queues:
+        for topic in topics:
+            key = topic.encode("utf-8", "surrogateescape")
+            in_tail = any(tail.topic == key for tail in snapshot.tails)
+            if not in_tail and key not in configured and next(iter(queues.of([key])), None) is None:
+                raise ConfigError(
+                    f"{snapshot.layout.root}: no topic {topic} (`reput info` lists them). Where its queues were lost, "
+                    "`reput rebuild --only queue` brings them back. Nothing was exported"
+                )
+
+
+def _gaps(snapshot: Snapshot, done: RangeDone, marker: str = "") -> list[ExportGap]:
+    return _gap_list(snapshot, done.gaps, marker)
+
+
+def _gap_list(snapshot: Snapshot, gaps: Iterable[tuple[int, int, str]], marker: str = "") -> list[ExportGap]:
     size, folder = snapshot.log.file_size, snapshot.layout.commit_log
     return [
-        ExportGap(str(folder / paths.offset_name(begin // size * size)), begin, end, why)
-        for begin, end, why in done.gaps
+        ExportGap(str(folder / paths.offset_name(begin // size * size)), begin, end, why, marker)
+        for begin, end, why in gaps
     ]
 
 

@@ -120,8 +120,8 @@ class _LogRange:
         if self.job.fail_on_data_loss:
             raise DamagedLogError(
                 f"{self.cut.path} at {self.cut.begin - self.cut.file_start + position} (log offset "
-                f'{self.cut.begin + position}): {verdict.meaning}. Look with `reput check`; format("rocketmq") '
-                "passes over it with the option failOnDataLoss=false"
+                f"{self.cut.begin + position}): {verdict.meaning}. Look with `reput check`; `reput export` passes over "
+                'it with --salvage, format("rocketmq") with the option failOnDataLoss=false'
             )
         found = self.decoder.boundary(position + 1, end)
         behind = found if found >= 0 else end

@@ -24,14 +24,14 @@ from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.log.decode import RangeDecoder
 from reput.log.files import LogFile, LogFiles, list_log_files
 from reput.log.maps import LogMaps
-from reput.log.reader import place
+from reput.log.reader import place, record_at
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.frontier import Frontiers
 from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout, find_store
-from reput.store.recovery import find_start, judge_tail
+from reput.store.recovery import find_start, judge_tail, written_behind
 from reput.store.settings import StoreSettings, resolve_settings
 
 _PIECE_BYTES = 4 << 20
@@ -51,6 +51,14 @@ class TailSpan(NamedTuple):
     last_stored_ms: int
 
 
+class BadEnd(NamedTuple):
+    """Bytes behind the last record that are none, log offsets [begin, end), and what they are: damaged, or torn."""
+
+    begin: int
+    end: int
+    why: str
+
+
 @dataclass
 class Snapshot:
     """A store as it is read; offsets are log offsets.
@@ -58,7 +66,7 @@ class Snapshot:
     `kinds` are its plain queues, those that are read first; `batches` the queues of batches. Records stand in
     [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
     `frontiers.index_offset`. `boundaries`: places behind the queues' frontier where a record begins, in order;
-    `tails`: the queues that have records there.
+    `tails`: the queues that have records there. `bad_end`: what is written behind `end`.
     """
 
     layout: StoreLayout
@@ -73,6 +81,7 @@ class Snapshot:
     boundaries: list[int] = field(default_factory=list)
     tails: dict[QueueKey, TailSpan] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    bad_end: BadEnd | None = None
 
 
 def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> Snapshot:
@@ -109,13 +118,25 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     )  # fmt: skip
     walk = _Walk(snapshot, queue_offset, confirmed, tolerant)
     walk.run()
-    end = walk.end
-    if confirmed is None and not tolerant:
-        end = judge_tail(layout, maps, walk.offset, walk.verdict).end
+    end = behind = walk.end
+    if confirmed is not None:
+        behind = confirmed
+    elif tolerant:
+        behind += written_behind(maps, end)
+    else:
+        tail = judge_tail(layout, maps, walk.offset, walk.verdict)
+        end, behind = tail.end, tail.end + tail.written
     snapshot.end = end
+    snapshot.bad_end = _bad_end(log, end, behind)
     snapshot.frontiers = Frontiers(min(queue_offset, end), min(index_offset, end))
     maps.close()
     return snapshot
+
+
+def _bad_end(log: LogFiles, end: int, behind: int) -> BadEnd | None:
+    """What is written from the last record's end on; None for nothing."""
+    found = record_at(log, end) if behind > end else None
+    return BadEnd(end, behind, found.meaning) if isinstance(found, Verdict) else None
 
 
 def confirmed_by(writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], maps: LogMaps) -> int | None:

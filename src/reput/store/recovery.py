@@ -217,14 +217,14 @@ def judge_tail(
         DamagedLogError: what is bad there was good once (see `reput.store.known_good`), or good records follow that are
             older than the checkpoint: no crash has left that.
     """
-    written = _written_behind(log, end)
+    written = written_behind(log, end)
     known = why_known_good(layout, log, end, written, last_store_timestamp) if written else ""
     if known:
         raise DamagedLogError(f"{_place(log, end)}: {verdict.meaning}, and {known}. {_NOTHING_IS_CUT}")
     return LogTail(end, verdict, written)
 
 
-def _written_behind(log: LogMaps, offset: int) -> int:
+def written_behind(log: LogMaps, offset: int) -> int:
     """Bytes from a log offset to the last one that is not zero."""
     for start in reversed(log.starts):
         array = log.array(start)
