@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,3 +83,23 @@ def test_queues_behind_a_crash(tmp_path: Path, config: Path) -> None:
     error = call(convert, store, *words).exception
     assert isinstance(error, ConfigError)
     assert "--from log" in str(error)
+
+
+def test_who_reads_may_stop(tmp_path: Path, config: Path) -> None:
+    """`reput diff | head -1` has seen that they differ: exit code 1 all the same, without a stack trace."""
+    words = [golden.shared("basic"), golden.shared("crash"), "--config", config]
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        command = [sys.executable, "-m", "reput", "diff", *map(str, words)]
+        done = subprocess.run(command, check=False, stdout=write, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_only_what_was_built_is_counted(tmp_path: Path, config: Path) -> None:
+    """A conversion leaves the IndexFiles alone, and counts none."""
+    done = call(convert, golden.unpack("basic", tmp_path), "--to", "both", "--engine", "loop", "--config", config)
+    assert "in 29 queues\n" in done.stdout
+    assert "IndexFile" not in done.stdout

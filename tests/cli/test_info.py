@@ -138,3 +138,12 @@ def test_a_damaged_database_is_told_on_one_line(tmp_path: Path, capsys: pytest.C
     assert error.count("\n") == 1
     assert ".." not in error.replace(str(tmp_path), "")
     assert "`reput rebuild --only queue` builds it anew" in error
+
+
+@pytest.mark.golden
+def test_a_topic_alone_is_counted_alone() -> None:
+    """With -t entries and bytes are those of the topics that are named."""
+    store = golden.shared("basic")
+    one, whole = call_json("info", store, "-t", "payments"), call_json("info", store)
+    assert one["queue_bytes"] == sum(queue["bytes"] for queue in one["topics"][0]["queues"])
+    assert 0 < one["queue_bytes"] < whole["queue_bytes"]

@@ -305,3 +305,18 @@ def test_a_store_without_keys_lacks_no_index(path: Path) -> None:
     """Messages without keys have no index items: `info` does not ask for a rebuild of them."""
     assert call("one\n", path, "-t", "t", "--create", *SMALL).return_value == 0
     assert reput.info(path).behind == []
+
+
+def test_what_cannot_be_said_with_options(path: Path) -> None:
+    """Delayed messages are refused by name, as Spark's sink does, and a key of two words names --key: no store yet."""
+    for words in (["--property", "DELAY=3"], ["--json-lines", "--property", "DELAY=3"]):
+        error = call("x\n", path, "-t", "t", "--create", *words).exception
+        assert isinstance(error, ConfigError)
+        assert "DELAY=3: delayed messages" in str(error)
+    assert "give --key again" in str(call("x\n", path, "-t", "t", "--create", "--key", "a b").exception)
+    assert not path.exists()
+    text = objects({"topic": "t", "body": "good"}, {"topic": "t", "body": "x", "properties": {"DELAY": "1"}})
+    done = call(text, path, "--json-lines", "--create", *SMALL)
+    assert isinstance(done.exception, ConfigError)
+    assert "line 2: delayed messages" in str(done.exception)
+    assert [one.body for one in stored(path)] == [b"good"]

@@ -145,3 +145,11 @@ def test_a_topic_to_build_and_to_leave(store: Path, capsys: pytest.CaptureFixtur
     """The same topic in --topic and in --skip-topic is refused before any work."""
     assert run(["rebuild", str(store), "-t", "orders", "--skip-topic", "orders", *LOOP]) == 2
     assert "orders: in --topic and in --skip-topic" in capsys.readouterr().err
+
+
+def test_an_unknown_topic_among_known_ones(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that nobody knows is a warning that says no more than is true."""
+    assert run(["rebuild", str(store), "-t", "nope", "-t", "orders", *LOOP]) == 0
+    assert (
+        "warning: --topic nope: the log has no message of this topic, nor the store a queue" in capsys.readouterr().err
+    )

@@ -27,16 +27,22 @@ def diff(store: str, other: str | None, config_path: str | None, assignments: tu
     reput diff /data/store
     reput diff /data/store /backup/store --json
     """  # noqa: D301 - click wants the control character
+    from reput.cli.main import silence_stdout
     from reput.store.diff import diff_sides, differences
 
     left, right = diff_sides(store, other, options.config_of(config_path, assignments, store))
     count = 0
-    for one in differences(left, right):
-        count += 1
-        if as_json:
-            output.emit_json({"difference": _values(one)})
-        else:
-            output.show("\t".join(_cells(one)))
+    try:
+        for one in differences(left, right):
+            count += 1
+            if as_json:
+                output.emit_json({"difference": _values(one)})
+            else:
+                output.show("\t".join(_cells(one)))
+    except BrokenPipeError:
+        # Who reads may have seen enough; that there is a difference is true all the same.
+        silence_stdout()
+        return 1
     if as_json:
         output.emit_json({"ok": not count, "left": str(left), "right": str(right), "differences": count})
     else:

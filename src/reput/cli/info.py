@@ -45,7 +45,10 @@ def info(
             known = ", ".join(topic.topic for topic in found.topics[:_TOPICS_SHOWN]) or "none"
             raise ConfigError(f"{found.store}: no topic {name} in consumequeue. There are: {known}")
     if topics:
+        others = [topic for topic in found.topics if topic.topic not in topics]
         found.topics = [topic for topic in found.topics if topic.topic in topics]
+        # Those of RocksDB are no topic's own, and stay.
+        found.queue_bytes -= sum(queue.bytes for topic in others for queue in topic.queues)
     if as_json:
         output.emit_json({"ok": not found.damage, **found.to_dict()})
     else:

@@ -56,6 +56,8 @@ def put(
     born_timestamp, flag and unique_key. Where each message was stored comes out, a line each: topic/queue, queue
     offset, log offset and size. Without --sync all is durable when the command ends. Then the indexes are caught up.
 
+    Delayed messages (property DELAY) are refused: only a broker delivers them when they are due.
+
     A line that cannot be stored ends it with exit code 2; the lines in front of it are stored, those behind are not.
 
     \b
@@ -67,6 +69,7 @@ def put(
 
     if topic is None and not json_lines:
         raise click.UsageError("give -t TOPIC, or --json-lines whose objects name their topics")
+    _refuse_two_keys(keys)
     given = Defaults(topic, queue_id, list(keys), tag, _properties(properties))
     config = options.config_of(config_path, assignments, store)
     if sync:
@@ -92,13 +95,25 @@ def put(
 
 def _properties(assignments: Sequence[str]) -> dict[str, str]:
     """The map that `--property` makes."""
+    from reput.errors import ConfigError
+    from reput.formats.properties import DELAY
+    from reput.log.message import NOBODY_DELIVERS
+
     found = {}
     for assignment in assignments:
         name, separator, value = assignment.partition("=")
         if not separator:
             raise click.BadParameter(f"{assignment!r}: give NAME=VALUE", param_hint="--property")
+        if name == DELAY.decode():
+            raise ConfigError(f"--property {assignment}: {NOBODY_DELIVERS}")
         found[name] = value
     return found
+
+
+def _refuse_two_keys(keys: Sequence[str]) -> None:
+    for key in keys:
+        if " " in key:
+            raise click.BadParameter(f"{key!r}: a key holds no space; give --key again for each", param_hint="--key")
 
 
 def _say_end(putter: Putter) -> None:

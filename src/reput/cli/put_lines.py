@@ -9,7 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any, NamedTuple
 
 from reput.errors import ConfigError
-from reput.log.message import Message
+from reput.formats import properties as props
+from reput.log.message import NOBODY_DELIVERS, Message
+
+DELAY = props.DELAY.decode()
 
 _FIELDS = {
     "topic": "text",
@@ -103,6 +106,8 @@ def _of_json(number: int, data: bytes, given: Defaults) -> Line:
             raise ValueError(f"no field {name!r}; {hint}")
         if not _is_of_kind(name, value):
             raise ValueError(f"{name} must be {_FIELDS[name]}, not {json.dumps(value)[:80]}")
+    if DELAY in (values.get("properties") or ()):
+        raise ValueError(NOBODY_DELIVERS)
     if values.get("topic") is None and given.topic is None:
         raise ValueError("no topic: name it there, or give -t")
     queue_id = values.get("queue_id")

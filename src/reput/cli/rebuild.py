@@ -145,11 +145,11 @@ def _summary(report: RebuildReport) -> list[str]:
         f"log {report.log_min_offset} to {report.log_max_offset}, {output.size_text(report.log_bytes)}: "
         f"{counted(report.messages, 'message')} ({report.prepared:,} prepared, {report.rolled_back:,} rolled back)"
     )
-    built = (
-        f"built {' and '.join(report.built)}: {counted(report.queue_entries, 'entry', 'entries')} in "
-        f"{counted(report.queues, 'queue')}, {counted(report.index_items, 'item')} in "
-        f"{counted(len(report.index_files), 'IndexFile')}"
-    )
+    parts = {
+        "queue": f"{counted(report.queue_entries, 'entry', 'entries')} in {counted(report.queues, 'queue')}",
+        "index": f"{counted(report.index_items, 'item')} in {counted(len(report.index_files), 'IndexFile')}",
+    }
+    built = f"built {' and '.join(report.built)}: {', '.join(parts[one] for one in report.built)}"
     return [log, built, f"{seconds:.1f} s ({stages}): {rates}"]
 
 

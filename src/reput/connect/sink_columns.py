@@ -30,6 +30,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from reput.errors import ConfigError
 from reput.formats import properties as props
 from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED
+from reput.log.message import NOBODY_DELIVERS
 
 _TEXT, _BYTES = "string", ("binary", "string")
 _KEYS = (*_BYTES, "array<string>")
@@ -57,11 +58,6 @@ ASSIGNED = frozenset({
 })  # fmt: skip
 _TWINS = (("body", "value"), ("queueid", "partition"), ("keys", "key"), ("properties", "headers"))
 _DELAYED = ("delay", "delaylevel", "delaytimelevel")
-_NOBODY_DELIVERS = (
-    "delayed messages (property DELAY) cannot be written: a broker puts them under SCHEDULE_TOPIC_XXXX and delivers "
-    "them when they are due, and nobody does for a store that is written from here. Send them to a broker, or drop "
-    "the property"
-)
 _NEVER = (props.CRC32, props.INNER_NUM, props.INNER_BASE)
 
 
@@ -76,7 +72,7 @@ def check_schema(types: Mapping[str, str], topic: str | None) -> None:
         if key in ASSIGNED:
             continue
         if key in _DELAYED:
-            raise ConfigError(f"column {name}: {_NOBODY_DELIVERS}")
+            raise ConfigError(f"column {name}: {NOBODY_DELIVERS}")
         if key not in TYPES:
             known = "body, topic, queueId, tags, keys, uniqKey, properties, flag, bornTimestamp"
             raise ConfigError(f"column {name}: not a column of a message; there are {known}. Drop it or rename it")
@@ -133,7 +129,7 @@ def _refuse_delayed(properties: Any) -> None:
     """
     begin, end = (int(np.asarray(properties.offsets)[at]) for at in (0, -1))
     if pc.any(pc.equal(properties.keys.slice(begin, end - begin), props.DELAY.decode())).as_py():
-        raise ConfigError(_NOBODY_DELIVERS)
+        raise ConfigError(NOBODY_DELIVERS)
 
 
 def _first(given: Mapping[str, Any], one: str, other: str) -> Any:

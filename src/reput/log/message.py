@@ -130,6 +130,14 @@ class OwnPathError(MessageRefusedError):
         super().__init__(PutStatus.MESSAGE_ILLEGAL, f"{what}; such a message is put alone")
 
 
+NOBODY_DELIVERS = (
+    "delayed messages (property DELAY) cannot be written: a broker puts them under SCHEDULE_TOPIC_XXXX and delivers "
+    "them when they are due, and nobody does for a store that is written from here. Send them to a broker, or drop "
+    "the property"
+)
+"""What the writers that people call say of delayed messages; `put_message` stores any property, as RocketMQ's store."""
+
+
 def illegal(reason: str) -> MessageRefusedError:
     """The refusal of a message whose content cannot be stored."""
     return MessageRefusedError(PutStatus.MESSAGE_ILLEGAL, reason)

@@ -129,9 +129,10 @@ def fill_report(
         )
     missing = sorted(topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys})
     for topic in missing:
-        report.warnings.append(
-            f"--topic {topic.decode()}: the log has no message of this topic; its queues keep their numbering"
-        )
+        known = topic in (configured or ()) or any(one.key.topic == topic for one in retained)
+        known = known or _has_old_queues(run, os.fsdecode(topic))
+        what = "; its queues keep their numbering" if known else ", nor the store a queue (`reput info` lists them)"
+        report.warnings.append(f"--topic {os.fsdecode(topic)}: the log has no message of this topic{what}")
 
 
 def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None:
