@@ -200,5 +200,5 @@ def test_what_cannot_be(name: str, call: dict[str, object], said: str, tmp_path:
 def test_behind_a_crash_the_log_is_asked_for(tmp_path: Path) -> None:
     """Files behind a crash that nothing vouches for are no source."""
     store = golden.unpack("crash", tmp_path)
-    with pytest.raises(DamagedStoreError, match="--from log"):
+    with pytest.raises(ConfigError, match="--from log"):
         convert(store, "rocksdb")

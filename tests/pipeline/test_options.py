@@ -124,7 +124,7 @@ def test_lost_log_keeps_the_indexes(kind: str, left: tuple[str, ...], store: Pat
         shutil.rmtree(store / name)
     before = stores.digest(store, inodes=True)
     for options in ({}, {"only": "queue"}, {"only": "index"}, {"salvage": True}):
-        with pytest.raises(NotAStoreError, match=r"commitlog: no .*mounted\? --empty-log") as caught:
+        with pytest.raises(NotAStoreError, match=r"commitlog: no .*mounted\? `reput rebuild --empty-log") as caught:
             stores.rebuild(store, **options)
         assert caught.value.exit_code == 2
         assert stores.digest(store, inodes=True) == before
