@@ -39,7 +39,12 @@ def start_nursery() -> str:
         command = [sys.executable, "-m", "reput.pipeline.nursery", path]
         # Its stdin is the pipe that it watches.
         environment = {**os.environ, "PYTHONPATH": _import_path()}
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)  # noqa: S603 - our own program
+        # Ctrl-C is the driver's affair, also while the new process has not come to say so.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)  # noqa: S603 - our own program
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _ready[:] = [(folder, process)]
     return str(Path(_ready[0][0].name) / "socket")
 
@@ -83,6 +88,7 @@ def _serve(path: str) -> None:
     """Load what workers need, then fork a daemon for each that asks, until stdin ends."""
     # Ctrl-C is the driver's affair: this process, its daemon and the workers end when the driver does.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     listening = socket.socket(socket.AF_UNIX)
     try:
         listening.bind(path)
