@@ -21,7 +21,7 @@ from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
 from reput.formats.consume_queue import QueueKey
 from reput.queue.cut import zero_past
-from reput.queue.files import QueueFile, QueueFolder, list_queue_files, list_queues, list_topic_queues
+from reput.queue.files import QueueFile, QueueFolder, list_queues, list_topic_queues, queue_folder
 from reput.queue.kinds import NO_BOUND
 
 # One page: what a search reads at once instead of going on by halves.
@@ -161,9 +161,7 @@ class BatchFiles:
 
     def queue(self, key: QueueKey) -> BatchQueueFiles:
         """One queue, there or not."""
-        topic = os.fsdecode(key.topic)
-        path = self.folder / topic / str(key.queue_id)
-        return BatchQueueFiles(QueueFolder(topic, key.queue_id, path, list_queue_files(path)))
+        return BatchQueueFiles(queue_folder(self.folder, key))
 
     def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
         """Zero the entries of records at or behind log offset `end`, durably; returns the queues that had such.

@@ -20,11 +20,11 @@ from reput.queue.cut import zero_past
 from reput.queue.files import (
     QueueFile,
     QueueFolder,
-    list_queue_files,
     list_queues,
     list_topic_queues,
     max_offset,
     move_queues_aside,
+    queue_folder,
 )
 from reput.queue.kinds import (
     FILTER_ENTRIES,
@@ -176,10 +176,8 @@ class FileKind:
     def _queue(self, key: QueueKey) -> FileQueue | None:
         if not paths.is_topic_folder_name(key.topic):
             return None
-        topic = os.fsdecode(key.topic)
-        folder = self.folder / topic / str(key.queue_id)
-        files = list_queue_files(folder)
-        return FileQueue(QueueFolder(topic, key.queue_id, folder, files)) if files else None
+        found = queue_folder(self.folder, key)
+        return FileQueue(found) if found.files else None
 
     def shared_bytes(self) -> int:
         """None: every file is a queue's."""

@@ -72,6 +72,13 @@ def list_topic_queues(folder: Path) -> Iterator[QueueFolder]:
         yield QueueFolder(folder.name, queue_id, path, list_queue_files(path))
 
 
+def queue_folder(folder: Path, key: QueueKey) -> QueueFolder:
+    """The folder of one queue below a consumequeue folder, there or not; its topic must be a name for a folder."""
+    topic = os.fsdecode(key.topic)
+    path = folder / topic / str(key.queue_id)
+    return QueueFolder(topic, key.queue_id, path, list_queue_files(path))
+
+
 def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: Path) -> list[QueueKey]:
     """Move a topic's queues, or one of them, from below `folder` into `aside`; returns those that went.
 

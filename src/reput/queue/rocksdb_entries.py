@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reput.errors import DamagedStoreError
 from reput.files.database import Family
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import PRE_BLANK, Entry, QueueKey
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey
 from reput.formats.record import queue_offset_bound
 from reput.formats.rocksdb import OffsetValue
 from reput.queue.kinds import NO_BOUND, StoredQueue
@@ -131,6 +131,10 @@ class EntryTable:
             raise self._damaged(f"{key}: {raw.hex()} is no key of an entry, or its value has {len(value)} bytes")
         return place[1]
 
+    def packed(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
+        """The entries [begin, end) of a queue as files have them, 20 bytes each (uint8). Raises as `values`."""
+        return entries_in(self.values(key, begin, end))
+
     def values(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
         """The values [begin, end) of a queue as rows of 28 bytes (uint8); pre-blanks where there is none.
 
@@ -209,3 +213,8 @@ class EntryTable:
         return DamagedStoreError(
             f"{self.entries.place}: {what}. `reput rebuild --only queue` builds the queues anew from the log"
         )
+
+
+def entries_in(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The entries in rows of values, one behind the other."""
+    return np.ascontiguousarray(values[:, :ENTRY_SIZE]).reshape(-1)

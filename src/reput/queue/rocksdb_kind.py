@@ -34,7 +34,7 @@ from reput.queue.kinds import (
     StoredRows,
 )
 from reput.queue.reader import QueueSpan
-from reput.queue.rocksdb_entries import EntryTable, no_bound
+from reput.queue.rocksdb_entries import EntryTable, entries_in, no_bound
 from reput.queue.tail import Trimmed
 
 ROCKSDB = queue_kinds.ROCKSDB
@@ -158,8 +158,7 @@ class RocksdbQueues:
 
     def _read(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
         assert self._table is not None
-        values = self._table.values(key, begin, end)
-        return np.ascontiguousarray(values[:, :ENTRY_SIZE]).reshape(-1)
+        return self._table.packed(key, begin, end)
 
     def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
         """Entries read ahead, for a reader that goes on where its last read of this queue ended."""
@@ -255,14 +254,12 @@ class RocksdbQueue:
     def rows(self, begin: int, end: int) -> StoredRows:
         """The entries [begin, end) with their times; pre-blanks where there is none."""
         values = self._table.values(self._key, begin, end)
-        entries = np.ascontiguousarray(values[:, :ENTRY_SIZE]).reshape(-1)
         times = np.ascontiguousarray(values[:, ENTRY_SIZE:]).view(">i8").ravel().astype(np.int64)
-        return StoredRows(entries, times)
+        return StoredRows(entries_in(values), times)
 
     def packed(self, begin: int, end: int) -> NDArray[np.uint8]:
         """The entries [begin, end); pre-blanks where there is none, as files have them in a gap."""
-        values = self._table.values(self._key, begin, end)
-        return np.ascontiguousarray(values[:, :ENTRY_SIZE]).reshape(-1)
+        return self._table.packed(self._key, begin, end)
 
     def store_time(self, offset: int) -> int | None:
         """Values have the store time in them; -n in a gap of n."""

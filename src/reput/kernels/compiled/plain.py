@@ -11,6 +11,7 @@ from reput.formats import properties as props
 from reput.formats import record as fmt
 from reput.kernels.batch_words import CHANGED, LAID_OUT, NEW_QUEUE, NOT_PLAIN, Batch, Text
 from reput.kernels.compiled.crc import crc32_at
+from reput.kernels.compiled.decode import same_bytes
 from reput.kernels.compiled.encode import KEYS, NAME_4, NAME_8, TAGS, UNIQUE, copy_text, has_bad
 from reput.kernels.compiled.jit import kernel
 from reput.kernels.compiled.memory import (
@@ -100,20 +101,6 @@ def _hash_of(begin, end, queue_id, factor):
 
 
 @kernel
-def _is_same(left, right, size):
-    at = 0
-    while at + 8 <= size:
-        if load_le64(left + at) != load_le64(right + at):
-            return False
-        at += 8
-    while at < size:
-        if byte_at(left + at) != byte_at(right + at):
-            return False
-        at += 1
-    return True
-
-
-@kernel
 def _queue_row(words, begin, size, queue_id):
     """The directory's row of a queue, -1 if it has none; and the hash."""
     value = _hash_of(begin, begin + size, queue_id, np.uint64(_word(words, _FACTOR)))
@@ -127,7 +114,7 @@ def _queue_row(words, begin, size, queue_id):
             part_size = _int32(_word(words, _PART_SIZES), row)
             part = _word(words, _NAMES) + np.int64(load_le64(_word(words, _PARTS) + 8 * row))
             prefix = part_size - size
-            if 1 <= prefix <= 2 and _is_same(part + prefix, begin, size):
+            if 1 <= prefix <= 2 and same_bytes(part + prefix, begin, size):
                 return row
         place = place + np.uint64(1) & mask
 
