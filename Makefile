@@ -30,6 +30,10 @@ example: setup  ## from a broker's files to a plot with Spark; STORE=PATH takes 
 test: setup lint  ## style, types and all tests
 	$(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup
 
+.PHONY: fuzz
+fuzz: setup  ## the property tests on new random examples, ROUNDS=10 times over
+	for round in $$(seq $(or $(ROUNDS),10)); do $(PYTEST) -n $(PYTEST_WORKERS) -q -m hypothesis --hypothesis-profile=random || exit 1; done
+
 .PHONY: test-golden
 test-golden: setup  ## only the comparisons with RocketMQ's own stores (REPUT_GOLDEN=folder for others)
 	$(PYTEST) -m golden

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 # Tests with one of these markers all run in one process, so that each resource is started once: a Spark
 # session, and the peer's JVMs, which would only get in each other's way on two cores.
 _SHARED = ("peer", "spark")
+
+# `make test` tries the same examples wherever it runs, so that what is red has to do with the change at hand;
+# `make fuzz` looks for new ones.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("random", derandomize=False, print_blob=True)
+settings.load_profile("repeatable")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,14 +13,13 @@ from reput.formats.record import encode_record
 from reput.kernels import FilterKernels, filter_kernels
 from reput.kernels.columns import Code, Read
 from reput.kernels.reference_filter import sortable
-from support.records import damages, logs, records
+from support.records import BODY_AT_V4, LogBuilder, damages, logs, records
 from support.twins import TWINS, as_buffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reput.formats.record import Record
-    from support.records import LogBuilder
 
 NAMES = (b"a", b"ab", b"x", b"5", b"a" * 7, b"a" * 8, b"a" * 9)
 PIECES = (
@@ -171,12 +170,26 @@ def test_properties_of_a_record(record: Record) -> None:
     assert found == [*expected.values()]
 
 
+def test_a_topic_length_of_v1_is_a_signed_byte() -> None:
+    """A topic length above 127 in a v1 record is none, as in Java: such a record has no properties."""
+    log = LogBuilder(4096)
+    log.message("orders", body=b"", more={"pad": "x" * 300})
+    data = bytearray(bytes(log))
+    data[BODY_AT_V4] = 0xB7
+    behind = BODY_AT_V4 + 1 + 0xB7
+    data[behind : behind + 9] = b"\0\x07KEYS\x01ab"
+    place = np.zeros(1, dtype=np.int64)
+    _, size, _ = both(lambda kernels: values_of(kernels, as_buffer(bytes(data)), place, NO_SIZES, True, [b"KEYS"]))
+    assert size == [[-1]]
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.data(), logs(min_records=1))
 def test_properties_of_a_damaged_log(data: st.DataObject, log: LogBuilder) -> None:
     """In place of records there may be anything: both kinds say the same, and stay within the buffer."""
     damaged = data.draw(damages(log))
-    places = np.array([placed.offset for placed in log.placed] + [-1, len(damaged), len(damaged) - 50], dtype=np.int64)
+    found = [placed.offset - log.start for placed in log.placed]
+    places = np.array([*found, -1, 1 << 40, len(damaged), len(damaged) - 50], dtype=np.int64)
     names = [b"KEYS", b"TAGS", b"UNIQ_KEY", b"a"]
     at, size, _ = both(lambda kernels: values_of(kernels, as_buffer(damaged), places, NO_SIZES, True, names))
     begin, behind = np.array(at), np.array(at) + np.maximum(size, 0)

@@ -38,7 +38,7 @@ def _properties_of(data: bytes, position: int) -> tuple[int, int]:
     if length < 0 or topic + 2 > len(data):
         return nowhere
     wide = 2 if head["magic"] == MAGIC_V2 else 1
-    topic_size = int.from_bytes(data[topic : topic + wide], signed=wide == 2)
+    topic_size = int.from_bytes(data[topic : topic + wide], signed=True)
     after = topic + wide + topic_size
     if topic_size < 0 or after + 2 > len(data):
         return nowhere
