@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -340,16 +339,16 @@ def test_a_put_that_is_interrupted_behind_its_record(
     """A record that stands when the interrupt comes, and that no put answers for, is zeros again."""
     with open_log(tmp_path) as log:
         log.append(one())
-        (key, shape), *_ = log._shapes.items()
+        ((length, shapes),) = log._shapes.items()
+        ((key, shape),) = shapes.items()
 
         def pack_into(memory: Any, position: int, *values: Any) -> None:
             shape.pack_into(memory, position, *values)
             raise broken
 
-        parts = {name: getattr(shape, name) for name in ("size", "begin", "tail")}
-        log._shapes[key] = SimpleNamespace(pack_into=pack_into, **parts)  # type: ignore[assignment]
+        log._shapes[length][key] = shape._replace(pack_into=pack_into)
         with pytest.raises(broken):
             log.append(one())
-        log._shapes[key] = shape
+        log._shapes[length][key] = shape
         assert len(read_log(tmp_path)) == 1
         assert log.append(one()).queue_offset == 1

@@ -279,7 +279,11 @@ def map_to_write(descriptor: int, size: int) -> mmap.mmap:
 
     Only bytes that were reserved may be stored to: without a block on the disk the system kills the process.
     """
-    return mmap.mmap(descriptor, size)
+    mapped = mmap.mmap(descriptor, size)
+    if hasattr(mmap, "MADV_RANDOM"):
+        # What lies ahead was set aside or written by us: to read it ahead made puts 3 % dearer.
+        mapped.madvise(mmap.MADV_RANDOM)
+    return mapped
 
 
 def memory(size: int) -> mmap.mmap:
@@ -287,12 +291,12 @@ def memory(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size)
 
 
-def forget_pages(anonymous: mmap.mmap, begin: int, end: int) -> None:
-    """Give the whole pages of such memory between two places back to the system; they read as zeros then."""
+def forget_pages(mapped: mmap.mmap, begin: int, end: int) -> None:
+    """Take the whole pages between two places out of a map. The file keeps what they hold, `memory` has zeros then."""
     begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
     end = end // mmap.PAGESIZE * mmap.PAGESIZE
     if end > begin and hasattr(mmap, "MADV_DONTNEED"):
-        anonymous.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+        mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
 def reserve(descriptor: int, offset: int, length: int) -> None:

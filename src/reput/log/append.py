@@ -33,7 +33,7 @@ from reput.formats.record import BLANK_SIZE
 from reput.kernels import encode_kernels
 from reput.log.append_file import AppendFile
 from reput.log.batch import MessageBatch, Prepared, checked_body, stored_nothing
-from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
+from reput.log.encode import LENGTH_SIZE, RecordEncoder, Shape, is_numbered
 from reput.log.inner import checked_inner
 from reput.log.message import (
     Message,
@@ -122,7 +122,7 @@ class LogAppender:
         self._properties = PropertyEncoder(settings.enabled_append_prop_crc, settings.enable_lmq)
         self._encode_properties = self._properties.encode
         self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
-        self._frame, self._encode, self._shape = self._records.frame, self._records.encode, self._records.shape
+        self._frame, self._encode = self._records.frame, self._records.encode
         self._shapes = self._records.shapes
         self._born_host, self._host_bits = self._records.host_parts[0], self._records.host_bits
         self._crc = encode_kernels().body_crc
@@ -209,22 +209,24 @@ class LogAppender:
         """
         body = message.body
         try:
-            if type(body) is not bytes or len(body) > self._max_body:
+            if type(body) is not bytes:
                 body = checked_body(body, self._max_body)
             properties = self._encode_properties(message)
             topic = self._known.get(message.topic) or self._topics.topic(message.topic)
+            try:
+                shape: Shape | None = self._shapes[len(body)][topic.key + len(properties)]
+            except KeyError:
+                shape = self._new_shape(topic, body, properties)
             if (
                 message.sys_flag
                 or message.born_host is not None
                 or message.reconsume_times
                 or message.prepared_transaction_offset
-                or not (
-                    shape := self._shapes.get(len(body) << 32 | topic.key | len(properties))
-                    or self._shape(topic, body, properties)
-                )
+                or shape is None
             ):
                 return self._append_any(message, body, properties, topic, queue_id)
-            size, crc, born = shape.size, self._crc(body), message.born_timestamp
+            size, pack_into, begin, tail = shape
+            crc, born, numbers = self._crc(body), message.born_timestamp, topic.next_offset
             for _ in self._turns:
                 try:
                     end = self._end + size
@@ -232,7 +234,7 @@ class LogAppender:
                         self._make_room(size)
                         end = self._end + size
                     offset = end - size
-                    number = topic.next_offset.get(queue_id)
+                    number = numbers.get(queue_id)
                     if number is None:
                         number = self._topics.first_offset(topic, queue_id, offset)
                     now = _time_ns() // 1_000_000
@@ -240,12 +242,12 @@ class LogAppender:
                         now = self._last_ms
                         self.clock_steps_back += 1
                     # Straight into the map: half the price of putting the parts together first.
-                    shape.pack_into(
-                        self._memory, offset - self._start, shape.begin, crc, queue_id, message.flag, number, offset,
-                        self._host_bits, now if born is None else born, self._born_host, now, shape.tail, body,
+                    pack_into(
+                        self._memory, offset - self._start, begin, crc, queue_id, message.flag, number, offset,
+                        self._host_bits, now if born is None else born, self._born_host, now, tail, body,
                         topic.part, len(properties), properties,
                     )  # fmt: skip
-                    topic.next_offset[queue_id] = number + 1
+                    numbers[queue_id] = number + 1
                     self._last_ms = now
                     self._end = self._wrote[0] = end
                     if self._confirm_writes:
@@ -262,6 +264,10 @@ class LogAppender:
         except MessageRefusedError as refusal:
             return self._refused(message, queue_id, refusal)
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
+
+    def _new_shape(self, topic: Topic, body: bytes, properties: bytes) -> Shape | None:
+        """The shape of a record unlike those before: what has one is not too long."""
+        return self._records.shape(topic, checked_body(body, self._max_body), properties)
 
     def _take_back(self, size: int) -> None:
         """Nothing may be left behind the log's end of a record whose storing has broken off."""

@@ -69,7 +69,9 @@ class RecordEncoder:
         self.append_crc = append_crc
         self._frame = self._make_frame(store_host, 0, 0)
         self._crc = encode_kernels().body_crc
-        self.shapes: dict[int, Shape] = {}
+        self.shapes: dict[int, dict[int, Shape]] = {}
+        """By the body's length, then by `topic.key` plus the properties' length."""
+        self._shape_count = 0
 
     @property
     def host_parts(self) -> tuple[bytes, bytes]:
@@ -84,10 +86,10 @@ class RecordEncoder:
     def shape(self, topic: Topic, body: bytes, properties: bytes) -> Shape | None:
         """How to pack a record of no special kind; None where it is not prepared, since too many shapes are.
 
-        It is kept in `shapes` under `len(body) << 32 | topic.key | len(properties)`. (Shapes of single topics saved a
-        length each, and cost a tenth of a put with a thousand topics: they no longer fit the processor's cache.)
+        It is kept in `shapes`. (Shapes of single topics saved a length each, and cost a tenth of a put with a thousand
+        topics: they no longer fit the processor's cache.)
         """
-        if self.append_crc or len(self.shapes) >= _MOST_SHAPES:
+        if self.append_crc or self._shape_count >= _MOST_SHAPES:
             return None
         frame = self._frame
         size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
@@ -97,7 +99,8 @@ class RecordEncoder:
         )
         assert packer.size == size
         shape = Shape(size, packer.pack_into, struct.pack(">ii", size, topic.magic), tail)
-        self.shapes[len(body) << 32 | topic.key | len(properties)] = shape
+        self.shapes.setdefault(len(body), {})[topic.key + len(properties)] = shape
+        self._shape_count += 1
         return shape
 
     def frame(self, message: Message, inner: bool = False) -> Frame:
