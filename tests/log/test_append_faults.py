@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from reput.log.topics import Topic
 
 OK, FULL = PutStatus.PUT_OK, PutStatus.DISK_FULL
 
@@ -279,15 +278,15 @@ def test_numbers_are_raised_together_or_not_at_all() -> None:
     known = topics.topic("a")
     before = dict(known.next_offset)
 
-    def numbers() -> Iterator[tuple[tuple[Topic, int], int]]:
-        yield (known, 0), 9
-        yield (known, 1), 3
+    def numbers() -> Iterator[int]:
+        yield 9
+        yield 3
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        raise_numbers(numbers())
+        raise_numbers([(known, 0), (known, 1), (known, 2)], numbers())
     assert known.next_offset == before
-    raise_numbers([((known, 0), 9), ((known, 1), 3)])
+    raise_numbers([(known, 0), (known, 1)], [9, 3])
     assert (known.next_offset[0], known.next_offset[1]) == (9, 3)
 
 

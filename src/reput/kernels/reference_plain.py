@@ -88,9 +88,10 @@ def _hash_of(topic: bytes, queue_id: int, factor: int) -> int:
     factor &= _WORD_MASK
     value = queue_id * factor & _WORD_MASK ^ len(topic)
     whole = len(topic) // 8 * 8
-    steps = [int.from_bytes(topic[at : at + 8], "little") for at in range(0, whole, 8)] + list(topic[whole:])
+    # Behind the last whole word the last eight bytes, some of them for the second time.
+    steps = [topic[at : at + 8] for at in range(0, whole, 8)] + ([topic[-8:]] if topic[whole:] else [])
     for step in steps:
-        value = (value ^ step) * factor & _WORD_MASK
+        value = (value ^ int.from_bytes(step, "little")) * factor & _WORD_MASK
         value ^= value >> 32
     return value * factor & _WORD_MASK
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -32,19 +32,28 @@ class Prepared(Protocol):
         """
 
 
-def raise_numbers(numbers: Iterable[tuple[tuple[Topic, int], int]]) -> None:
-    """Have queues go on at these numbers: all of them or, when an interrupt comes between, none."""
-    before: list[tuple[dict[int, int], int, int | None]] = []
+def numbers_of(queues: Iterable[tuple[Topic, int]]) -> list[int | None]:
+    """The next offsets of queues, None for one that has none."""
+    return [topic.next_offset.get(queue_id) for topic, queue_id in queues]
+
+
+def raise_numbers(
+    queues: Collection[tuple[Topic, int]], numbers: Iterable[int], before: list[int | None] | None = None
+) -> None:
+    """Have queues go on at these numbers: all of them or, when an interrupt comes between, none.
+
+    `before`: their `numbers_of`, where somebody has asked for them already.
+    """
+    before = before or numbers_of(queues)
     try:
-        for (topic, queue_id), number in numbers:
-            before.append((topic.next_offset, queue_id, topic.next_offset.get(queue_id)))
+        for (topic, queue_id), number in zip(queues, numbers, strict=True):
             topic.next_offset[queue_id] = number
     except BaseException:
-        for queues, queue_id, old in before:
+        for (topic, queue_id), old in zip(queues, before, strict=True):
             if old is None:
-                queues.pop(queue_id, None)
+                topic.next_offset.pop(queue_id, None)
             else:
-                queues[queue_id] = old
+                topic.next_offset[queue_id] = old
         raise
 
 
@@ -132,7 +141,7 @@ class MessageBatch:
         write(position, b"".join(records))
         result = PutManyResult(PutStatus.PUT_OK, starts, self._sizes, np.array(numbers, dtype=np.int64), now_ms)
         # Nothing is called any more from here to where the appender raises the log's end: no interrupt comes between.
-        raise_numbers(following.items())
+        raise_numbers(following, following.values())
         return result
 
 

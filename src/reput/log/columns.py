@@ -114,7 +114,7 @@ class ColumnBatch:
         write(position, buffer.data)
         sizes = self._sizes.astype(np.int64)
         result = PutManyResult(PutStatus.PUT_OK, offset + np.cumsum(sizes) - sizes, sizes, numbers, now_ms)
-        raise_numbers(zip(self._queues, following.tolist(), strict=True))
+        raise_numbers(self._queues, following.tolist())
         return result
 
     def _born_timestamps(self, now_ms: int) -> NDArray[np.int64]:

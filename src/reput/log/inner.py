@@ -54,7 +54,7 @@ class InnerMessage:
 
     def take(self, numbers: list[int]) -> None:
         """The further queues have given these numbers."""
-        raise_numbers(((topic, _LMQ_QUEUE_ID), number + 1) for topic, number in zip(self.further, numbers, strict=True))
+        raise_numbers([(topic, _LMQ_QUEUE_ID) for topic in self.further], [number + 1 for number in numbers])
 
 
 def checked_inner(message: Message, topic: Topic, topics: TopicTable, enable_lmq: bool) -> InnerMessage:

@@ -6,7 +6,8 @@ refusal.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import struct
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from reput.files.maps import address_of
 from reput.kernels import plain_kernels
-from reput.kernels.batch_words import CHANGED, COLUMN_WORDS, LAID_OUT, NEW_QUEUE, Batch, Text
-from reput.log.batch import Write, raise_numbers
+from reput.kernels.batch_words import CHANGED, COLUMN_WORDS, LAID_OUT, NEW_QUEUE, Batch
+from reput.log.batch import Write, numbers_of, raise_numbers
 from reput.log.message import MessageRefusedError, PutManyResult, PutStatus, illegal
-from reput.log.queue_directory import QueueDirectory
+from reput.log.queue_directory import QueueDirectory, piece_of
 
 _TEXTS = {pa.string(): 4, pa.large_string(): 8}
 _BODIES = {**_TEXTS, pa.binary(): 4, pa.large_binary(): 8}
@@ -32,6 +33,9 @@ _KINDS = {
     "flag": (Batch.FLAG_AT, {pa.int32(): 4}),
     "born_timestamp": (Batch.BORN_AT, {pa.int64(): 8}),
 }
+_DESK_ROWS = 1 << 14
+_pack_words = struct.Struct(f"={Batch.TOUCHED + 1}q").pack_into
+_DONE, _SIZE, _TOUCHED = int(Batch.DONE), int(Batch.SIZE), int(Batch.TOUCHED)
 _NO_NULLS = {"topic", "body", "queue_id", "flag", "born_timestamp"}
 
 
@@ -50,6 +54,7 @@ class PlainBatches:
     def __init__(self, directory: QueueDirectory) -> None:
         self.directory = directory
         self._last: tuple[pa.Schema, list[_Column] | None] = (pa.schema([]), None)
+        self._desks: list[_Desk] = []
 
     def batch(self, table: pa.Table | pa.RecordBatch) -> PlainBatch | None:
         """The batch, checked and measured; None where it is not plain."""
@@ -70,38 +75,56 @@ class PlainBatches:
             table.validate()
         except pa.ArrowInvalid:
             return None
-        held: list[object] = []
-        words = _column_words(table, plan, held)
+        words = _column_words(table, plan)
         if words is None:
             return None
-        batch = PlainBatch(self.directory, table, words, held)
+        batch = PlainBatch(self.directory, table, words, self._desk(table.num_rows))
         return batch if batch.lay_out() else None
 
+    def _desk(self, rows: int) -> _Desk:
+        """A desk that is free; a batch takes it from here, in one step, and puts it back."""
+        try:
+            desk = self._desks.pop()
+        except IndexError:
+            return _Desk(self.directory.template, self._desks, rows)
+        return desk if rows <= desk.rows else _Desk(self.directory.template, self._desks, rows)
 
-def _column_words(table: pa.RecordBatch, plan: list[_Column], held: list[object]) -> list[int] | None:
-    """The words for the columns; None where one has nulls that it must not have. `held`: the buffers they point to."""
+
+class _Desk:
+    """What a batch needs only until it is stored, for batches of up to `rows` messages: to make it costs 5 us."""
+
+    def __init__(self, template: NDArray[np.int64], free: list[_Desk], rows: int) -> None:
+        self.rows = max(rows, _DESK_ROWS)
+        self.words: NDArray[np.int64] = template.copy()
+        self.at = address_of(self.words)
+        self.queues, self.touched = (np.empty(self.rows, dtype=np.int32) for _ in range(2))
+        self.queues_at, self.touched_at = address_of(self.queues), address_of(self.touched)
+        self._free = free
+
+    def leave(self) -> None:
+        """Have it for the next batch, if it is no larger than most of them need."""
+        if self.rows == _DESK_ROWS:
+            self._free.append(self)
+
+
+def _column_words(table: pa.RecordBatch, plan: list[_Column]) -> list[int] | None:
+    """The words for the columns; None where one has nulls that it must not have."""
     words = [0] * len(COLUMN_WORDS)
-    for column, array in zip(plan, table.columns, strict=True):
-        buffers = array.buffers()
-        held.append(buffers)
-        valid = buffers[0]
-        if valid is not None and column.has_no_nulls and array.null_count:
+    for (place, width, is_text, has_no_nulls), array in zip(plan, table.columns, strict=True):
+        buffers, first = array.buffers(), array.offset
+        valid, numbers = buffers[0], buffers[1]
+        if valid is not None and has_no_nulls and array.null_count:
             return None
-        place, first, numbers = column.place, array.offset, buffers[1]
-        if not column.is_text:
-            words[place] = numbers.address + first * column.width
-            if place == _QUEUE_ID:
-                words[place + 1] = column.width
-            continue
-        data = buffers[2]
-        words[place : place + len(Text)] = (
-            numbers.address + first * column.width,
-            column.width,
-            valid.address if valid is not None else 0,
-            first,
-            data.address if data is not None else 0,
-            data.size if data is not None else 0,
-        )
+        words[place] = numbers.address + first * width
+        if is_text:
+            data = buffers[2]
+            words[place + 1] = width
+            if valid is not None:
+                words[place + 2], words[place + 3] = valid.address, first
+            if data is not None:
+                words[place + 4], words[place + 5] = data.address, data.size
+        elif place == _QUEUE_ID:
+            words[place + 1] = width
     return words
 
 
@@ -123,32 +146,30 @@ def _plan_of(schema: pa.Schema) -> list[_Column] | None:
 
 
 class PlainBatch:
-    """A plain batch on its way into the log; see `reput.log.batch.Prepared`. `held` keeps Arrow's buffers."""
+    """A plain batch on its way into the log; see `reput.log.batch.Prepared`. `table` keeps Arrow's buffers."""
 
-    def __init__(self, directory: QueueDirectory, table: pa.RecordBatch, words: list[int], held: list[object]) -> None:
-        rows = table.num_rows
+    def __init__(self, directory: QueueDirectory, table: pa.RecordBatch, words: list[int], desk: _Desk) -> None:
         self.size = 0
-        self._directory = directory
-        self._held = held
-        self._table = table
-        self._sizes, self._places, self._numbers = (np.empty(rows, dtype=np.int64) for _ in range(3))
-        self._rows = np.empty(2 * rows, dtype=np.int32)
-        at = address_of(self._rows)
-        self._words: NDArray[np.int64] = directory.template.copy()
-        self._words[Batch.ROWS] = rows
-        self._words[COLUMN_WORDS.start : Batch.STAMP + 1] = (
-            *words, at, address_of(self._sizes), address_of(self._places), address_of(self._numbers), at + 4 * rows,
-            directory.stamp(),
+        self._directory, self._table, self._desk = directory, table, desk
+        self._rows = rows = table.num_rows
+        results = np.empty((3, rows), dtype=np.int64)
+        self._sizes, self._places, self._numbers = results
+        # A fifth of what asking the array for its address costs.
+        at = pa.py_buffer(results).address
+        _pack_words(
+            desk.words.data, 0, rows, *words, desk.queues_at, at, at + 8 * rows, at + 16 * rows, desk.touched_at,
+            directory.stamp(), 0, 0, 0,
         )  # fmt: skip
-        self._at = address_of(self._words)
 
     def lay_out(self) -> bool:
         """Check and measure the messages; False where the general way has to."""
-        run = plain_kernels().lay_out
-        while (answer := run(self._at)) == NEW_QUEUE:
-            if not self._add_queue(int(self._words[Batch.DONE])):
-                return False
-        self.size = int(self._words[Batch.SIZE])
+        run, desk = plain_kernels().lay_out, self._desk
+        while (answer := run(desk.at)) == NEW_QUEUE:
+            if not self._add_queue(int(desk.words[_DONE])):
+                break
+        self.size = int(desk.words[_SIZE])
+        if answer != LAID_OUT:
+            desk.leave()
         return bool(answer == LAID_OUT)
 
     def _add_queue(self, row: int) -> bool:
@@ -162,28 +183,34 @@ class PlainBatch:
 
     def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
         """Write the records and number them; see `Prepared`."""
-        directory, words = self._directory, self._words
-        rows = len(self._sizes)
-        touched = self._rows[rows : rows + int(words[Batch.TOUCHED])]
-        topics = directory.topics
+        directory, desk = self._directory, self._desk
+        touched = desk.touched[: int(desk.words[_TOUCHED])]
         queues = [directory.queues[row] for row in touched.tolist()]
-        directory.next_offsets[touched] = [
-            topic.next_offset.get(queue_id) or topics.next_offset(topic, queue_id, offset) for topic, queue_id in queues
-        ]
-        first, run = 0, plain_kernels().write_rows
-        while first < rows:
-            begin, last = int(self._places[first]), rows
-            if self.size - begin > len(directory.piece):
-                # As many as fit the piece; one record may be larger than that.
-                last = max(first + 1, int(np.searchsorted(self._places, begin + len(directory.piece), "right")) - 1)
-            end = int(self._places[last]) if last < rows else self.size
-            piece = directory.piece if end - begin <= len(directory.piece) else bytearray(end - begin)
-            at = address_of(np.frombuffer(piece, dtype=np.uint8))
-            if run(self._at, first, last, now_ms, offset + begin, at) == CHANGED:
-                raise illegal("a column was changed while it was stored: change none until the call returns")
-            write(position + begin, memoryview(piece)[: end - begin])
-            first = last
+        before = numbers_of(queues)
+        following: Any = before
+        if None in before:
+            following = [directory.topics.next_offset(topic, queue_id, offset) for topic, queue_id in queues]
+        directory.next_offsets[touched] = following
+        self._write(write, position, offset, now_ms)
         self._places += offset
         result = PutManyResult(PutStatus.PUT_OK, self._places, self._sizes, self._numbers, now_ms)
-        raise_numbers(zip(queues, directory.next_offsets[touched].tolist(), strict=True))
+        numbers = directory.next_offsets[touched].tolist()
+        desk.leave()
+        raise_numbers(queues, numbers, before)
         return result
+
+    def _write(self, write: Write, position: int, offset: int, now_ms: int) -> None:
+        directory, rows, run = self._directory, self._rows, plain_kernels().write_rows
+        first, begin = 0, 0
+        while first < rows:
+            last, end = rows, self.size
+            if end - begin > directory.piece_bytes:
+                # As many as fit the piece; one record may be larger than that.
+                last = int(np.searchsorted(self._places, begin + directory.piece_bytes, "right")) - 1
+                last = max(first + 1, last)
+                end = int(self._places[last]) if last < rows else end
+            piece = directory.piece if end - begin <= directory.piece_bytes else piece_of(end - begin)
+            if run(self._desk.at, first, last, now_ms, offset + begin, piece.address) == CHANGED:
+                raise illegal("a column was changed while it was stored: change none until the call returns")
+            write(position + begin, piece.memory[: end - begin])
+            first, begin = last, end

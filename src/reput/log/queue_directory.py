@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,19 @@ _PIECE_BYTES = 512 << 10
 """Records that are encoded at once and then written: they stay in the processor's cache."""
 
 
+class Piece(NamedTuple):
+    """Memory for encoded records, and its address."""
+
+    memory: memoryview
+    address: int
+
+
+def piece_of(size: int) -> Piece:
+    """Memory for `size` bytes of records."""
+    array = np.zeros(size, dtype=np.uint8)
+    return Piece(array.data, address_of(array))
+
+
 class QueueDirectory:
     """Rows for the queues of one log's writer. Rows are added under a lock and never change; nothing ever moves."""
 
@@ -28,7 +42,8 @@ class QueueDirectory:
         self.topics = topics
         self.queues: list[tuple[Topic, int]] = []
         self.template = np.zeros(WORDS, dtype=np.int64)
-        self.piece = bytearray(_PIECE_BYTES)
+        self.piece_bytes = _PIECE_BYTES
+        self.piece = piece_of(_PIECE_BYTES)
         self._lock = Lock()
         self._names_end = 0
         self._known: dict[tuple[Topic, int], int] = {}

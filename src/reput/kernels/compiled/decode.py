@@ -167,15 +167,18 @@ def queue_key_of(begin, end, queue_id):
 def same_bytes(first, second, size):
     """Whether `size` bytes at two addresses are the same."""
     n = 0
-    while n + 8 <= size:
+    if size < 8:
+        while n < size:
+            if byte_at(first + n) != byte_at(second + n):
+                return False
+            n += 1
+        return True
+    while n + 8 < size:
         if load_le64(first + n) != load_le64(second + n):
             return False
         n += 8
-    while n < size:
-        if byte_at(first + n) != byte_at(second + n):
-            return False
-        n += 1
-    return True
+    # The last eight, some of them for the second time.
+    return load_le64(first + size - 8) == load_le64(second + size - 8)
 
 
 @kernel

@@ -16,6 +16,9 @@ from reput.kernels.compiled.memory import (
     byte_at,
     copy_bytes,
     load_le64,
+    ones_64,
+    separators_64,
+    spaces_64,
     store_8,
     store_be16,
     store_be32,
@@ -66,6 +69,10 @@ def _has_zero(word):
 def has_bad(begin, end, spaces_too):
     """Whether a text holds 0x01 or 0x02, or, if asked, a space."""
     at = begin
+    while at + 64 <= end:
+        if ones_64(at) | separators_64(at) != 0 or (spaces_too and spaces_64(at) != 0):
+            return True
+        at += 64
     while at + 8 <= end:
         word = load_le64(at)
         if _has_zero(word ^ _ONES) or _has_zero(word ^ _TWOS) or (spaces_too and _has_zero(word ^ _SPACES)):

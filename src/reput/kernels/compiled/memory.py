@@ -114,8 +114,14 @@ separators_32 = _equal(0x02, 32)
 separators_64 = _equal(0x02, 64)
 """The same for 64 bytes."""
 
+ones_64 = _equal(0x01, 64)
+"""A bit for each of the 64 bytes at an address that is 0x01, the first byte lowest."""
+
 spaces_32 = _equal(0x20, 32)
 """A bit for each of the 32 bytes at an address that is a space, the first byte lowest."""
+
+spaces_64 = _equal(0x20, 64)
+"""The same for 64 bytes."""
 
 
 def _equal_64(typing_context: Any, address: Any, value: Any) -> Any:

@@ -65,24 +65,17 @@ def _int32(address, row):
 
 
 @kernel
-def _place(column, row):
+def _offset(at, width, row):
     """An offset of a column of texts."""
-    at, width = _word(column, _OFFSETS), _word(column, _WIDTH)
     if width == 8:
         return np.int64(load_le64(at + 8 * row))
     return _int32(at, row)
 
 
 @kernel
-def _is_there(column, row):
-    """Whether a text is there, and not null."""
-    if _word(column, _WIDTH) == 0:
-        return False
-    valid = _word(column, _VALID)
-    if valid == 0:
-        return True
-    bit = _word(column, _FIRST_BIT) + row
-    return byte_at(valid + (bit >> 3)) >> (bit & 7) & 1 == 1
+def _is_there(valid, bit):
+    """Whether a text is not null."""
+    return valid == 0 or byte_at(valid + (bit >> 3)) >> (bit & 7) & 1 == 1
 
 
 @kernel
@@ -93,10 +86,17 @@ def _hash_of(begin, end, queue_id, factor):
         value = (value ^ load_le64(at)) * factor
         value ^= value >> np.uint64(32)
         at += 8
-    while at < end:
-        value = (value ^ np.uint64(byte_at(at))) * factor
+    if at < end:
+        rest = np.uint64(0)
+        if end - begin >= 8:
+            # The last eight, some of them for the second time.
+            rest = load_le64(end - 8)
+        else:
+            while end > begin:
+                end -= 1
+                rest = rest << np.uint64(8) | np.uint64(byte_at(end))
+        value = (value ^ rest) * factor
         value ^= value >> np.uint64(32)
-        at += 1
     return value * factor
 
 
@@ -120,61 +120,106 @@ def _queue_row(words, begin, size, queue_id):
 
 
 @kernel
-def _property_size(column, row, name_size, spaces_too):
-    """Bytes of a property of its own, 0 if it is not there, -1 if it cannot be stored."""
-    if not _is_there(column, row):
-        return np.int64(0)
-    begin, end = _place(column, row), _place(column, row + 1)
+def _begin_and_end(column, rows):
+    """Between which bytes of its data a column's texts stand; the second is -1 where that cannot be."""
+    at, width = _word(column, _OFFSETS), _word(column, _WIDTH)
+    begin, end = _offset(at, width, 0), _offset(at, width, rows)
     if begin < 0 or end < begin or end > _word(column, _DATA_SIZE):
-        return np.int64(-1)
-    if begin == end:
-        # Empty tags are none; a key cannot be empty.
-        return np.int64(-1 if spaces_too else 0)
-    data = _word(column, _DATA)
-    if has_bad(data + begin, data + end, spaces_too):
-        return np.int64(-1)
-    return name_size + end - begin + 1
+        return begin, np.int64(-1)
+    return begin, end
+
+
+@kernel
+def _add_texts(column, rows, name_size, spaces_too, sizes):
+    """Add the bytes of a property, which each message has or not, to the sizes; False where the column is not plain.
+
+    Empty tags are none; a key, which must have no spaces, cannot be empty.
+    """
+    at, width, valid, bit = (
+        _word(column, _OFFSETS),
+        _word(column, _WIDTH),
+        _word(column, _VALID),
+        _word(column, _FIRST_BIT),
+    )
+    if width == 0:
+        return True
+    begin, end = _begin_and_end(column, rows)
+    # All texts at once, and what stands between them: a fifth of what it costs one by one.
+    if end < 0 or has_bad(_word(column, _DATA) + begin, _word(column, _DATA) + end, spaces_too):
+        return False
+    signs, is_good = np.int64(0), True
+    for n in range(rows):
+        end = _offset(at, width, n + 1)
+        signs |= end | end - begin
+        if _is_there(valid, bit + n):
+            if begin != end:
+                store_64(sizes + 8 * n, np.int64(load_le64(sizes + 8 * n)) + name_size + end - begin + 1)
+            elif spaces_too:
+                is_good = False
+        begin = end
+    return is_good and signs >= 0
+
+
+@kernel
+def _add_bodies(words, rows, fixed, sizes):
+    """Add the bytes of the bodies and of what all records have; False where a record would be too large."""
+    column, most = words + 8 * _BODY, _word(words, _MAX_BODY)
+    at, width = _word(column, _OFFSETS), _word(column, _WIDTH)
+    begin, end = _begin_and_end(column, rows)
+    if end < 0:
+        return False
+    signs = np.int64(0)
+    for n in range(rows):
+        end = _offset(at, width, n + 1)
+        properties = np.int64(load_le64(sizes + 8 * n))
+        signs |= end | end - begin | most - (end - begin) | _MAX_PROPERTIES - properties
+        store_64(sizes + 8 * n, fixed + end - begin + properties)
+        begin = end
+    return signs >= 0
+
+
+@kernel
+def _fixed_size(words):
+    """Bytes of a record but for topic, body and properties."""
+    fixed = _HEAD_SIZE + _word(words, _HOST_SIZE) + _TIME_SIZE + _word(words, _TAIL_SIZE) + _BODY_LENGTH_SIZE
+    return fixed + _PROPERTIES_LENGTH_SIZE
+
+
+@kernel
+def _measure(words):
+    """Fill the sizes, all but the topics' part, column by column; False where the batch is not plain."""
+    rows, sizes = _word(words, _ROWS), _word(words, _SIZES)
+    for n in range(rows):
+        store_64(sizes + 8 * n, np.int64(0))
+    return (
+        _add_texts(words + 8 * _TAGS, rows, NAME_4, False, sizes)
+        and _add_texts(words + 8 * _KEYS, rows, NAME_4, True, sizes)
+        and _add_texts(words + 8 * _UNIQUE_KEY, rows, NAME_8, False, sizes)
+        and _add_bodies(words, rows, _fixed_size(words), sizes)
+    )
 
 
 @kernel
 def lay_out(words):
-    """Find the queues of the messages from DONE on, check the messages and measure their records."""
+    """Check and measure the messages, and find the queues of those from DONE on."""
     rows, size, touched = _word(words, _ROWS), _word(words, _SIZE), _word(words, _TOUCHED)
-    topic, body, tags = words + 8 * _TOPIC, words + 8 * _BODY, words + 8 * _TAGS
-    keys, unique = words + 8 * _KEYS, words + 8 * _UNIQUE_KEY
-    ids, id_width, stamp = _word(words, _QUEUE_ID_FROM), _word(words, _QUEUE_ID_WIDTH), _word(words, _STAMP)
-    fixed = _HEAD_SIZE + _word(words, _HOST_SIZE) + _TIME_SIZE + _word(words, _TAIL_SIZE) + _BODY_LENGTH_SIZE
-    fixed += _PROPERTIES_LENGTH_SIZE
-    topic_data, topic_size, body_size = _word(topic, _DATA), _word(topic, _DATA_SIZE), _word(body, _DATA_SIZE)
-    stamps, queues, sizes, places = (
-        _word(words, _STAMPS),
-        _word(words, _QUEUE),
-        _word(words, _SIZES),
-        _word(words, _PLACES),
-    )
-    answer = LAID_OUT
     n = _word(words, _DONE)
+    if n == 0 < rows and not _measure(words):
+        return NOT_PLAIN
+    topic, topic_data = words + 8 * _TOPIC, _word(words + 8 * _TOPIC, _DATA)
+    topic_at, topic_width, topic_size = _word(topic, _OFFSETS), _word(topic, _WIDTH), _word(topic, _DATA_SIZE)
+    ids, id_width, stamp = _word(words, _QUEUE_ID_FROM), _word(words, _QUEUE_ID_WIDTH), _word(words, _STAMP)
+    stamps, queues, part_sizes = _word(words, _STAMPS), _word(words, _QUEUE), _word(words, _PART_SIZES)
+    sizes, places, touched_at = _word(words, _SIZES), _word(words, _PLACES), _word(words, _TOUCHED_AT)
+    answer = LAID_OUT
     while n < rows:
-        begin, end = _place(topic, n), _place(topic, n + 1)
+        begin, end = _offset(topic_at, topic_width, n), _offset(topic_at, topic_width, n + 1)
         queue_id = np.int64(0)
         if id_width == 8:
             queue_id = np.int64(load_le64(ids + 8 * n))
         elif id_width == 4:
             queue_id = _int32(ids, n)
-        body_begin, body_end = _place(body, n), _place(body, n + 1)
         if begin < 0 or end < begin or end > topic_size or queue_id < 0 or queue_id > _MAX_QUEUE_ID:
-            answer = NOT_PLAIN
-            break
-        if body_begin < 0 or body_end < body_begin or body_end > body_size:
-            answer = NOT_PLAIN
-            break
-        tag, key = _property_size(tags, n, NAME_4, False), _property_size(keys, n, NAME_4, True)
-        own = _property_size(unique, n, NAME_8, False)
-        properties = tag + key + own
-        if tag < 0 or key < 0 or own < 0 or properties > _MAX_PROPERTIES:
-            answer = NOT_PLAIN
-            break
-        if body_end - body_begin > _word(words, _MAX_BODY):
             answer = NOT_PLAIN
             break
         row = _queue_row(words, topic_data + begin, end - begin, queue_id)
@@ -183,9 +228,9 @@ def lay_out(words):
             break
         if np.int64(load_le64(stamps + 8 * row)) != stamp:
             store_64(stamps + 8 * row, stamp)
-            store_32(_word(words, _TOUCHED_AT) + 4 * touched, np.int32(row))
+            store_32(touched_at + 4 * touched, np.int32(row))
             touched += 1
-        own_size = fixed + body_end - body_begin + _int32(_word(words, _PART_SIZES), row) + properties
+        own_size = np.int64(load_le64(sizes + 8 * n)) + _int32(part_sizes, row)
         store_32(queues + 4 * n, np.int32(row))
         store_64(sizes + 8 * n, own_size)
         store_64(places + 8 * n, size)
@@ -200,9 +245,10 @@ def lay_out(words):
 @kernel
 def _span(column, row, name_size):
     """Where a property's text stands, each offset read once; its bytes in the record (0: none, -1: no such text)."""
-    if not _is_there(column, row):
+    at, width = _word(column, _OFFSETS), _word(column, _WIDTH)
+    if width == 0 or not _is_there(_word(column, _VALID), _word(column, _FIRST_BIT) + row):
         return np.int64(0), np.int64(0), np.int64(0)
-    begin, end = _place(column, row), _place(column, row + 1)
+    begin, end = _offset(at, width, row), _offset(at, width, row + 1)
     if begin < 0 or end < begin or end > _word(column, _DATA_SIZE):
         return np.int64(0), np.int64(0), np.int64(-1)
     data = _word(column, _DATA)
@@ -214,22 +260,22 @@ def write_rows(words, first, last, store_timestamp, physical_offset, buffer):
     """Write the records of messages [first, last) of a batch that is laid out to the address `buffer`.
 
     Arrow's buffers may be somebody's arrays, who changes them meanwhile: no offset that `lay_out` has seen is believed.
+    (Copying 32 bytes at once, and a few too many, instead of a call for each text saves a thirtieth.)
     """
     tags, keys, unique = words + 8 * _TAGS, words + 8 * _KEYS, words + 8 * _UNIQUE_KEY
     body, bodies = words + 8 * _BODY, _word(words + 8 * _BODY, _DATA)
-    bodies_size = _word(body, _DATA_SIZE)
+    bodies_at, bodies_width, bodies_size = _word(body, _OFFSETS), _word(body, _WIDTH), _word(body, _DATA_SIZE)
     flags, born, queues, sizes = _word(words, _FLAGS), _word(words, _BORN), _word(words, _QUEUE), _word(words, _SIZES)
     numbers, next_offsets, ids = _word(words, _NUMBERS), _word(words, _NEXT), _word(words, _IDS)
     magics, part_sizes = _word(words, _MAGICS), _word(words, _PART_SIZES)
     parts, names = _word(words, _PARTS), _word(words, _NAMES)
     host, host_size = _word(words, _HOST), _word(words, _HOST_SIZE)
     tail, tail_size = _word(words, _TAIL), _word(words, _TAIL_SIZE)
-    fixed = _HEAD_SIZE + host_size + _TIME_SIZE + tail_size + _BODY_LENGTH_SIZE + _PROPERTIES_LENGTH_SIZE
-    sys_flag = np.int32(_word(words, _SYS_FLAG))
+    fixed, sys_flag = _fixed_size(words), np.int32(_word(words, _SYS_FLAG))
     record, physical = buffer, np.int64(physical_offset)
     for n in range(first, last):
         row, size = _int32(queues, n), np.int64(load_le64(sizes + 8 * n))
-        body_begin, body_end = _place(body, n), _place(body, n + 1)
+        body_begin, body_end = _offset(bodies_at, bodies_width, n), _offset(bodies_at, bodies_width, n + 1)
         tag_at, tag_end, tag = _span(tags, n, NAME_4)
         key_at, key_end, key = _span(keys, n, NAME_4)
         own_at, own_end, own = _span(unique, n, NAME_8)
