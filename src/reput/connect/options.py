@@ -60,6 +60,12 @@ class TopicChoice:
         """Whether a queue is read."""
         if self.assigned is not None:
             return queue_id in self.assigned.get(topic, ())
+        return self.may_want(topic)
+
+    def may_want(self, topic: str) -> bool:
+        """Whether any queue of a topic is read."""
+        if self.assigned is not None:
+            return topic in self.assigned
         if self.names is not None:
             return topic in self.names
         return self.pattern is None or re.fullmatch(self.pattern, topic) is not None
