@@ -91,8 +91,9 @@ def meets_batches(snapshot: Snapshot, selection: Selection) -> bool:
 
 
 def topic_names(snapshot: Snapshot, queues: DiskQueues, selection: Selection, most: int) -> list[str] | None:
-    """The topics that are wanted, by name: those with queues on disk, and those that are known without, as the queues
-    of one may be lost. None where there are more than `most`.
+    """The names of the topics that are wanted; None where there are more than `most`.
+
+    Those without queues on disk are among them as far as they are known: one topic's queues may be lost.
     """
     if selection.named_topics is not None:
         names = set(selection.named_topics)
