@@ -53,11 +53,12 @@ def errors_named(path: Path | str, doing: str) -> Iterator[None]:
 
 
 class DirEntry(NamedTuple):
-    """A name in a folder: whether it is a folder itself (links are not followed) and its size in bytes."""
+    """A name in a folder: whether it is a folder itself (links are not followed), its size, whether it is a link."""
 
     name: str
     is_dir: bool
     size: int
+    is_link: bool = False
 
 
 def list_dir(path: Path | str) -> list[DirEntry]:
@@ -70,13 +71,28 @@ def list_dir(path: Path | str) -> list[DirEntry]:
     ):
         for name in names:
             status = name.stat(follow_symlinks=False)
-            entries.append(DirEntry(name.name, stat.S_ISDIR(status.st_mode), status.st_size))
+            mode = status.st_mode
+            entries.append(DirEntry(name.name, stat.S_ISDIR(mode), status.st_size, stat.S_ISLNK(mode)))
     return sorted(entries)
 
 
 def exists(path: Path | str) -> bool:
-    """Whether there is something under this name."""
-    return os.path.lexists(path)
+    """Whether there is something under this name, a link that leads nowhere included.
+
+    Raises:
+        AccessError: a folder on the way may not be searched, so nobody knows.
+    """
+    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.lstat(path)
+        return True
+    return False
+
+
+def is_dir(path: Path | str) -> bool:
+    """Whether there is a folder under this name, perhaps behind a link; errors as with `exists`."""
+    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    return False
 
 
 def size_of(path: Path | str) -> int:
