@@ -175,6 +175,25 @@ def test_queue_ids_are_those_of_folders(queue_id: Any, tmp_path: Path) -> None:
         assert log.append(one(), (1 << 31) - 1).status is OK
 
 
+def test_numbers_of_queues_near_and_far(tmp_path: Path) -> None:
+    """Whatever their ids, queues count by themselves, put alone or in batches; deleted they begin again."""
+    ids = [0, 5, 1023, 1024, 70_000, (1 << 31) - 1]
+    with open_log(tmp_path) as log:
+        for turn in range(2):
+            assert [log.append(one(), queue_id).queue_offset for queue_id in ids] == [turn] * 6
+        assert list(log.append_many([one()] * 6, ids).queue_offsets) == [2] * 6
+        assert log.next_offsets() == {(b"orders", queue_id): 3 for queue_id in ids}
+        assert [log.next_offset("orders", queue_id) for queue_id in (5, 6, 1024, 1025, -1)] == [3, 0, 3, 0, 0]
+        log.forget_queues("orders", 1024)
+        log.forget_queues("orders", 5)
+        left = {(b"orders", queue_id): 3 for queue_id in ids if queue_id not in (5, 1024)}
+        assert log.next_offsets() == left
+        assert [log.append(one(), queue_id).queue_offset for queue_id in ids] == [3, 0, 3, 0, 3, 3]
+        log.forget_queues("orders")
+        assert log.next_offsets() == {}
+        assert [log.append(one(), queue_id).queue_offset for queue_id in ids] == [0] * 6
+
+
 def test_long_topics_without_v2(tmp_path: Path) -> None:
     """With autoMessageVersionOnTopicLen off a topic ends at 127 bytes."""
     with open_log(tmp_path, auto_message_version_on_topic_len=False) as log:

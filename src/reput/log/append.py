@@ -33,7 +33,7 @@ from reput.formats.record import BLANK_SIZE
 from reput.kernels import encode_kernels
 from reput.log.append_file import AppendFile
 from reput.log.batch import MessageBatch, Prepared, checked_body, stored_nothing
-from reput.log.encode import LENGTH_SIZE, RecordEncoder, Shape, is_numbered
+from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
 from reput.log.inner import checked_inner
 from reput.log.message import (
     Message,
@@ -181,7 +181,7 @@ class LogAppender:
     def next_offset(self, topic: str, queue_id: int) -> int:
         """The number that the next message of this queue gets, 0 for a queue that is not known."""
         known = self._known.get(topic)
-        return known.next_offset.get(queue_id, 0) if known else 0
+        return 0 if known is None else max(known.next_offset(queue_id), 0)
 
     def set_running(self, flags: RunningFlag) -> None:
         """Refuse puts while one of the flags forbids them: DISK_FULL for a full disk, else SERVICE_NOT_AVAILABLE."""
@@ -214,19 +214,21 @@ class LogAppender:
             properties = self._encode_properties(message)
             topic = self._known.get(message.topic) or self._topics.topic(message.topic)
             try:
-                shape: Shape | None = self._shapes[len(body)][topic.key + len(properties)]
-            except KeyError:
-                shape = self._new_shape(topic, body, properties)
+                size, pack_into, begin, tail = self._shapes[len(body)][topic.key + len(properties)]
+                is_known = topic[queue_id] >= 0 <= queue_id
+            except (KeyError, IndexError, TypeError):
+                # The first of its shape, or of its queue.
+                body, is_known = checked_body(body, self._max_body), False
+                self._records.prepare_shape(topic, body, properties)
             if (
-                message.sys_flag
+                not is_known
+                or message.sys_flag
                 or message.born_host is not None
                 or message.reconsume_times
                 or message.prepared_transaction_offset
-                or shape is None
             ):
                 return self._append_any(message, body, properties, topic, queue_id)
-            size, pack_into, begin, tail = shape
-            crc, born, numbers = self._crc(body), message.born_timestamp, topic.next_offset
+            crc, born = self._crc(body), message.born_timestamp
             for _ in self._turns:
                 try:
                     end = self._end + size
@@ -234,9 +236,9 @@ class LogAppender:
                         self._make_room(size)
                         end = self._end + size
                     offset = end - size
-                    number = numbers.get(queue_id)
-                    if number is None:
-                        number = self._topics.first_offset(topic, queue_id, offset)
+                    number = topic[queue_id]
+                    if number < 0:  # noqa: PLR1730 - its topic was deleted this moment; a call of max takes 60 ns
+                        number = 0
                     now = _time_ns() // 1_000_000
                     if now < self._last_ms:
                         now = self._last_ms
@@ -247,7 +249,7 @@ class LogAppender:
                         self._host_bits, now if born is None else born, self._born_host, now, tail, body,
                         topic.part, len(properties), properties,
                     )  # fmt: skip
-                    numbers[queue_id] = number + 1
+                    topic[queue_id] = number + 1
                     self._last_ms = now
                     self._end = self._wrote[0] = end
                     if self._confirm_writes:
@@ -264,10 +266,6 @@ class LogAppender:
         except MessageRefusedError as refusal:
             return self._refused(message, queue_id, refusal)
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
-
-    def _new_shape(self, topic: Topic, body: bytes, properties: bytes) -> Shape | None:
-        """The shape of a record unlike those before: what has one is not too long."""
-        return self._records.shape(topic, checked_body(body, self._max_body), properties)
 
     def _take_back(self, size: int) -> None:
         """Nothing may be left behind the log's end of a record whose storing has broken off."""
@@ -301,7 +299,7 @@ class LogAppender:
                 message, frame, body, properties, topic, queue_id, number, offset, size, now
             )
             if numbered:
-                topic.next_offset[queue_id] = number + 1
+                topic.go_on_at(queue_id, number + 1)
             self._last_ms = now
             self._end = self._wrote[0] = end
             if self._confirm_writes:
@@ -332,7 +330,7 @@ class LogAppender:
                 inner.take(further)
                 self._memory[at : at + size] = data
                 if numbered:
-                    topic.next_offset[queue_id] = number + inner.messages
+                    topic.go_on_at(queue_id, number + inner.messages)
                 self._last_ms = now
                 self._end = self._wrote[0] = offset + size
                 if self._confirm_writes:
