@@ -30,7 +30,7 @@ import machine
 import runs
 from follow_report import Found
 from machine import say
-from report import ratio_line
+from page import ratio_line
 from rich.console import Console
 from workload import REPOSITORY, Case, Workload, prepare
 

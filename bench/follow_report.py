@@ -7,7 +7,7 @@ import statistics
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from report import ratio_line
+from page import write_page
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -101,27 +101,8 @@ def save(stem: Path, about: dict[str, Any], found: Found, lines: list[tuple[str,
     stem.parent.mkdir(parents=True, exist_ok=True)
     content = {**about, "counted": COUNTED, "ratios": found.ratios() | found.further(), **asdict(found)}
     stem.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n")
-    text = [
-        "# Follow and scan",
-        "",
-        *(f"- {key}: {value}" for key, value in about.items()),
-        "",
-        "What is counted:",
-        "",
-        *(sentence if sentence.startswith(" ") else f"- {sentence}" for sentence in COUNTED),
-        "",
-        f"| {' | '.join(HEADINGS)} |",
-        "|---|--:|--:|",
-        *(f"| {' | '.join(line)} |" for line in lines),
-        "",
-        f"`{ratio_line(found.further())}`",
-        "",
-        f"`{ratio_line(found.ratios())}`",
-        "",
-        f"![latency and memory]({stem.name}.png)",
-        "",
-    ]
-    stem.with_suffix(".md").write_text("\n".join(text))
+    ratios = [found.further(), found.ratios()]
+    write_page(stem, "Follow and scan", about, COUNTED, [HEADINGS, *lines], ratios, "latency and memory")
     _plot(stem.with_suffix(".png"), found)
 
 

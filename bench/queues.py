@@ -30,7 +30,7 @@ import queues_report
 import runs
 import sql
 from machine import say
-from report import ratio_line
+from page import ratio_line
 from workload import REPOSITORY, Case, Workload, prepare
 
 from peer import peer

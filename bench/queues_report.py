@@ -6,7 +6,7 @@ import json
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from report import ratio_line
+from page import write_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,25 +66,8 @@ def save(stem: Path, about: dict[str, Any], values: Values, found: dict[str, flo
     stem.parent.mkdir(parents=True, exist_ok=True)
     content = {**about, "counted": COUNTED, "ratios": found, "values": values}
     stem.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n")
-    markdown = [
-        "# Kinds of queues: reput beside RocketMQ",
-        "",
-        *(f"- {key}: {value}" for key, value in about.items()),
-        "",
-        "What is counted:",
-        "",
-        *(f"- {sentence}" for sentence in COUNTED),
-        "",
-        f"| {' | '.join(HEADINGS)} |",
-        f"|---|---|{'--:|' * (len(HEADINGS) - 2)}",
-        *(f"| {' | '.join(row)} |" for row in rows(values)),
-        "",
-        f"`{ratio_line(found)}`",
-        "",
-        f"![ratios]({stem.name}.png)",
-        "",
-    ]
-    stem.with_suffix(".md").write_text("\n".join(markdown))
+    table = [HEADINGS, *rows(values)]
+    write_page(stem, "Kinds of queues: reput beside RocketMQ", about, COUNTED, table, [found], "ratios", words=2)
     _plot(stem.with_suffix(".png"), found)
 
 

@@ -26,6 +26,7 @@ import machine
 import report
 import runs
 from machine import say
+from page import ratio_line
 from report import Measured
 from rich.console import Console
 from same import assert_same_indexes
@@ -115,7 +116,7 @@ def show(plain: list[Measured], crowded: list[Measured], about: dict[str, Any]) 
     found = report.ratios(plain, crowded[-1] if crowded else None)
     results = Path(os.environ.get("RESULTS_DIR", REPOSITORY / "bench" / "results"))
     report.save(results / f"rebuild-{about['cores']}c", about, measured, found)
-    print(report.ratio_line(found))
+    print(ratio_line(found))
 
 
 def environment(rounds: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import statistics
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from page import write_page
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -82,11 +83,7 @@ def _marginal(plain: list[Measured]) -> float:
     return (large.peer - small.peer) / ours if ours > 0 else math.nan
 
 
-def ratio_line(found: dict[str, float]) -> str:
-    """The line that ends the output."""
-    return "ratio " + " ".join(f"{name}={value:.2f}" for name, value in found.items())
-
-
+PICTURE = "seconds against messages"
 HEADINGS = (
     "messages",
     "queues",
@@ -136,7 +133,8 @@ def save(stem: Path, environment: dict[str, Any], measured: list[Measured], foun
     """Write `stem` with .json, .md and .png."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     stem.with_suffix(".json").write_text(_json(environment, measured, found))
-    stem.with_suffix(".md").write_text(_markdown(stem.name, environment, measured, found))
+    table = [HEADINGS, *rows(measured)]
+    write_page(stem, "Rebuild: reput beside RocketMQ", environment, COUNTED, table, [found], PICTURE, words=0)
     _plot(stem.with_suffix(".png"), [one for one in measured if one.case.queues == measured[0].case.queues])
 
 
@@ -145,28 +143,6 @@ def _json(environment: dict[str, Any], measured: list[Measured], found: dict[str
     cases = [asdict(one) for one in measured]
     content = {**environment, "counted": COUNTED, "ratios": numbers, "cases": cases}
     return json.dumps(content, indent=2) + "\n"
-
-
-def _markdown(name: str, environment: dict[str, Any], measured: list[Measured], found: dict[str, float]) -> str:
-    lines = [
-        "# Rebuild: reput beside RocketMQ",
-        "",
-        *(f"- {key}: {value}" for key, value in environment.items()),
-        "",
-        "What is counted:",
-        "",
-        *(f"- {sentence}" for sentence in COUNTED),
-        "",
-        f"| {' | '.join(HEADINGS)} |",
-        f"|{'--:|' * len(HEADINGS)}",
-        *(f"| {' | '.join(row)} |" for row in rows(measured)),
-        "",
-        f"`{ratio_line(found)}`",
-        "",
-        f"![seconds against messages]({name}.png)",
-        "",
-    ]
-    return "\n".join(lines)
 
 
 def _plot(path: Path, plain: list[Measured]) -> None:

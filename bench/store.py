@@ -40,7 +40,7 @@ import machine
 import runs
 import store_report
 from machine import say
-from report import ratio_line
+from page import ratio_line
 from rich.console import Console
 from store_report import Line
 from workload import REPOSITORY, Case, Workload, prepare

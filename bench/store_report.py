@@ -8,7 +8,7 @@ import statistics
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from report import ratio_line
+from page import write_page
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def further_ratios(lines: dict[str, Line], threads: int) -> dict[str, float]:
     }
 
 
+TITLE = "The message store: reput beside RocketMQ"
 HEADINGS = ("measured", "unit", "peer", "reput", "x", "reput's rounds")
 
 
@@ -123,34 +124,9 @@ def save(
     measured = {key: asdict(line) for key, line in lines.items()}
     content = {**about, "counted": COUNTED, "ratios": numbers, "lines": measured}
     stem.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n")
-    stem.with_suffix(".md").write_text(_markdown(stem.name, about, lines, further, found))
+    cells = [HEADINGS, *rows(list(lines.values()))]
+    write_page(stem, TITLE, about, COUNTED, cells, [further, found], "rates and ratios", words=2)
     _plot(stem.with_suffix(".png"), lines, found)
-
-
-def _markdown(
-    name: str, about: dict[str, Any], lines: dict[str, Line], further: dict[str, float], found: dict[str, float]
-) -> str:
-    text = [
-        "# The message store: reput beside RocketMQ",
-        "",
-        *(f"- {key}: {value}" for key, value in about.items()),
-        "",
-        "What is counted:",
-        "",
-        *(sentence if sentence.startswith(" ") else f"- {sentence}" for sentence in COUNTED),
-        "",
-        f"| {' | '.join(HEADINGS)} |",
-        f"|---|---|{'--:|' * (len(HEADINGS) - 2)}",
-        *(f"| {' | '.join(row)} |" for row in rows(list(lines.values()))),
-        "",
-        f"`{ratio_line(further)}`",
-        "",
-        f"`{ratio_line(found)}`",
-        "",
-        f"![rates and ratios]({name}.png)",
-        "",
-    ]
-    return "\n".join(text)
 
 
 def _plot(path: Path, lines: dict[str, Line], found: dict[str, float]) -> None:
