@@ -52,6 +52,19 @@ def topic_of(name: str) -> str:
 
 
 @pytest.mark.golden
+@pytest.mark.parametrize("name", ["basic", "ext", "rocksdb"])
+def test_tags_of_delayed_messages(name: str) -> None:
+    """Where a queue has the time of a delayed message and not its tag, the option finds what the column says."""
+    topic = {"topic": "SCHEDULE_TOPIC_XXXX", "columns": "tags,physicalOffset"}
+    every = frames.table(golden.shared(name), **topic)
+    wanted = in_order(every.filter(pc.equal(every["tags"], "paid")))
+    assert wanted
+    for scan in ("queue", "log"):
+        found = frames.table(golden.shared(name), scan=scan, **topic, **{"filter.tag": "paid"})
+        assert in_order(found) == wanted
+
+
+@pytest.mark.golden
 @pytest.mark.parametrize("name", ["ext", "double", "rocksdb", "batch"])
 def test_golden_stores_of_every_kind(name: str) -> None:
     """What RocketMQ wrote in queues of each kind is read by offset through them, the same as from the log."""

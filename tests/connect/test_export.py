@@ -141,6 +141,18 @@ def test_hostile_topics_stay_inside(tmp_path: Path) -> None:
     assert sorted(row["topic"] for row in exported(out)) == sorted(("..x", "a=b", "%41", "ä b"))
 
 
+@pytest.mark.parametrize("topic", ["x" * 250, "%" * 90])
+def test_a_topic_too_long_for_a_folder(tmp_path: Path, topic: str) -> None:
+    """With `topic=` in front, or with its signs written as %25, a name may be too long: told, and others go by name."""
+    log = LogBuilder()
+    log.message(topic)
+    log.message("orders")
+    store = stores.with_log(tmp_path, log)
+    with pytest.raises(ConfigError, match=f"topic {topic[:40]}.*more than 255 bytes"):
+        reput.export(store, tmp_path / "out", **LOOP)
+    assert reput.export(store, tmp_path / "orders", topics=["orders"], **LOOP).messages == 1
+
+
 @pytest.mark.golden
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`reput export` says what it did, as text and as JSON, and refuses with exit code 2."""

@@ -26,6 +26,8 @@ REFUSED = [
     ({**PATH, "minOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger: not offered"),
     ({**PATH, "topic": "a", "subscribe": "b"}, "give one of them"),
     ({**PATH, "subscribe": " , "}, "names no topic"),
+    ({**PATH, "keys": ""}, "keys: names no key"),
+    ({**PATH, "keys": ","}, "keys: names no key"),
     ({**PATH, "subscribePattern": "("}, "no regular expression"),
     ({**PATH, "assign": "orders"}, "no JSON"),
     ({**PATH, "assign": '{"orders": ["x"]}'}, "no queue id"),

@@ -27,24 +27,23 @@ ATTEMPT_PAUSE_S = 0.1
 
 REBUILD = """
 import json, sys
-import reput
+from reput.cli.main import run
 from reput.pipeline import session
 master, store, config = sys.argv[1:]
-report = reput.rebuild(store, master=master, config=config, split_mb=0.3)
+assert run(["rebuild", store, "--master", master, "--config", config, "--splits-mb", "0.3", "--json"]) == 0
 context = session.start_context(master)
 assert context.master == master
 hosts = context._jsc.sc().getExecutorMemoryStatus().size() - 1
-print(json.dumps({"executors": hosts, "messages": report.messages}))
+print(json.dumps({"executors": hosts}))
 context.stop()
 """
 
 READ = """
 import json, sys
 from pyspark.sql import SparkSession
-import reput
 master, store, config = sys.argv[1:]
-spark = SparkSession.builder.master(master).getOrCreate()
-reput.register(spark)
+spark = SparkSession.builder.getOrCreate()
+assert spark.sparkContext.master == master
 frame = spark.read.format("rocketmq").option("config", config).option("minPartitions", 4).load(store)
 rows = frame.groupBy("topic").count().collect()
 print(json.dumps({"topics": {row["topic"]: row["count"] for row in rows}}))
@@ -134,7 +133,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
 
 
 def test_cluster_builds_what_the_peer_built(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
-    """Two executors that share the store's file system write the very bytes that RocketMQ wrote."""
+    """`reput rebuild --master`: two executors that share the store's files write the very bytes that RocketMQ wrote."""
     address, environment = master
     store = golden.unpack("crash", tmp_path)
     config = tmp_path / "broker.conf"
@@ -182,13 +181,16 @@ def test_cluster_follows(master: tuple[str, dict[str, str]], tmp_path: Path) -> 
 
 
 def test_cluster_reads(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
-    """`format("rocketmq")` on the cluster counts what a store on this machine holds."""
+    """`spark-submit --master` runs a job that reads on the cluster, and counts what a store on this machine holds."""
     address, environment = master
     store = golden.unpack("crash", tmp_path)
     config = tmp_path / "broker.conf"
     config.write_text(golden.CONFIG + "\n")
+    job = tmp_path / "job.py"
+    job.write_text(READ)
+    submit = Path(environment["SPARK_HOME"]) / "bin" / "spark-submit"
     done = subprocess.run(
-        [sys.executable, "-c", READ, address, store, config],
+        [submit, "--master", address, "--driver-memory", "512m", job, address, store, config],
         env=environment,
         check=False,
         capture_output=True,

@@ -55,6 +55,7 @@ _JSON_LIMIT = 64 << 20
 _HELD_BYTES = 128 << 20
 _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC)
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f")
+_LONGEST_NAME = 255
 _US_PER_DAY = 86_400_000_000
 _NO_TIME_US = 100_000_000 * _US_PER_DAY
 
@@ -406,6 +407,21 @@ def _escaped(name: str) -> str:
     return "".join(f"%{ord(letter):02X}" if letter < " " or letter in _ESCAPED else letter for letter in name)
 
 
+def _topic_folder(topic: str) -> str:
+    """The folder of a topic.
+
+    Raises:
+        ConfigError: no file system has so long a name.
+    """
+    name = f"topic={_escaped(topic)}"
+    if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
+        raise ConfigError(
+            f"topic {topic[:40]}...: the folder topic=... would have a name of more than {_LONGEST_NAME} bytes. Export "
+            'the other topics by their names (-t), and read this one with format("rocketmq")'
+        )
+    return name
+
+
 class _Files:
     """The files of a range: rows are held until they are many, then each part is written whole."""
 
@@ -429,7 +445,7 @@ class _Files:
         """Write what is held."""
         suffix = f"-{self._round}" if self._round else ""
         for (topic, day), rows in self._held.items():
-            folder = Path(f"topic={_escaped(topic)}") / f"day={day}"
+            folder = Path(_topic_folder(topic)) / f"day={day}"
             name = folder / f"{self.begin:020d}{suffix}.parquet"
             sink = pa.BufferOutputStream()
             pq.write_table(pa.Table.from_batches(rows), sink, compression="zstd")

@@ -118,7 +118,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         topics=_topics(options, broker_name),
         tags=_tags(options),
         sql=_sql(options),
-        keys=tuple(key for key in options.get("keys", "").split(",") if key),
+        keys=_keys(options),
         starting=starting_edge(options, broker_name),
         ending=ending_edge(options, broker_name),
         strategy=_choice(options, "startingOffsetsByTimestampStrategy", Strategy, Strategy.LATEST),
@@ -229,6 +229,13 @@ def _tags(options: Mapping[str, str]) -> tuple[str, ...]:
     if len({options[name] for name in given}) > 1:
         raise ConfigError("filter.tag and subExpression say different things: give one")
     return tuple(TagFilter(options[given[0]]).tags) if given else ()
+
+
+def _keys(options: Mapping[str, str]) -> tuple[str, ...]:
+    keys = tuple(key for key in options.get("keys", "").split(",") if key)
+    if "keys" in options and not keys:
+        raise ConfigError("option keys: names no key. Leave it out to read messages whatever their keys are")
+    return keys
 
 
 def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -29,6 +29,7 @@ from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_
 from reput.formats.record import (
     FLAG_INNER_BATCH,
     MIN_RECORD_SIZE,
+    SCHEDULE_TOPIC,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     Verdict,
@@ -155,8 +156,9 @@ def _of_entries(job: RecordJob, cut: QueueCut, entries: Entries, maps: LogMaps, 
     selection, position = job.scan.selection, entries.position
     mask = (position >= selection.position.begin) & (position < min(selection.position.end, job.end))
     codes = selection.tag_codes
-    if len(codes):
-        # The address of an entry in ConsumeQueueExt says nothing of the tags: the record will.
+    if len(codes) and cut.key.topic != SCHEDULE_TOPIC:
+        # Neither a delayed message's time nor the address of an entry in ConsumeQueueExt says anything of the tags: the
+        # record will.
         mask &= np.isin(entries.tags_code.astype(np.int32), codes) | (entries.tags_code <= _LAST_EXT_ADDRESS)
     number = np.flatnonzero(mask)
     rows_of = _RowMaker(job, pa.array([cut.topic], pa.string()), maps)

@@ -140,7 +140,9 @@ class _LogRange:
             mask &= (position >= selection.position.begin) & (position < selection.position.end)
         codes = selection.tag_codes
         if len(codes):
-            mask &= np.isin(columns.tags_code[:count].astype(np.int32), codes)
+            # A delayed message has the time when it is due in that place: its tag tells.
+            delayed = columns.is_schedule[columns.queue[:count]] != 0
+            mask &= np.isin(columns.tags_code[:count].astype(np.int32), codes) | delayed
         own = mask & self.queues.mask(columns)
         if selection.searched_keys:
             # A batch has items of its own keys, and may hold messages with others: Spark asks those for what it pushed.
