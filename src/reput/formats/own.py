@@ -22,6 +22,10 @@ The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue
 (bytes: log offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and
 `index_count` (the last IndexFile, and the next item number in it, as its header has it), `queue_fingerprint` and
 `index_fingerprint` (`offset`, `size`, `crc`, `store_timestamp` of the last record below each offset).
+
+A ledger's keys: `query` (the streaming query's id, where its checkpoint tells it, or a batch write's `writeId`),
+`batch` (number of the last batch), `state` (`begun` or `done`), and while it is begun `files` (the staged files that
+hold the batch, in order) and `offset` (bytes: the log's end when it began).
 """
 
 from __future__ import annotations
