@@ -74,6 +74,7 @@ SINKS_NAME = "sinks"
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1
 _MAX_JSON = 64 << 20
+_REMEDY = "If no later version of reput did, remove it and run `reput rebuild`, which builds all anew from the log"
 
 
 def staging_name(epoch: int) -> str:
@@ -201,7 +202,7 @@ def _decode(data: bytes, where: str) -> dict[str, Any]:
     try:
         value = json.loads(data) if len(data) <= _MAX_JSON else None
     except (ValueError, RecursionError) as error:
-        raise DamagedStoreError(f"{where}: not JSON ({error})") from error
+        raise DamagedStoreError(f"{where}: not JSON ({error}). {_REMEDY}") from error
     if not isinstance(value, dict) or value.get("version") != FORMAT_VERSION:
-        raise DamagedStoreError(f"{where}: not a file that this version of reput wrote")
+        raise DamagedStoreError(f"{where}: not a file that this version of reput wrote. {_REMEDY}")
     return value
