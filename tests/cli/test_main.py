@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -138,3 +139,15 @@ def test_damaged_log_is_no_case_for_a_rebuild(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "the log itself is damaged" in done.stdout
     assert stores.leftovers(store) == []
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_a_log_that_is_not_there_is_no_case_for_a_rebuild(index: bool, tmp_path: Path) -> None:
+    """Where queues or IndexFiles have entries and the log no record, check asks for the log: a rebuild would refuse."""
+    store = golden.unpack("basic", tmp_path)
+    shutil.rmtree(store / ("consumequeue" if index else "index"))
+    for path in (store / "commitlog").iterdir():
+        path.unlink()
+    done = reput("check", store, "--engine", "loop", "-q")
+    assert done.returncode == 1
+    assert "Is its disk mounted" in done.stdout

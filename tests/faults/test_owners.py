@@ -119,11 +119,11 @@ HOSTILE_INTENTS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("kind", HOSTILE_INTENTS)
 def test_hostile_intent(kind: str, victim: Victim) -> None:
-    """An intent that reput cannot have written is refused with its name; nothing is moved."""
+    """An intent that reput cannot have written is refused with its name and what to do; nothing is moved."""
     path = victim.store / paths.REPUT / own.INTENT_NAME
     path.write_bytes(HOSTILE_INTENTS[kind])
     before = stores.digest(victim.store, inodes=True)
-    with pytest.raises(DamagedStoreError, match="intent"):
+    with pytest.raises(DamagedStoreError, match=r"intent: .*(remove it|do not use)|Remove the file intent"):
         stores.rebuild(victim.store)
     assert stores.digest(victim.store, inodes=True) == before
     path.unlink()
@@ -150,7 +150,7 @@ def test_hostile_frontier(kind: str, victim: Victim) -> None:
     """A frontier that reput cannot have written is refused before any work, with the remedy."""
     path = victim.store / paths.REPUT / own.FRONTIER_NAME
     path.write_bytes(HOSTILE_FRONTIERS[kind])
-    with pytest.raises(DamagedStoreError, match=r"frontier.*"):
+    with pytest.raises(DamagedStoreError, match=r"frontier.*: .*remove it and run `reput rebuild`"):
         stores.rebuild(victim.store)
     assert stores.indexes(victim.store) == victim.old
     path.unlink()

@@ -35,9 +35,12 @@ def test_no_masters(master: str) -> None:
 
 def test_a_master_that_nobody_reaches_is_named() -> None:
     """Spark ends its own context then, and its error says no more than that it is stopped."""
-    stopped = Exception(": java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\n\tat x")
-    told = _failure(stopped, "spark://nohost:7077")
-    assert "its master spark://nohost:7077 cannot be reached" in told
+    for words in (
+        "Cannot call methods on a stopped SparkContext.", "SparkContext has been shutdown",
+        "Job 0 cancelled because SparkContext was shut down",
+    ):  # fmt: skip
+        told = _failure(Exception(f": java.lang.IllegalStateException: {words}\n\tat x"), "spark://nohost:7077")
+        assert "its master spark://nohost:7077 cannot be reached" in told
     assert (
         _failure(Exception(": java.io.IOException: full"), "local") == "a Spark job failed: java.io.IOException: full"
     )

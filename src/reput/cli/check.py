@@ -57,6 +57,11 @@ def _verdict(report: CheckReport) -> str:
         return "sound"
     damage = [one for one in report.findings if one.severity == DAMAGE]
     in_log = [one for one in damage if one.rule.startswith("log-")]
+    if not report.messages and any(one.rule.endswith(("-without-record", "-past-end")) for one in damage):
+        return (
+            "not sound: the log has no record, and the indexes have. Is its disk mounted, and does storePathCommitLog "
+            "name another folder? Where it is meant, `reput rebuild --empty-log` makes the indexes empty, too"
+        )
     if not in_log:
         return "not sound: `reput rebuild` builds the indexes again from the log"
     rest = "" if len(in_log) < len(damage) else "; the indexes agree with what is left of it"

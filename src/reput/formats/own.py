@@ -22,6 +22,10 @@ The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue
 (bytes: log offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and
 `index_count` (the last IndexFile, and the next item number in it, as its header has it), `queue_fingerprint` and
 `index_fingerprint` (`offset`, `size`, `crc`, `store_timestamp` of the last record below each offset).
+
+A ledger's keys: `query` (the streaming query's id, where its checkpoint tells it, or a batch write's `writeId`),
+`batch` (number of the last batch), `state` (`begun` or `done`), and while it is begun `files` (the staged files that
+hold the batch, in order) and `offset` (bytes: the log's end when it began).
 """
 
 from __future__ import annotations
@@ -70,6 +74,7 @@ SINKS_NAME = "sinks"
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1
 _MAX_JSON = 64 << 20
+_REMEDY = "If no later version of reput did, remove it and run `reput rebuild`, which builds all anew from the log"
 
 
 def staging_name(epoch: int) -> str:
@@ -197,7 +202,7 @@ def _decode(data: bytes, where: str) -> dict[str, Any]:
     try:
         value = json.loads(data) if len(data) <= _MAX_JSON else None
     except (ValueError, RecursionError) as error:
-        raise DamagedStoreError(f"{where}: not JSON ({error})") from error
+        raise DamagedStoreError(f"{where}: not JSON ({error}). {_REMEDY}") from error
     if not isinstance(value, dict) or value.get("version") != FORMAT_VERSION:
-        raise DamagedStoreError(f"{where}: not a file that this version of reput wrote")
+        raise DamagedStoreError(f"{where}: not a file that this version of reput wrote. {_REMEDY}")
     return value

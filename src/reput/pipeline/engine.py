@@ -20,6 +20,8 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _POLL_S = 0.1
+_CONTEXT_ENDED = ("stopped SparkContext", "SparkContext has been shutdown", "SparkContext was shut down")
+"""What Spark says of a context that has ended: by when in a job's life that was."""
 _PREFIX = "reput.errors."
 
 
@@ -225,7 +227,7 @@ def _watch(context: Any, total: int, progress: Progress, done: threading.Event) 
 def _failure(error: Exception, master: str | None) -> str:
     """What to say about a job that failed; a context that stopped by itself lost its master, or never reached it."""
     line = _first_line(error)
-    if "stopped SparkContext" in line:
+    if any(words in line for words in _CONTEXT_ENDED):
         return f"Spark ended its context, most likely since its master {master} cannot be reached ({line})"
     return f"a Spark job failed: {line}"
 

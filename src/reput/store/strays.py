@@ -39,10 +39,13 @@ def list_strays(layout: StoreLayout) -> list[str]:
     """The files in the folders of log, queues and IndexFiles that are not RocketMQ's, relative to the store."""
     kinds = list(all_kinds(layout).values())
     found = [name for part in (*_QUEUE_FOLDERS, paths.INDEX) for name in _strays(layout.root / part, part, kinds)]
-    names = [entry.name for entry in fs.list_dir(layout.commit_log) if not entry.is_dir]
-    odd = [name for name in names if paths.parse_offset_name(name) is None]
-    told = "RocketMQ does not load the log as long as it is there"
-    return found + [f"{paths.COMMIT_LOG}/{name} ({told})" for name in odd]
+    for entry in fs.list_dir(layout.commit_log):
+        if entry.is_dir or paths.parse_offset_name(entry.name) is not None:
+            continue
+        # MappedFileQueue.doLoad: every file must have the log's file size; an empty last one is deleted.
+        told = " (RocketMQ does not load the log as long as it is there)" if entry.size else ""
+        found.append(f"{paths.COMMIT_LOG}/{entry.name}{told}")
+    return found
 
 
 def strays_text(names: Sequence[str]) -> str:
