@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reput
 from reput.formats import paths
 from reput.formats.hashing import java_string_hash_utf8
 from reput.formats.record import crc32 as plain_crc32
@@ -45,6 +50,20 @@ def test_crc_of_zeros_and_ones() -> None:
         for length in LENGTHS:
             data = bytes([value]) * length
             assert crc.crc32(as_buffer(data), 0, length) == crc32_by_tables(data) == plain_crc32(data)
+
+
+def test_crc_for_another_processor(tmp_path: Path) -> None:
+    """Where numba is told to compile for a processor that cannot fold, there is no folding, and the CRC is the same."""
+    program = (
+        "import zlib; from reput.kernels.compiled.crc import CAN_FOLD, body_crc\n"
+        "assert not CAN_FOLD\n"
+        "assert body_crc(bytes(range(100))) == zlib.crc32(bytes(range(100))) & 0x7FFFFFFF"
+    )
+    source = str(Path(reput.__file__).parent.parent)
+    environment = {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": source}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 # The bytes at which a UTF-8 decoder changes its mind.

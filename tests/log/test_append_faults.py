@@ -272,6 +272,53 @@ def test_an_interrupted_batch_that_cannot_be_taken_back_ends_the_writing(
             call()
 
 
+def test_an_interrupted_flush_leaves_all_to_the_next(
+    tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier writer left, a full file and the folder's names are synced by the flush that comes through."""
+    with open_log(tmp_path, file_size=4096) as log:
+        log.append(one())
+        end = log.wrote
+    with open_log(tmp_path, file_size=4096, end_offset=end, flushed_offset=0) as log:
+        for _ in range(12):
+            log.append(one())
+        true, calls = fs.sync_data, []
+
+        def breaks_off(descriptor: int) -> None:
+            calls.append(descriptor)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            true(descriptor)
+
+        monkeypatch.setattr(fs, "sync_data", breaks_off)
+        with pytest.raises(KeyboardInterrupt):
+            log.flush()
+        assert log.flushed == 0
+        faults.calls.clear()
+        assert log.flush().offset == log.flushed == log.wrote
+        # The earlier writer's file and the folder; the two that became full, and the current one.
+        assert (faults.calls.count("sync_path"), faults.calls.count("sync_data")) == (2, 3)
+
+
+def test_a_buffered_put_that_is_interrupted_behind_the_roll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an interrupt comes when the next file is current already, the buffer is still written where it belongs."""
+    with open_log(tmp_path, file_size=4096, transient_store_pool_enable=True) as log:
+        while log.wrote < 3500:
+            log.append(one())
+
+        def breaks_off(file: append_file.AppendFile) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(append_file.AppendFile, "drop_memory", breaks_off)
+        with pytest.raises(KeyboardInterrupt):
+            log.append(one())
+        monkeypatch.undo()
+        before = log.next_offset("orders", 0)
+        assert log.commit() == log.confirmed == log.wrote
+        assert log.append(one()).queue_offset == before
+    assert [record.queue_offset for record in read_log(tmp_path)] == list(range(before + 1))
+
+
 def test_numbers_are_raised_together_or_not_at_all() -> None:
     """An interrupt between two queues of a batch leaves each with the number it had."""
     topics = TopicTable({(b"a", 0): 7}, 0, True)

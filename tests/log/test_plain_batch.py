@@ -14,6 +14,7 @@ from reput import kernels
 from reput.log import plain_batch, queue_directory
 from reput.log.append import LogAppender
 from reput.log.message import Message, PutStatus
+from reput.log.queue_directory import QueueDirectory
 from support.appends import open_log, read_log
 from support.twins import TWINS
 
@@ -200,3 +201,27 @@ def test_a_column_that_is_changed_while_it_is_stored(
         monkeypatch.setattr(log, "_plain_batch", true)
         assert log.append_columns(table).status is OK
     assert len(read_log(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_a_topic_that_is_changed_while_its_queue_is_new(
+    twin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue is found under the name that it was added with, whatever the column says by then."""
+    use(monkeypatch, twin)
+    name = np.frombuffer(b"abc", np.uint8).copy()
+    buffers = [None, pa.py_buffer(np.array([0, 3], np.int32)), pa.py_buffer(name)]
+    table = pa.table({"topic": pa.Array.from_buffers(pa.string(), 1, buffers), "body": [b"1"]})
+    with open_log(tmp_path) as log:
+        true = QueueDirectory.add
+
+        def changed(directory: QueueDirectory, topic: str, *place: int) -> bool:
+            name[:] = bytearray(b"xyz")
+            monkeypatch.setattr(QueueDirectory, "add", true)
+            return true(directory, topic, *place)
+
+        monkeypatch.setattr(QueueDirectory, "add", changed)
+        assert log.append_columns(table).status is OK
+        name[:] = bytearray(b"abc")
+        assert log.append_columns(table).status is OK
+    assert [record.topic for record in read_log(tmp_path)] == [b"xyz", b"abc"]

@@ -259,6 +259,25 @@ def test_closed(tmp_path: Path) -> None:
             call()
 
 
+def test_a_close_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store's lock is gone then, so nothing can be put any more; what was put is there for the next."""
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG)
+    put(store, 3)
+    assert store._housekeeper is not None
+
+    def breaks_off() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store._housekeeper, "join", breaks_off)
+    with pytest.raises(KeyboardInterrupt):
+        store.close()
+    with pytest.raises(ClosedError):
+        put(store, 1)
+    with reput.MessageStore.open(tmp_path / "s", CONFIG) as following:
+        put(following, 1)
+        assert following.max_offset("t", 0) == 4
+
+
 def test_no_store(tmp_path: Path) -> None:
     """A folder that holds other things is no store, and is not made one."""
     (tmp_path / "mine.txt").write_text("mine")

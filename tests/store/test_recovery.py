@@ -290,6 +290,18 @@ def test_topics_that_need_a_v2_record(tmp_path: Path) -> None:
         put(store, 1, topic="t" * 127)
 
 
+def test_long_topics_of_a_store_that_makes_no_more_of_them(tmp_path: Path) -> None:
+    """A store that has such a topic opens without autoMessageVersionOnTopicLen; its messages are read, none is put."""
+    path, topic = tmp_path / "s", "t" * 128
+    with reput.MessageStore.open(path, CONFIG) as store:
+        put(store, 1, topic=topic)
+    with reput.MessageStore.open(path, replace(CONFIG, auto_message_version_on_topic_len=False)) as store:
+        assert len(store.get_message(topic, 0, 0)) == 1
+        assert "autoMessageVersionOnTopicLen" in store.put_message(reput.Message(topic, b"")).reason
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert store.put_message(reput.Message(topic, b"")).queue_offset == 1
+
+
 @pytest.mark.parametrize("lost", [[paths.CONSUME_QUEUE], [paths.INDEX], [paths.CONSUME_QUEUE, paths.INDEX]])
 @pytest.mark.parametrize("way", ["put", "follow"])
 def test_lost_indexes_beside_a_frontier(lost: list[str], way: str, tmp_path: Path) -> None:

@@ -470,7 +470,8 @@ class LogAppender:
         file = self._files.current
         if self.settings.write_buffered and file is not None and self._committed < self._end:
             try:
-                file.commit(self._end - file.start)
+                # An interrupt may have left a file behind the end: the one before was written out when it was ended.
+                file.commit(max(self._end - file.start, 0))
             except ReputError as error:
                 raise self._stop(error) from error
             self._committed, self._committed_ms = self._end, self._last_ms
@@ -489,9 +490,8 @@ class LogAppender:
                 files, target = self._files, Flushed(self.committed, stored_ms)
                 if target.offset == self.flushed and not files.retired:
                     return target
-                recovered, self._recovered = self._recovered, range(target.offset, target.offset)
-                retired, current, names_changed = list(files.retired), files.current, files.names_changed
-                files.names_changed = False
+                recovered, retired, current = self._recovered, list(files.retired), files.current
+                names_changed, files.names_changed = files.names_changed, False
             try:
                 files.sync_range(recovered)
                 for file in retired:
@@ -500,9 +500,14 @@ class LogAppender:
                     current.sync()
                 if names_changed:
                     fs.sync_path(self.folder)
-            except ReputError as error:
+            except BaseException as error:
+                # An interrupt, too, leaves it to the next flush.
+                files.names_changed = files.names_changed or names_changed
+                if not isinstance(error, ReputError):
+                    raise
                 with self._lock:
                     raise self._stop(error) from error
+            self._recovered = range(target.offset, target.offset)
             with self._lock:
                 files.forget(retired)
             self._flushed[0] = target.offset

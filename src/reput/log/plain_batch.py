@@ -175,10 +175,9 @@ class PlainBatch:
 
     def _add_queue(self, row: int) -> bool:
         topic = self._table.column("topic")[row]
-        name = topic.as_buffer()
         queue_id = self._table.column("queue_id")[row].as_py() if "queue_id" in self._table.schema.names else 0
         try:
-            return self._directory.add(name.to_pybytes().decode(), queue_id, name.address, name.size)
+            return self._directory.add(topic.as_buffer().to_pybytes().decode(), queue_id)
         except (MessageRefusedError, UnicodeDecodeError):
             return False
 

@@ -48,6 +48,7 @@ class QueueDirectory:
         self._names_end = 0
         self._known: dict[tuple[Topic, int], int] = {}
         self._names = np.zeros(_NAMES_SIZE, dtype=np.uint8)
+        self._names_at = address_of(self._names)
         self._table = np.zeros(4 * MOST_QUEUES, dtype=np.int32)
         self._hashes = np.zeros(MOST_QUEUES, dtype=np.uint64)
         self._ids, self._magics, self._part_sizes = (np.zeros(MOST_QUEUES, dtype=np.int32) for _ in range(3))
@@ -72,7 +73,7 @@ class QueueDirectory:
             Batch.MAGIC_AT: address_of(self._magics),
             Batch.PART_SIZE_AT: address_of(self._part_sizes),
             Batch.PART_AT: address_of(self._parts),
-            Batch.NAMES_AT: address_of(self._names),
+            Batch.NAMES_AT: self._names_at,
             Batch.NEXT_AT: address_of(self.next_offsets),
             Batch.STAMP_AT: address_of(self._stamps),
         }
@@ -86,8 +87,8 @@ class QueueDirectory:
             self._stamp += 1
             return self._stamp
 
-    def add(self, name: str, queue_id: int, address: int, size: int) -> bool:
-        """Give a queue a row; its topic's bytes stand at `address`. False where no row is left for it.
+    def add(self, name: str, queue_id: int) -> bool:
+        """Give a queue a row. False where no row is left for it.
 
         Raises:
             MessageRefusedError: there can be no such topic.
@@ -104,6 +105,6 @@ class QueueDirectory:
             self._parts[row], self._part_sizes[row] = begin, len(topic.part)
             self._names_end = end
             self.queues.append((topic, queue_id))
+            self._add_queue(self.template_at, row, self._names_at + end - len(topic.name), len(topic.name), queue_id)
             self._known[topic, queue_id] = row
-            self._add_queue(self.template_at, row, address, size, queue_id)
             return True

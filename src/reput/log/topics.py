@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from reput.formats.paths import MAX_TOPIC_BYTES, is_topic_folder_name
 from reput.formats.record import MAGIC_V1, MAGIC_V2, V2_TOPIC_LENGTH_ABOVE, batch_offset_bound, queue_offset_bound
-from reput.log.message import illegal
+from reput.log.message import MessageRefusedError, illegal
 
 if TYPE_CHECKING:
     QueueOffsets = Mapping[tuple[bytes, int], int]
@@ -96,7 +96,11 @@ class TopicTable:
         self.by_name: dict[str, Topic] = {}
         """For a look-up without a call; `topic` fills it."""
         for (name, queue_id), offset in queues.items():
-            topic = self.topic(name.decode())
+            try:
+                topic = self.topic(name.decode())
+            except MessageRefusedError:
+                # Others wrote it, and nothing can be put to it: who tries is told why.
+                continue
             if 0 <= offset <= _bound(topic, end_offset):
                 topic.go_on_at(queue_id, offset)
             else:

@@ -487,6 +487,14 @@ class MessageStore(ProgressCalls, Reading):
                 if not behind:
                     fs.remove_file(self.layout.abort)
         finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        try:
+            if self._appender is not None:
+                # Mostly it is closed. Where an interrupt has come first: nobody may put without the store's lock.
+                self._appender.close()
+        finally:
             if self._owned is not None:
                 self._owned.watermarks["writer"] = 0
             self.view.close()

@@ -10,10 +10,11 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-import llvmlite.binding
+import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features
 from numba.core.datamodel import models
 from numba.extending import intrinsic, register_model
 
@@ -28,8 +29,10 @@ _WORDS, _BYTES = ir.VectorType(_WORD, 2), ir.VectorType(_BYTE, SIZE)
 def _can_fold() -> bool:
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
-    features = dict(llvmlite.binding.get_host_cpu_features())
-    return bool(features.get("pclmul") and features.get("ssse3"))
+    # What numba compiles for: it may have been told of another processor (NUMBA_CPU_NAME=generic has none of them).
+    told = numba.config.CPU_FEATURES
+    features = get_host_cpu_features() if told is None else told
+    return {"+pclmul", "+ssse3"} <= set(features.split(","))
 
 
 CAN_FOLD = _can_fold()
