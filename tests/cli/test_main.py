@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -91,6 +92,15 @@ def test_misuse_is_one_line() -> None:
     done = reput("rebuild", "--nonsense")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("error: ")
+
+
+def test_misuse_with_json_is_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who asks for JSON gets a document on stdout also where the command line itself is wrong."""
+    assert main.run(["info", "store", "--json", "--nonsense"]) == 2
+    out, err = capsys.readouterr()
+    answer = json.loads(out)
+    assert answer["ok"] is False
+    assert answer["error"]["message"] in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("arguments", [[], ["dump"]])

@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import pytest
+from pyspark.sql.datasource import EqualTo
 
 import reput
+from reput.connect.filters import narrowed
+from reput.connect.options import Scan, read_options
+from reput.connect.plan import plan_batch
+from reput.connect.selection import selection_of
 from reput.errors import DamagedStoreError, DataLossError
 from reput.formats import paths
 from reput.formats.client_batch import InnerMessage, encode_messages
@@ -209,6 +216,25 @@ def test_batches_are_their_messages(batches: Path, scan: str) -> None:
     assert frames.table(batches, scan=scan, keys="k3-2")["body"].to_pylist() == [b"3-2"]
     few = frames.table(batches, topic="batches", scan=scan, maxRecordsPerPartition=3, columns="queueOffset")
     assert sorted(few["queueOffset"].to_pylist()) == list(range(len(rows)))
+
+
+@pytest.mark.parametrize("of_topic", [{}, {"topic": "batches"}, {"topic": "orders"}], ids=repr)
+def test_filters_on_keys_of_messages_in_batches(tmp_path: Path, of_topic: dict[str, str]) -> None:
+    """A filter on keys finds messages inside batches, whose keys no index item has; others still by IndexFiles."""
+    message = InnerMessage(0, b"x", encode_properties({b"KEYS": b"k7", b"UNIQ_KEY": b"U7"}))
+    with inner.new_store(tmp_path / "store") as store:
+        for _ in range(3):
+            body = encode_messages([message, message._replace(properties=b"")])
+            store.put_message(Message("batches", body, properties={"INNER_NUM": "2"}, sys_flag=BOTH), 0)
+            store.put_message(Message("orders", b"x", keys="k7", properties={"UNIQ_KEY": "U7"}), 0)
+        store.reput(spark=False)
+    options = read_options({"path": str(tmp_path / "store"), **of_topic})
+    for one in (EqualTo(("keys",), "k7"), EqualTo(("uniqKey",), "U7")):
+        for scan in ("auto", "log"):
+            plan = plan_batch(replace(options, scan=Scan(scan)), narrowed(selection_of(options), [one]))
+            found = frames.rows_of(plan).filter(pc.field(one.attribute[0]) == one.value)
+            assert len(found) == (3 if of_topic else 6)
+            assert (plan.scan == "key") == (scan == "auto" and of_topic == {"topic": "orders"})
 
 
 def test_batches_by_time(batches: Path) -> None:

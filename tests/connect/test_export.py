@@ -104,6 +104,32 @@ def test_what_does_not_fit_together(tmp_path: Path) -> None:
         reput.export(second, out, **LOOP)
 
 
+def test_a_plan_or_a_marker_that_is_none(tmp_path: Path) -> None:
+    """A plan that cannot be read is refused by its name; a range whose marker cannot be is exported again."""
+    _, (store,) = grown(tmp_path, (90,))
+    out = tmp_path / "out"
+    first = reput.export(store, out, **LOOP)
+    begin = min(path.name for path in (out / "_reput").iterdir())
+    for data in ("", "[]", "{}", '{"begin": 0, "end": 1, "messages": 1, "bytes": 1, "files": 3}'):
+        (out / "_reput" / begin).write_text(data)
+        again = reput.export(store, out, **LOOP)
+        assert (again.ranges, again.messages + again.messages_before) == (1, first.messages) == (1, len(exported(out)))
+    for data in ("", "[]", "{}", '{"columns": [], "topics": [], "mark": [1], "ranges": []}'):
+        (out / "_reput" / "plan.json").write_text(data)
+        with pytest.raises(ConfigError, match=r"plan\.json: no plan of an export"):
+            reput.export(store, out, **LOOP)
+
+
+def test_a_folder_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address of an object store is refused, and not made a folder of that name; file: is understood."""
+    monkeypatch.chdir(tmp_path)
+    _, (store,) = grown(tmp_path, (20,))
+    with pytest.raises(ConfigError, match="to=s3://bucket/messages: give a folder"):
+        reput.export(store, "s3://bucket/messages", **LOOP)
+    assert not (tmp_path / "s3:").exists()
+    assert reput.export(store, f"file://{tmp_path}/out", **LOOP).folder == str(tmp_path / "out")
+
+
 def test_hostile_topics_stay_inside(tmp_path: Path) -> None:
     """A topic's name does not lead out of the folder, and comes back as it was."""
     log = LogBuilder()

@@ -13,7 +13,7 @@ import reput
 from reput.errors import DamagedLogError, DamagedStoreError, DataLossError
 from reput.formats import paths
 from reput.formats.consume_queue import Entry, encode_entry
-from support import frames, golden, stores
+from support import frames, golden, inner, stores
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
@@ -109,6 +109,21 @@ def test_missing_indexes_hide_nothing(tmp_path: Path, gone: tuple[str, ...], sca
         shutil.rmtree(store / folder)
     for question in ({}, {"topic": "orders"}, {"keys": "k44"}):
         assert in_order(frames.table(store, scan=scan, **question)) == in_order(frames.table(BASIC, **question))
+
+
+@pytest.mark.parametrize("question", [{"topic": "orders"}, {"subscribePattern": "ord.*"}, {}], ids=repr)
+def test_one_topics_lost_queues_hide_no_key(tmp_path: Path, question: dict[str, str]) -> None:
+    """Where one topic's queues are gone a key still leads to its messages: by its name, or as topics.json has it."""
+    log = LogBuilder(file_size=1 << 16)
+    for number in range(20):
+        log.message(("orders", "clicks")[number % 2], keys=f"k{number}")
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    shutil.rmtree(store / paths.CONSUME_QUEUE / "orders")
+    inner.topics_json(store, {"orders": {}, "clicks": {}})
+    plan = frames.plan(store, keys="k4", **question)
+    assert plan.scan == "key"
+    assert frames.rows_of(plan)["keys"].to_pylist() == ["k4"]
 
 
 def grown(folder: Path, indexed: int, more: int) -> Path:

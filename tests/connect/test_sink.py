@@ -16,7 +16,7 @@ from pyspark.sql.types import MapType, StringType, StructField, StructType
 import reput
 from reput.connect import ledger as ledgers
 from reput.connect.ledger import BEGUN, Ledger, read_ledger
-from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter, commit_batch
+from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter, commit_batch, one_spelling
 from reput.connect.sink_columns import ASSIGNED, TYPES, check_schema, message_columns
 from reput.connect.staging import Stager
 from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, ReputError, StoreLockedError
@@ -35,6 +35,7 @@ REFUSED = [
     ({"body": "string", "topic": "string"}, "orders", "give one of them"),
     ({"body": "int", "topic": "string"}, None, "body is int"),
     ({"body": "string", "value": "binary"}, "orders", "mean the same"),
+    ({"body": "string", "Body": "string"}, "orders", "body and Body mean the same"),
     ({"body": "string", "bodi": "string"}, "orders", "bodi: not a column"),
     ({"body": "string", "properties": "map<string,int>"}, "orders", "properties is map<string,int>"),
 ]
@@ -45,6 +46,30 @@ def test_a_schema_that_does_not_fit(types: dict[str, str], topic: str | None, te
     """A column that is missing, unknown or of another type is named before anything is staged."""
     with pytest.raises(ConfigError, match=text):
         check_schema(types, topic)
+
+
+HEADER = pa.struct({"key": pa.string(), "value": pa.binary()})
+NOT_TEXT = [
+    ("key", pa.array([b"k", b"\xff\xfe"]), "column keys .or key.: a value is no UTF-8"),
+    ("headers", pa.array([[("a", b"\xff")], None], pa.list_(HEADER)), "column headers: a value is no UTF-8"),
+    ("tags", pa.array([b"a", b"\xff"], pa.binary()).view(pa.string()), "column tags: Invalid UTF8"),
+    ("headers", pa.array([[("a", b"x"), (None, b"x")], []], pa.list_(HEADER)), "column headers: a key is null"),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "text"), NOT_TEXT)
+def test_bytes_that_are_no_text(name: str, values: pa.Array, text: str) -> None:
+    """A key or property that cannot be one is refused by its column, and ends no worker."""
+    with pytest.raises(ConfigError, match=text):
+        message_columns(pa.record_batch({"body": ["x", "y"], name: values}), "orders", NOW_MS)
+
+
+def test_headers_of_any_shape() -> None:
+    """Rows without headers, with none of them and with null values, and a slice of a batch, become properties."""
+    rows = [[("zero", b"0")], None, [], [("a", b"1"), ("b", None)], [("c", b"3")]]
+    batch = pa.record_batch({"body": list("vwxyz"), "headers": pa.array(rows, pa.list_(HEADER))})
+    found = message_columns(batch.slice(1), "orders", NOW_MS)["properties"].to_pylist()
+    assert [dict(row or ()) for row in found] == [{}, {}, {"a": "1"}, {"c": "3"}]
 
 
 def test_every_column_of_a_read_frame_may_be_written() -> None:
@@ -152,7 +177,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from reput.connect import ledger as ledgers
-from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter, commit_batch
+from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter, commit_batch, one_spelling
 from reput.store.message_store import MessageStore
 from connect.test_sink import new_store, staged
 
@@ -197,6 +222,22 @@ def test_a_checkpoint_that_was_set_back(tmp_path: Path) -> None:
             commit_batch(store, folder, Ledger("query", 0, BEGUN, staged(store, folder, 5, 1)))
         commit_batch(store, folder, Ledger("another", 0, BEGUN, staged(store, folder, 2, 1)))
     assert numbers_in(tmp_path) == [0, 1, 2]
+
+
+def test_a_checkpoint_by_another_spelling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that comes again is known however the checkpoint's folder is written."""
+    new_store(tmp_path / "store").close()
+    (tmp_path / "cp").mkdir()
+    (tmp_path / "cp" / "metadata").write_text('{"id": "1"}')
+    monkeypatch.chdir(tmp_path)
+    schema = StructType([StructField("body", StringType())])
+    spellings = (f"{tmp_path}/cp", f"{tmp_path}//cp/", f"file:{tmp_path}/cp", f"file://{tmp_path}/cp/", "cp", "file:cp")
+    for spelling in spellings:
+        options = {"path": str(tmp_path / "store"), "topic": "orders", "checkpointLocation": spelling}
+        one = RocketmqStreamWriter(options, schema)
+        one.commit([one.write(iter([pa.record_batch({"body": ["00007"]})]))], 0)
+    assert numbers_in(tmp_path / "store") == [7]
+    assert one_spelling("hdfs://host/cp") == "hdfs://host/cp"
 
 
 def test_a_ledger_that_is_none(tmp_path: Path) -> None:

@@ -165,6 +165,20 @@ def test_another_stores_checkpoint(tmp_path: Path) -> None:
         reader(other, **EARLIEST).partitions(place, place)
 
 
+@pytest.mark.parametrize("options", [{}, EARLIEST], ids=["latest", "earliest"])
+def test_another_stores_checkpoint_before_a_message(tmp_path: Path, options: dict[str, str]) -> None:
+    """Where a stream begins there is a mark, too: another store is refused, as is a log that was cut."""
+    mine, other = stores.with_log(tmp_path / "a", log_of(100)), stores.with_log(tmp_path / "b", log_of(120, first=1))
+    place = reader(mine, **options).initialOffset()
+    assert reader(mine, **options).latestOffset(place, ReadMaxRows(1))["offset"] >= place["offset"]
+    with pytest.raises(ConfigError, match="another record"):
+        reader(other, **options).latestOffset(place, ReadAllAvailable())
+    cut = stores.with_log(tmp_path / "c", log_of(90))
+    end = reader(mine, **EARLIEST).latestOffset(place, ReadAllAvailable())
+    with pytest.raises(ConfigError, match="the log was cut"):
+        reader(cut, **options).latestOffset(end, ReadAllAvailable())
+
+
 def test_what_a_stream_cannot_be_given(tmp_path: Path) -> None:
     """What ends a batch is refused in a stream."""
     for options in ({"endingTimestamp": 5}, {"commitLogEnd": 5}, {"startingOffsets": '{"orders": {"0": -1}}'}):

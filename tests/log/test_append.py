@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.errors import ClosedError, ConfigError
+from reput.files import fs
 from reput.files.watermarks import Watermarks
 from reput.formats.record import (
     CHECK_PROPERTY,
@@ -25,6 +26,7 @@ from reput.formats.record import (
     examine,
 )
 from reput.log import append as append_module
+from reput.log import append_file
 from reput.log.append import LogAppender
 from reput.log.message import Message, PropertyEncoder, PutStatus
 from reput.log.settings import FlushDiskType, LogSettings
@@ -173,6 +175,25 @@ def test_queue_ids_are_those_of_folders(queue_id: Any, tmp_path: Path) -> None:
         assert log.append(one(), (1 << 31) - 1).status is OK
 
 
+def test_numbers_of_queues_near_and_far(tmp_path: Path) -> None:
+    """Whatever their ids, queues count by themselves, put alone or in batches; deleted they begin again."""
+    ids = [0, 5, 1023, 1024, 70_000, (1 << 31) - 1]
+    with open_log(tmp_path) as log:
+        for turn in range(2):
+            assert [log.append(one(), queue_id).queue_offset for queue_id in ids] == [turn] * 6
+        assert list(log.append_many([one()] * 6, ids).queue_offsets) == [2] * 6
+        assert log.next_offsets() == {(b"orders", queue_id): 3 for queue_id in ids}
+        assert [log.next_offset("orders", queue_id) for queue_id in (5, 6, 1024, 1025, -1)] == [3, 0, 3, 0, 0]
+        log.forget_queues("orders", 1024)
+        log.forget_queues("orders", 5)
+        left = {(b"orders", queue_id): 3 for queue_id in ids if queue_id not in (5, 1024)}
+        assert log.next_offsets() == left
+        assert [log.append(one(), queue_id).queue_offset for queue_id in ids] == [3, 0, 3, 0, 3, 3]
+        log.forget_queues("orders")
+        assert log.next_offsets() == {}
+        assert [log.append(one(), queue_id).queue_offset for queue_id in ids] == [0] * 6
+
+
 def test_long_topics_without_v2(tmp_path: Path) -> None:
     """With autoMessageVersionOnTopicLen off a topic ends at 127 bytes."""
     with open_log(tmp_path, auto_message_version_on_topic_len=False) as log:
@@ -286,6 +307,33 @@ def test_the_clock_never_runs_backwards_in_the_log(tmp_path: Path, monkeypatch: 
         times.append(log.append_many([one()]).store_timestamp)
         times.append(log.append(one()).store_timestamp)
         assert (times, log.clock_steps_back) == ([5000, 5000, 5000, 6000], 2)
+
+
+@pytest.mark.parametrize("begin", [0, 5000])
+def test_full_pages_leave_the_map_and_stay_in_the_file(
+    begin: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages behind the end are taken out of the writer's map, and what they hold is read as before."""
+    monkeypatch.setattr(append_file, "TOUCH_STEP", 4096)
+    taken: list[tuple[int, int]] = []
+    true = fs.forget_pages
+    monkeypatch.setattr(fs, "forget_pages", lambda memory, *place: (taken.append(place), true(memory, *place))[1])
+    queues = {(b"orders", 0): begin // 91}
+    with open_log(tmp_path) as log:
+        while log.wrote < begin:
+            log.append(one(body=bytes(100)))
+        end = log.wrote
+    taken.clear()
+    with open_log(tmp_path, end_offset=end, queues=queues) as log:
+        results = [log.append(one(body=number.to_bytes(100))) for number in range(200)]
+    assert {result.status for result in results} == {OK}
+    records = read_log(tmp_path, end)
+    assert [int.from_bytes(record.body) for record in records] == list(range(200))
+    assert taken[0][0] == end // 4096 * 4096
+    assert all(at <= behind for at, behind in taken)
+    # Each begins at the last whole page of the one before: none is left out.
+    assert [at for at, _ in taken[1:]] == [behind // 4096 * 4096 for _, behind in taken[:-1]]
+    assert taken[-1][1] > FILE_SIZE // 4
 
 
 @pytest.mark.parametrize("puts", [0, 3, 8, 9, 20])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -277,7 +276,7 @@ def test_numbers_are_raised_together_or_not_at_all() -> None:
     """An interrupt between two queues of a batch leaves each with the number it had."""
     topics = TopicTable({(b"a", 0): 7}, 0, True)
     known = topics.topic("a")
-    before = dict(known.next_offset)
+    before = list(known.next_offsets())
 
     def numbers() -> Iterator[int]:
         yield 9
@@ -286,9 +285,9 @@ def test_numbers_are_raised_together_or_not_at_all() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         raise_numbers([(known, 0), (known, 1), (known, 2)], numbers())
-    assert known.next_offset == before
+    assert list(known.next_offsets()) == before == [(0, 7)]
     raise_numbers([(known, 0), (known, 1)], [9, 3])
-    assert (known.next_offset[0], known.next_offset[1]) == (9, 3)
+    assert list(known.next_offsets()) == [(0, 9), (1, 3)]
 
 
 def test_puts_that_are_interrupted_anywhere(tmp_path: Path) -> None:
@@ -339,16 +338,16 @@ def test_a_put_that_is_interrupted_behind_its_record(
     """A record that stands when the interrupt comes, and that no put answers for, is zeros again."""
     with open_log(tmp_path) as log:
         log.append(one())
-        (key, shape), *_ = log._shapes.items()
+        ((length, shapes),) = log._shapes.items()
+        ((key, shape),) = shapes.items()
 
         def pack_into(memory: Any, position: int, *values: Any) -> None:
             shape.pack_into(memory, position, *values)
             raise broken
 
-        parts = {name: getattr(shape, name) for name in ("size", "begin", "tail")}
-        log._shapes[key] = SimpleNamespace(pack_into=pack_into, **parts)  # type: ignore[assignment]
+        log._shapes[length][key] = shape._replace(pack_into=pack_into)
         with pytest.raises(broken):
             log.append(one())
-        log._shapes[key] = shape
+        log._shapes[length][key] = shape
         assert len(read_log(tmp_path)) == 1
         assert log.append(one()).queue_offset == 1

@@ -109,9 +109,11 @@ def test_files_that_are_not_rocketmqs(tmp_path: Path) -> None:
     store = golden.unpack("basic", tmp_path)
     (store / "index" / "notes.txt").write_text("mine")
     (store / "consumequeue" / "backup.tar").write_text("mine")
+    (store / "commitlog" / "notes.txt").write_text("mine")
     report = check(store)
 
-    assert (only(report, "stray-file").count, report.sound) == (2, True)
+    assert (only(report, "stray-file").count, report.sound) == (3, True)
+    assert "commitlog/notes.txt (RocketMQ does not load the log" in only(report, "stray-file").detail
     assert "index/notes.txt" in only(report, "stray-file").detail
     assert any("consumequeue/backup.tar" in note for note in reput.info(store).notes)
 

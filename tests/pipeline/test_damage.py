@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import reput
-from reput.errors import DamagedLogError, DamagedStoreError, NotAStoreError
+from reput.errors import DamagedLogError, DamagedStoreError, NotAStoreError, ReputError
 from reput.formats import paths
 from reput.formats.record import decode_record, examine
 from support import golden, stores
@@ -317,6 +317,20 @@ def test_empty_last_log_file(tmp_path: Path) -> None:
     assert any("empty last file" in note for note in report.notes)
 
 
+@pytest.mark.parametrize("salvage", [False, True])
+def test_linked_log_file(salvage: bool, tmp_path: Path) -> None:
+    """A log file that lies on another disk and is linked has the size of what the link leads to, not the link's."""
+    store = stores.with_log(tmp_path / "store", some_log())
+    path = store / paths.COMMIT_LOG / paths.offset_name(2048)
+    moved = path.rename(tmp_path / "moved")
+    path.symlink_to(moved)
+    report = stores.rebuild(store, salvage=salvage)
+    assert (report.messages, report.gaps) == (40, [])
+    moved.unlink()
+    with pytest.raises(ReputError, match=path.name):
+        stores.rebuild(store, salvage=salvage)
+
+
 @pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize("size", [0, 1000, 2047])
 def test_short_log_file(victim: int, size: int, tmp_path: Path) -> None:
@@ -350,8 +364,9 @@ def test_long_log_file(tmp_path: Path) -> None:
     path = store / paths.COMMIT_LOG / paths.offset_name(0)
     path.write_bytes(path.read_bytes() + b"\0")
     for salvage in (False, True):
-        with pytest.raises(DamagedStoreError, match=r"00002048|2049 bytes"):
+        with pytest.raises(DamagedStoreError, match=r"00002048|2049 bytes") as caught:
             stores.rebuild(store, salvage=salvage)
+        assert ("Cut that one back" if salvage else "Restore the file to 2048 bytes") in str(caught.value)
 
 
 @pytest.mark.parametrize("sparse", [True, False])

@@ -451,6 +451,19 @@ def test_checkpoint_of_another_store(spark: SparkContext, tmp_path: Path) -> Non
 
 
 @pytest.mark.spark
+def test_checkpoint_in_a_folder_of_any_name(spark: SparkContext, tmp_path: Path) -> None:
+    """Blanks, percent signs and other letters in a store's path lead Spark's files nowhere but into the store."""
+    log = LogBuilder(4096)
+    log.message("a", keys="k")
+    store = stores.with_log(tmp_path / "my 店 50%20x", log)
+    (tmp_path / "my%20%E5%BA%97%2050%2520x").mkdir()
+    with reput.follow(store, spark=spark, config=stores.SMALL) as follower:
+        soon((store / "reput" / "follow-checkpoint" / "commits" / "0").exists, "Spark's first commit")
+        soon(lambda: follower.progress.frontier == log.end, "the store's end")
+    assert not any((tmp_path / "my%20%E5%BA%97%2050%2520x").iterdir())
+
+
+@pytest.mark.spark
 def test_frontier_overrules_the_checkpoint(spark: SparkContext, tmp_path: Path) -> None:
     """A frontier behind Spark's checkpoint (a crash lost it) is what counts: the stretch is done again."""
     log = LogBuilder(4096)

@@ -19,6 +19,7 @@ from reput.formats import own, paths
 from reput.formats.consume_queue import PRE_BLANK, Entry, encode_entry
 from reput.log.files import list_log_files
 from reput.log.reader import LogWalk
+from reput.queue.file_kind import FileKind
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
 from reput.store.info import store_info
@@ -344,6 +345,18 @@ def test_ends_are_found_by_halves(entries: int, sparse: bool, tmp_path: Path) ->
     assert span.last == (Entry((entries - 1) * 100, 100, entries - 1) if entries else None)
     kept = queue_span(queue, entries * 50)
     assert kept.min_offset == -(-entries // 2)
+
+
+@pytest.mark.parametrize(("sizes", "wanted"), [((5991,), "has whole entries"), ((6000, 5980), "has 6000, in entries")])
+def test_odd_queue_files_are_told_with_what_is_odd(sizes: tuple[int, ...], wanted: str, tmp_path: Path) -> None:
+    """A file of another length than the first, and one that no whole entries fill, are damage that says which."""
+    folder = tmp_path / "orders" / "0"
+    folder.mkdir(parents=True)
+    for number, size in enumerate(sizes):
+        (folder / paths.offset_name(6000 * number)).write_bytes(bytes(size))
+    (queue,) = FileKind(tmp_path, 6000).queues()
+    (said,) = queue.oddities().damage
+    assert f"{sizes[-1]} bytes from byte {6000 * (len(sizes) - 1)} of the queue, where a queue file {wanted}" in said
 
 
 def test_pre_blanks_are_passed_over(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.store_argument
-@click.argument("other", required=False, type=click.Path())
+@click.argument("other", required=False, type=click.Path(readable=False))
 @options.config_options
 @options.json_option
 def diff(store: str, other: str | None, config_path: str | None, assignments: tuple[str, ...], as_json: bool) -> int:

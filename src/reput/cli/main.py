@@ -104,7 +104,7 @@ def _run(arguments: list[str]) -> int:
     except ReputError as error:
         return _failed(arguments, error)
     except click.ClickException as error:
-        return _misused(error)
+        return _misused(arguments, error)
     except (KeyboardInterrupt, click.Abort):
         output.say("interrupted")
         return _INTERRUPTED
@@ -115,7 +115,7 @@ def silence_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _misused(error: click.ClickException) -> int:
+def _misused(arguments: list[str], error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         # Its message is the whole help.
         output.say(error.format_message())
@@ -123,6 +123,7 @@ def _misused(error: click.ClickException) -> int:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         output.say(error.ctx.get_usage())
     output.say(f"error: {error.format_message()}")
+    _failed_json(arguments, error, error.format_message())
     return error.exit_code
 
 
@@ -136,7 +137,12 @@ def _output_failed(error: OSError) -> int:
 
 def _failed(arguments: list[str], error: ReputError) -> int:
     output.say(f"error: {error}")
-    if "--json" in arguments:
-        output.emit_json({"ok": False, "error": {"kind": type(error).__name__, "message": str(error)}})
-        sys.stdout.flush()
+    _failed_json(arguments, error, str(error))
     return error.exit_code
+
+
+def _failed_json(arguments: list[str], error: Exception, message: str) -> None:
+    """Who asked for JSON gets a document whatever happens."""
+    if "--json" in arguments:
+        output.emit_json({"ok": False, "error": {"kind": type(error).__name__, "message": message}})
+        sys.stdout.flush()

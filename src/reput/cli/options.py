@@ -26,7 +26,7 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return add
 
 
-store_argument = click.argument("store", type=click.Path(path_type=str))
+store_argument = click.argument("store", type=click.Path(path_type=str, readable=False))
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Give JSON instead of text.")
 
@@ -34,7 +34,7 @@ config_options = _together(
     click.option(
         "--config",
         "config_path",
-        type=click.Path(dir_okay=False),
+        type=click.Path(dir_okay=False, readable=False),
         help="RocketMQ's own broker.conf. Without it the store's files tell, then RocketMQ's defaults.",
     ),
     click.option(

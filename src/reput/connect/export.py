@@ -18,11 +18,11 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -31,7 +31,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
 from reput.connect.cuts import LogCut, log_cuts
-from reput.connect.options import ReadOptions, read_options
+from reput.connect.options import ReadOptions, local_path, read_options
 from reput.connect.plan import job_of
 from reput.connect.queue_cuts import disk_queues
 from reput.connect.read_report import Seen
@@ -143,7 +143,7 @@ def export_store(
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
-    listener, target = listener or ProgressListener(), Path(folder).absolute()
+    listener, target = listener or ProgressListener(), Path(local_path(str(folder), "to")).absolute()
     options = _options(str(root), topics, columns, salvage)
     snapshot = _snapshot(str(root), config or StoreConfig(), salvage)
     _refuse_inside(snapshot, target)
@@ -243,6 +243,25 @@ def _options(root: str, topics: Sequence[str], columns: Sequence[str], salvage: 
     return read_options(given)
 
 
+class _Told(NamedTuple):
+    """What plan.json says: see `_Plan.extend`."""
+
+    columns: list[str]
+    topics: list[str]
+    mark: tuple[int, int] | None
+    ranges: list[tuple[int, int, int, int]]
+
+
+def _told(path: Path, data: bytes) -> _Told:
+    try:
+        told = json.loads(data)
+        mark = None if told["mark"] is None else (int(told["mark"][0]), int(told["mark"][1]))
+        ranges = [(int(begin), int(end), int(start), int(size)) for begin, end, start, size in told["ranges"]]
+        return _Told([*map(str, told["columns"])], [*map(str, told["topics"])], mark, ranges)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: no plan of an export. Export to another folder") from error
+
+
 class _Plan:
     """The ranges of an export, kept from run to run."""
 
@@ -255,23 +274,23 @@ class _Plan:
         self.mark: tuple[int, int] | None = None
         data = fs.read_bytes(self.path, _JSON_LIMIT)
         if data is not None:
-            self._take_over(json.loads(data), snapshot)
+            self._take_over(_told(self.path, data), snapshot)
 
-    def _take_over(self, told: dict[str, Any], snapshot: Snapshot) -> None:
-        if (told["columns"], told["topics"]) != (self.columns, self.topics):
+    def _take_over(self, told: _Told, snapshot: Snapshot) -> None:
+        if (told.columns, told.topics) != (self.columns, self.topics):
             raise ConfigError(
-                f"{self.path}: this export has the columns {', '.join(told['columns'])} and the topics "
-                f"{', '.join(told['topics']) or 'of all'}. Give the same, or another folder"
+                f"{self.path}: this export has the columns {', '.join(told.columns)} and the topics "
+                f"{', '.join(told.topics) or 'of all'}. Give the same, or another folder"
             )
-        self.mark = tuple(told["mark"]) if told["mark"] else None
+        self.mark = told.mark
         if self.mark is not None and self.mark[0] >= snapshot.begin and _crc(snapshot, self.mark[0]) != self.mark[1]:
             raise ConfigError(
                 f"{self.path}: this export is of another store: at log offset {self.mark[0]} stands another record. "
                 "Give another folder"
             )
         folder = snapshot.layout.commit_log
-        for begin, end, file_start, file_size in told["ranges"]:
-            self.cuts.append(LogCut(str(folder / f"{file_start:020d}"), file_start, file_size, begin, end))
+        for begin, end, file_start, file_size in told.ranges:
+            self.cuts.append(LogCut(str(folder / paths.offset_name(file_start)), file_start, file_size, begin, end))
 
     @property
     def begin(self) -> int:
@@ -313,13 +332,23 @@ class _Plan:
         done, missing = [], []
         for cut in self.cuts:
             data = fs.read_bytes(_marker(self.target, cut.begin), _JSON_LIMIT)
-            told = json.loads(data) if data is not None else None
-            if told is None or told["end"] != cut.end:
+            told = _range_done(data) if data is not None else None
+            if told is None or told.end != cut.end:
+                # What is no marker counts as none: the range is exported again.
                 missing.append(cut)
             else:
-                gaps = tuple((begin, end, why) for begin, end, why in told.get("gaps", ()))
-                done.append(RangeDone(**{**told, "files": tuple(told["files"]), "gaps": gaps}))
+                done.append(told)
         return done, missing
+
+
+def _range_done(data: bytes) -> RangeDone | None:
+    """What a marker says; None where it is none."""
+    try:
+        told = RangeDone(**json.loads(data))
+        gaps = tuple((int(begin), int(end), str(why)) for begin, end, why in told.gaps)
+        return replace(told, end=int(told.end), messages=int(told.messages), files=tuple(told.files), gaps=gaps)
+    except (TypeError, ValueError):
+        return None
 
 
 def _crc(snapshot: Snapshot, offset: int) -> int | None:

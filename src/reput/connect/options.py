@@ -60,6 +60,12 @@ class TopicChoice:
         """Whether a queue is read."""
         if self.assigned is not None:
             return queue_id in self.assigned.get(topic, ())
+        return self.may_want(topic)
+
+    def may_want(self, topic: str) -> bool:
+        """Whether any queue of a topic is read."""
+        if self.assigned is not None:
+            return topic in self.assigned
         if self.names is not None:
             return topic in self.names
         return self.pattern is None or re.fullmatch(self.pattern, topic) is not None
@@ -126,7 +132,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         broker_name=broker_name,
         scan=_choice(options, "scan", Scan, Scan.AUTO),
         crc_check=CHECK_BODY if _flag(options, "verifyCrc", default=has_body) else CHECK_NONE,
-        report=_local_path(options["readReport"], "readReport") if options.get("readReport") else None,
+        report=local_path(options["readReport"], "readReport") if options.get("readReport") else None,
     )
 
 
@@ -151,10 +157,10 @@ def store_path(options: Mapping[str, str]) -> str:
         raise ConfigError('no path: give the store\'s root folder: load("/data/store"), or option path')
     if len(set(given)) > 1:
         raise ConfigError(f"path={given[0]} and storePath={given[1]}: give one")
-    return _local_path(given[0], "path")
+    return local_path(given[0], "path")
 
 
-def _local_path(given: str, name: str) -> str:
+def local_path(given: str, name: str) -> str:
     """A path as the file system has it.
 
     Raises:
@@ -162,7 +168,7 @@ def _local_path(given: str, name: str) -> str:
     """
     path = given.removeprefix("file://") if given.startswith("file:///") else given.removeprefix("file:")
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", path):
-        raise ConfigError(f"{name}={path}: a store is read from a file system that every worker has mounted")
+        raise ConfigError(f"{name}={path}: give a folder of a file system that every worker has mounted")
     return path
 
 

@@ -27,6 +27,7 @@ from reput.connect.queue_cuts import (
     QueueCut,
     disk_queues,
     key_places,
+    meets_batches,
     missing_topics,
     other_queues,
     queue_cuts,
@@ -54,7 +55,7 @@ _SAMPLE_RECORDS = 200
 USUAL_RECORD_BYTES = 512
 _SCATTER = 3
 """Reading records one by one costs about so many times as much a byte as reading the log on and on."""
-_TOPICS_MOST = 256
+_TOPICS_MOST = 1024
 _KEY_SCAN = "key"
 
 _log = logging.getLogger("reput.connect")
@@ -145,7 +146,9 @@ class _Planner:
     def __init__(self, options: ReadOptions, snapshot: Snapshot, selection: Selection) -> None:
         self.options = options
         self.snapshot = snapshot
-        self.selection = selection
+        # What a message inside a batch has as its own keys no index item tells, and Spark asks just that.
+        may_unwrap = selection.key_hints and meets_batches(snapshot, selection)
+        self.selection = selection = replace(selection, key_hints=()) if may_unwrap else selection
         self.job = job_of(options, selection, snapshot.settings.delays_ms)
         self.records = RecordJob(
             self.job,
@@ -254,7 +257,7 @@ class _Planner:
             # IndexFiles know their messages by the topics that these were sent to.
             return None
         with disk_queues(self.snapshot, self.maps) as queues:
-            return topic_names(queues, self.selection, _TOPICS_MOST)
+            return topic_names(self.snapshot, queues, self.selection, _TOPICS_MOST)
 
     def _by_queues(self) -> ScanPlan:
         kind = other_queues(self.snapshot, self.options.config)

@@ -19,6 +19,7 @@ from reput.index.search import IndexSearch
 from reput.log.maps import LogMaps
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.store.layout import unsupported_kinds
+from reput.store.retained import configured_topics
 
 CLOCK_SLACK_MS = 60_000
 """Store times follow the broker's clock, and a clock may be set back: a search by time looks this much further."""
@@ -83,14 +84,27 @@ def missing_topics(selection: Selection, topics: set[str]) -> list[str]:
     return sorted(names - topics) if names is not None else []
 
 
-def topic_names(queues: DiskQueues, selection: Selection, most: int) -> list[str] | None:
-    """The topics with wanted queues on disk, by name; None where there are more than `most`."""
-    names: set[str] = set()
+def meets_batches(snapshot: Snapshot, selection: Selection) -> bool:
+    """Whether messages inside batches may be wanted."""
+    names, types = selection.named_topics, snapshot.settings.types
+    return bool(types.batch) if names is None else any(_bytes(name) in types.batch for name in names)
+
+
+def topic_names(snapshot: Snapshot, queues: DiskQueues, selection: Selection, most: int) -> list[str] | None:
+    """The names of the topics that are wanted; None where there are more than `most`.
+
+    Those without queues on disk are among them as far as they are known: one topic's queues may be lost.
+    """
+    if selection.named_topics is not None:
+        names = set(selection.named_topics)
+        return sorted(names) if len(names) <= most else None
+    configured = (name.decode("utf-8", "replace") for name in configured_topics(snapshot.layout) or ())
+    names = {name for name in configured if selection.topics.may_want(name)}
     for queue in _wanted(queues, selection):
-        names.add(name_of(queue))
         if len(names) > most:
-            return None
-    return sorted(names)
+            break
+        names.add(name_of(queue))
+    return sorted(names) if len(names) <= most else None
 
 
 def queue_cuts(snapshot: Snapshot, queues: DiskQueues, selection: Selection) -> QueueCuts:
@@ -129,11 +143,15 @@ def name_of(queue: DiskQueue) -> str:
 
 def _wanted(queues: DiskQueues, selection: Selection) -> Iterator[DiskQueue]:
     names = selection.named_topics
-    topics = None if names is None else [name.encode("utf-8", "surrogateescape") for name in sorted(names)]
+    topics = None if names is None else [_bytes(name) for name in sorted(names)]
     for queue in queues.all() if topics is None else queues.of(topics):
         topic, queue_id = name_of(queue), queue.key.queue_id
         if selection.wants(topic, queue_id) or selection.wants_light(topic, queue_id):
             yield queue
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
 
 
 def _span(queue: DiskQueue, selection: Selection) -> Span:

@@ -143,7 +143,9 @@ class _LogRange:
             mask &= np.isin(columns.tags_code[:count].astype(np.int32), codes)
         own = mask & self.queues.mask(columns)
         if selection.searched_keys:
-            own &= self._with_keys(count)
+            # A batch has items of its own keys, and may hold messages with others: Spark asks those for what it pushed.
+            inner = (flags & INNER_BATCH) != 0 if selection.key_hints else np.zeros(count, dtype=np.bool_)
+            own &= self._with_keys(count) | inner
         if self.restarts is not None:
             self.restarts.leave_out(columns, own)
         light = self._light(mask) if len(columns.further_record) else _NONE

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -181,7 +182,7 @@ class RocketmqStreamWriter(DataSourceStreamArrowWriter):
             )
         if any(name.lower() == "writeid" for name in options):
             raise ConfigError("option writeId: names a batch write; a stream's batches are known by its checkpoint")
-        self.checkpoint = checkpoint
+        self.checkpoint = checkpoint = one_spelling(checkpoint)
         self.target = Target(options, schema, _digest(checkpoint))
 
     @with_short_errors
@@ -238,10 +239,15 @@ def commit_batch(store: MessageStore, folder: Path, batch: Ledger) -> int:
     return appended
 
 
+def one_spelling(checkpoint: str) -> str:
+    """A checkpoint's folder in one spelling, by which batches are known: Spark takes `cp`, `/a/cp/`, `file:/a/cp`."""
+    path = re.sub("^file:(//(?=/))?", "", checkpoint)
+    return path if "://" in path else str(Path(path).resolve())
+
+
 def query_id(checkpoint: str) -> str:
     """The id that Spark gave the query, where its checkpoint lies on a file system of ours; else empty."""
-    folder = checkpoint.removeprefix("file://").removeprefix("file:")
-    data = fs.read_bytes(Path(folder) / "metadata", _METADATA_LIMIT) if folder.startswith("/") else None
+    data = fs.read_bytes(Path(checkpoint) / "metadata", _METADATA_LIMIT) if checkpoint.startswith("/") else None
     try:
         return str(json.loads(data)["id"]) if data else ""
     except (KeyError, TypeError, ValueError):

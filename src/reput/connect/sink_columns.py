@@ -67,7 +67,7 @@ def check_schema(types: Mapping[str, str], topic: str | None) -> None:
     Raises:
         ConfigError: one is missing, unknown, or of another type.
     """
-    given = {name.lower(): (name, kind) for name, kind in types.items()}
+    given = _by_lower_name(types)
     for key, (name, kind) in given.items():
         if key in ASSIGNED:
             continue
@@ -89,14 +89,30 @@ def check_schema(types: Mapping[str, str], topic: str | None) -> None:
         raise ConfigError(f"option topic={topic} and a column topic: give one of them")
 
 
+def _by_lower_name(types: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Names and types; case does not count.
+
+    Raises:
+        ConfigError: two names differ in case only.
+    """
+    given: dict[str, tuple[str, str]] = {}
+    for name, kind in types.items():
+        if name.lower() in given:
+            raise ConfigError(f"columns {given[name.lower()][0]} and {name} mean the same: give one of them")
+        given[name.lower()] = name, kind
+    return given
+
+
 def message_columns(batch: pa.RecordBatch, topic: str | None, born_ms: int) -> pa.Table:
     """The columns of a put; messages without a born time get `born_ms`.
 
     Raises:
-        ConfigError: a value is null that must not be.
+        ConfigError: a value is null that must not be, or bytes are no text that must be.
     """
     given = {name.lower(): batch.column(number) for number, name in enumerate(batch.schema.names)}
     rows = batch.num_rows
+    for name in given.keys() - {"body", "value"}:
+        _refuse_no_text(given[name], name)
     body = _first(given, "body", "value")
     if body.null_count:
         raise ConfigError("column body holds nulls: a message has a body, if an empty one")
@@ -146,11 +162,33 @@ def _keys(array: Any) -> Any:
     """Keys as lists of texts; null without."""
     if pa.types.is_list(array.type):
         return array
-    if pa.types.is_binary(array.type):
-        array = array.cast(pa.string())
-    trimmed = pc.utf8_trim_whitespace(array)
+    trimmed = pc.utf8_trim_whitespace(_texts(array, "keys (or key)"))
     none = pc.equal(trimmed, "")
     return pc.utf8_split_whitespace(pc.if_else(none, pa.scalar(None, pa.string()), trimmed))
+
+
+def _texts(array: Any, column: str) -> Any:
+    """Binary values as texts, which the log's properties are.
+
+    Raises:
+        ConfigError: one of them is none.
+    """
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise ConfigError(f"column {column}: a value is no UTF-8, and a message's properties are texts") from error
+
+
+def _refuse_no_text(array: Any, column: str) -> None:
+    """Spark's strings may be any bytes, by a cast from binary; but for a body they must be texts.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise ConfigError(f"column {column}: {error}") from error
 
 
 def _own_names(columns: Mapping[str, Any]) -> list[bytes]:
@@ -164,16 +202,11 @@ def _properties(given: Mapping[str, Any]) -> Any:
     if "headers" not in given:
         return None
     headers = given["headers"]
-    entries = headers.values
-    values = entries.field("value")
-    pairs = pa.StructArray.from_arrays(
-        [entries.field("key"), values.cast(pa.string()) if pa.types.is_binary(values.type) else values],
-        fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())],
-    )
-    kind = pa.map_(pa.string(), pa.string())
-    return pa.Array.from_buffers(
-        kind, len(headers), headers.buffers()[:2], headers.null_count, headers.offset, children=[pairs]
-    )
+    names, values = headers.flatten().flatten()
+    if names.null_count:
+        raise ConfigError("column headers: a key is null: each property has a name")
+    ends = np.cumsum(np.asarray(pc.fill_null(headers.value_lengths(), 0)), dtype=np.int32)
+    return pa.MapArray.from_arrays(np.concatenate([np.zeros(1, np.int32), ends]), names, _texts(values, "headers"))
 
 
 def _without(array: Any, names: list[bytes]) -> Any:

@@ -1,9 +1,9 @@
 """`readStream.format("rocketmq")`: the log as a stream.
 
 An offset of the stream is a log offset, so one number covers all topics, and a topic that appears later is read from
-its first message. With it go the store's id, where reput has given it one, and a mark: a record below the offset and
-its CRC. On restart the mark must still stand in the log; a checkpoint of another store, or of a log that was cut since,
-is refused. Nothing is written into the store.
+its first message. With it go the store's id, where reput has given it one, and a mark: the last record below the
+offset, or the first one at it where reading begins, and its CRC. On restart the mark must still stand in the log; a
+checkpoint of another store, or of a log that was cut since, is refused. Nothing is written into the store.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tolerant = not self.options.fail_on_data_loss
             refuse_what_is_gone(self.options, take_snapshot(self.options.path, self.options.config, tolerant=tolerant))
         if starting.kind is Kind.LATEST:
-            return self._place(self._end(log), log, None)
+            whole = self._whole()
+            walked = self._to_end(log, whole)
+            return self._place(walked.end if whole is None else whole, log, walked.last)
         begin = max(log.min_offset, self.options.log_begin)
         if starting.kind is Kind.TIMESTAMP:
             begin = max(begin, _file_in_time(self._store(), log, starting.timestamp_ms))
@@ -93,7 +95,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"option commitLogStart={begin}: a stream begins with a file: at "
                 f"{', '.join(str(file.start) for file in log.files[:8])}"
             )
-        return self._place(begin, log, None)
+        return self._place(begin, log, begin)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark asks so
         """How much a micro-batch may bring."""
@@ -129,7 +131,10 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             maps.close()
         if not self.walked.cuts:
             return start
-        return self._place(self.walked.end, log, self.walked.cuts[-1].begin)
+        if self.walked.last is None:
+            # The blank end of a file.
+            return {**start, _OFFSET: self.walked.end}
+        return self._place(self.walked.end, log, self.walked.last)
 
     def reportLatestOffset(self) -> Place | None:  # noqa: N802 - Spark asks so
         """Nothing: to know the end of the log, beside a broker, costs a look at every queue."""
@@ -198,10 +203,17 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end(self, log: LogFiles) -> int:
         """Where the log is whole now."""
         whole = self._whole()
-        if whole is not None:
-            return whole
-        last = next((file for file in reversed(log.files) if file.data_end > file.start), None)
-        return self._walk(log).run(last.start, Limits()).end if last is not None else log.min_offset
+        return self._to_end(log, None).end if whole is None else whole
+
+    def _to_end(self, log: LogFiles, whole: int | None) -> Walked:
+        """The last file with records, to where the log is whole; damage in front of what a writer tells is passed."""
+        end = NO_END if whole is None else whole
+        last = next((file for file in reversed(log.files) if file.start < min(file.data_end, end)), None)
+        if last is None:
+            return Walked(log.min_offset, log.min_offset)
+        tolerant = whole is not None or not self.options.fail_on_data_loss
+        walk = StreamWalk(log, self._decode(), self.selection, tolerant=tolerant)
+        return walk.run(last.start, Limits(confirmed=whole))
 
     def _place(self, offset: int, log: LogFiles, mark: int | None) -> Place:
         place: Place = {_STORE: _store_id(self._store()), _OFFSET: offset}

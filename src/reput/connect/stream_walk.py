@@ -27,10 +27,14 @@ _scratch: list[Columns] = []
 
 @dataclass
 class Walked:
-    """A stretch of log: from a boundary to the boundary `end`, with the cuts between, and what stands there."""
+    """A stretch of log: from a boundary to the boundary `end`, with the cuts between, and what stands there.
+
+    `last`: the log offset of its last record, None without one.
+    """
 
     begin: int
     end: int
+    last: int | None = None
     cuts: list[LogCut] = field(default_factory=list)
     verdict: Verdict = Verdict.ZERO
 
@@ -190,6 +194,8 @@ class _FileWalk:
             taken = np.cumsum(wanted)
             last = min(last, int(np.searchsorted(taken, walk.left)) + 1)
             walk.left -= int(taken[min(last, count) - 1]) if last else 0
+        if last:
+            walk.walked.last = int(begins[last - 1])
         if last >= count:
             return offset
         walk.stop_at = int(begins[last])

@@ -122,7 +122,7 @@ class LogAppender:
         self._properties = PropertyEncoder(settings.enabled_append_prop_crc, settings.enable_lmq)
         self._encode_properties = self._properties.encode
         self._records = RecordEncoder(settings.store_host, settings.enabled_append_prop_crc)
-        self._frame, self._encode, self._shape = self._records.frame, self._records.encode, self._records.shape
+        self._frame, self._encode = self._records.frame, self._records.encode
         self._shapes = self._records.shapes
         self._born_host, self._host_bits = self._records.host_parts[0], self._records.host_bits
         self._crc = encode_kernels().body_crc
@@ -181,7 +181,7 @@ class LogAppender:
     def next_offset(self, topic: str, queue_id: int) -> int:
         """The number that the next message of this queue gets, 0 for a queue that is not known."""
         known = self._known.get(topic)
-        return known.next_offset.get(queue_id, 0) if known else 0
+        return 0 if known is None else max(known.next_offset(queue_id), 0)
 
     def set_running(self, flags: RunningFlag) -> None:
         """Refuse puts while one of the flags forbids them: DISK_FULL for a full disk, else SERVICE_NOT_AVAILABLE."""
@@ -209,22 +209,26 @@ class LogAppender:
         """
         body = message.body
         try:
-            if type(body) is not bytes or len(body) > self._max_body:
+            if type(body) is not bytes:
                 body = checked_body(body, self._max_body)
             properties = self._encode_properties(message)
             topic = self._known.get(message.topic) or self._topics.topic(message.topic)
+            try:
+                size, pack_into, begin, tail = self._shapes[len(body)][topic.key + len(properties)]
+                is_known = topic[queue_id] >= 0 <= queue_id
+            except (KeyError, IndexError, TypeError):
+                # The first of its shape, or of its queue.
+                body, is_known = checked_body(body, self._max_body), False
+                self._records.prepare_shape(topic, body, properties)
             if (
-                message.sys_flag
+                not is_known
+                or message.sys_flag
                 or message.born_host is not None
                 or message.reconsume_times
                 or message.prepared_transaction_offset
-                or not (
-                    shape := self._shapes.get(len(body) << 32 | topic.key | len(properties))
-                    or self._shape(topic, body, properties)
-                )
             ):
                 return self._append_any(message, body, properties, topic, queue_id)
-            size, crc, born = shape.size, self._crc(body), message.born_timestamp
+            crc, born = self._crc(body), message.born_timestamp
             for _ in self._turns:
                 try:
                     end = self._end + size
@@ -232,20 +236,20 @@ class LogAppender:
                         self._make_room(size)
                         end = self._end + size
                     offset = end - size
-                    number = topic.next_offset.get(queue_id)
-                    if number is None:
-                        number = self._topics.first_offset(topic, queue_id, offset)
+                    number = topic[queue_id]
+                    if number < 0:  # noqa: PLR1730 - its topic was deleted this moment; a call of max takes 60 ns
+                        number = 0
                     now = _time_ns() // 1_000_000
                     if now < self._last_ms:
                         now = self._last_ms
                         self.clock_steps_back += 1
                     # Straight into the map: half the price of putting the parts together first.
-                    shape.pack_into(
-                        self._memory, offset - self._start, shape.begin, crc, queue_id, message.flag, number, offset,
-                        self._host_bits, now if born is None else born, self._born_host, now, shape.tail, body,
+                    pack_into(
+                        self._memory, offset - self._start, begin, crc, queue_id, message.flag, number, offset,
+                        self._host_bits, now if born is None else born, self._born_host, now, tail, body,
                         topic.part, len(properties), properties,
                     )  # fmt: skip
-                    topic.next_offset[queue_id] = number + 1
+                    topic[queue_id] = number + 1
                     self._last_ms = now
                     self._end = self._wrote[0] = end
                     if self._confirm_writes:
@@ -295,7 +299,7 @@ class LogAppender:
                 message, frame, body, properties, topic, queue_id, number, offset, size, now
             )
             if numbered:
-                topic.next_offset[queue_id] = number + 1
+                topic.go_on_at(queue_id, number + 1)
             self._last_ms = now
             self._end = self._wrote[0] = end
             if self._confirm_writes:
@@ -326,7 +330,7 @@ class LogAppender:
                 inner.take(further)
                 self._memory[at : at + size] = data
                 if numbered:
-                    topic.next_offset[queue_id] = number + inner.messages
+                    topic.go_on_at(queue_id, number + inner.messages)
                 self._last_ms = now
                 self._end = self._wrote[0] = offset + size
                 if self._confirm_writes:

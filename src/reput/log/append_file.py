@@ -29,14 +29,15 @@ class AppendFile:
     """One open file of the log; positions are counted from its start.
 
     `memory` is what records are stored to. `room_end` is as far as a record may reach: blocks are reserved up to there,
-    and the blank record fits behind it. `committed` is as far as the file itself holds what was stored to `memory`.
+    and the blank record fits behind it. `committed` is as far as the file itself holds what was stored to `memory`;
+    `mapped` is from where on the map may have pages.
 
     Raises:
         NoSpaceError, AccessError: it cannot be made.
     """
 
     __slots__ = (
-        "committed", "descriptor", "memory", "path", "reserved", "room_end", "size", "start", "touched",
+        "committed", "descriptor", "mapped", "memory", "path", "reserved", "room_end", "size", "start", "touched",
         "write_buffered",
     )  # fmt: skip
 
@@ -48,6 +49,7 @@ class AppendFile:
         self.size = size
         self.write_buffered = write_buffered
         self.reserved = self.committed = self.touched = position
+        self.mapped = position // PAGE_SIZE * PAGE_SIZE
         self.room_end = 0
         self.descriptor = fs.open_sized(str(self.path), size, owner)
         try:
@@ -80,7 +82,13 @@ class AppendFile:
         self.room_end = self.touched - BLANK_SIZE
 
     def _touch(self, begin: int, needed: int) -> None:
-        """Have the pages up to `needed` in memory, and as many more as go at once."""
+        """Have the pages up to `needed` in memory, and as many more as go at once; full ones leave the map.
+
+        (Those that stay are protected one by one when they are flushed, with a call to the other processors each: that
+        took a tenth of a put.)
+        """
+        fs.forget_pages(self.memory, self.mapped, begin)
+        self.mapped = max(self.mapped, begin // PAGE_SIZE * PAGE_SIZE)
         at, end = max(self.touched, begin), min(max(self.touched, begin, needed) + TOUCH_STEP, self.reserved)
         while at < end:
             piece = _ZEROS[: end - at]

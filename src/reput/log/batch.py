@@ -32,13 +32,16 @@ class Prepared(Protocol):
         """
 
 
-def numbers_of(queues: Iterable[tuple[Topic, int]]) -> list[int | None]:
-    """The next offsets of queues, None for one that has none."""
-    return [topic.next_offset.get(queue_id) for topic, queue_id in queues]
+def numbers_of(queues: Collection[tuple[Topic, int]]) -> list[int]:
+    """The next offsets of queues, NO_OFFSET for one that has none."""
+    try:
+        return [topic[queue_id] for topic, queue_id in queues]
+    except IndexError:
+        return [topic.next_offset(queue_id) for topic, queue_id in queues]
 
 
 def raise_numbers(
-    queues: Collection[tuple[Topic, int]], numbers: Iterable[int], before: list[int | None] | None = None
+    queues: Collection[tuple[Topic, int]], numbers: Iterable[int], before: list[int] | None = None
 ) -> None:
     """Have queues go on at these numbers: all of them or, when an interrupt comes between, none.
 
@@ -47,13 +50,10 @@ def raise_numbers(
     before = before or numbers_of(queues)
     try:
         for (topic, queue_id), number in zip(queues, numbers, strict=True):
-            topic.next_offset[queue_id] = number
+            topic.go_on_at(queue_id, number)
     except BaseException:
         for (topic, queue_id), old in zip(queues, before, strict=True):
-            if old is None:
-                topic.next_offset.pop(queue_id, None)
-            else:
-                topic.next_offset[queue_id] = old
+            topic.go_on_at(queue_id, old)
         raise
 
 

@@ -89,11 +89,7 @@ class ColumnBatch:
     def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
         """Store the records and number them; see `Prepared`."""
         following = np.array(
-            [
-                topic.next_offset.get(queue_id) or self._topics.next_offset(topic, queue_id, offset)
-                for topic, queue_id in self._queues
-            ],
-            dtype=np.int64,
+            [self._topics.next_offset(topic, queue_id, offset) for topic, queue_id in self._queues], dtype=np.int64
         )
         numbers = np.empty(len(self._sizes), dtype=np.int64)
         buffer = np.empty(self.size, dtype=np.uint8)

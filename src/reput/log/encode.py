@@ -69,7 +69,9 @@ class RecordEncoder:
         self.append_crc = append_crc
         self._frame = self._make_frame(store_host, 0, 0)
         self._crc = encode_kernels().body_crc
-        self.shapes: dict[int, Shape] = {}
+        self.shapes: dict[int, dict[int, Shape]] = {}
+        """By the body's length, then by `topic.key` plus the properties' length."""
+        self._shape_count = 0
 
     @property
     def host_parts(self) -> tuple[bytes, bytes]:
@@ -81,14 +83,15 @@ class RecordEncoder:
         """The hosts' bits in sysFlag as most records have them."""
         return self._frame.host_bits
 
-    def shape(self, topic: Topic, body: bytes, properties: bytes) -> Shape | None:
-        """How to pack a record of no special kind; None where it is not prepared, since too many shapes are.
+    def prepare_shape(self, topic: Topic, body: bytes, properties: bytes) -> None:
+        """Have in `shapes` how to pack records of no special kind like this one, unless there are too many already.
 
-        It is kept in `shapes` under `len(body) << 32 | topic.key | len(properties)`. (Shapes of single topics saved a
-        length each, and cost a tenth of a put with a thousand topics: they no longer fit the processor's cache.)
+        (Shapes of single topics saved a length each, and cost a tenth of a put with a thousand topics: they no longer
+        fit the processor's cache.)
         """
-        if self.append_crc or len(self.shapes) >= _MOST_SHAPES:
-            return None
+        key = topic.key + len(properties)
+        if self.append_crc or self._shape_count >= _MOST_SHAPES or key in self.shapes.get(len(body), ()):
+            return
         frame = self._frame
         size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
         tail = frame.tail + struct.pack(">i", len(body))
@@ -96,9 +99,10 @@ class RecordEncoder:
             f">8siiiqqiq{len(frame.born_host)}sq{len(tail)}s{len(body)}s{len(topic.part)}sh{len(properties)}s"
         )
         assert packer.size == size
-        shape = Shape(size, packer.pack_into, struct.pack(">ii", size, topic.magic), tail)
-        self.shapes[len(body) << 32 | topic.key | len(properties)] = shape
-        return shape
+        self.shapes.setdefault(len(body), {})[key] = Shape(
+            size, packer.pack_into, struct.pack(">ii", size, topic.magic), tail
+        )
+        self._shape_count += 1
 
     def frame(self, message: Message, inner: bool = False) -> Frame:
         """What `message` has in common with others; `inner`: it may be a batch in one record.

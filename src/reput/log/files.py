@@ -73,7 +73,9 @@ def list_log_files(folder: Path, configured_size: int | None = None, tolerant: b
     for entry in fs.list_dir(folder):
         start = None if entry.is_dir else paths.parse_offset_name(entry.name)
         if start is not None:
-            named.append((start, folder / entry.name, entry.size))
+            # A file may lie on another disk and be linked here, as RocketMQ allows.
+            size = fs.size_of(folder / entry.name) if entry.is_link else entry.size
+            named.append((start, folder / entry.name, size))
     notes: list[str] = []
     if named and named[-1][2] == 0:
         notes.append(f"{named[-1][1]}: empty last file, which RocketMQ removes when it loads the log; ignored")
@@ -84,7 +86,7 @@ def list_log_files(folder: Path, configured_size: int | None = None, tolerant: b
         if size != file_size:
             _odd(
                 f"{path}: {size} bytes, the log's files have {file_size}; RocketMQ would not load this log",
-                "Restore the file to its full length, name the size with --set mappedFileSizeCommitLog=N, "
+                f"Restore the file to {file_size} bytes, name the size with --set mappedFileSizeCommitLog=N, "
                 "or add --salvage",
                 tolerant,
                 notes,
@@ -120,7 +122,7 @@ def _gaps(files: list[LogFile], tolerant: bool, notes: list[str]) -> tuple[tuple
         if after.start < before.end:
             raise DamagedStoreError(
                 f"{after.path}: starts at {after.start}, inside {before.path.name} which ends at {before.end}. "
-                "Remove the one that does not belong to this log"
+                "Cut that one back to where this one starts, or remove the one that does not belong to this log"
             )
         if after.start > before.end:
             _odd(

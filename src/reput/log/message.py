@@ -152,8 +152,9 @@ class PropertyEncoder:
     def __init__(self, append_crc: bool = False, enable_lmq: bool = False) -> None:
         self._own_path = {_COUNT, _FURTHER} if enable_lmq else {_COUNT}
         self._append_crc = append_crc
+        self._short = 0 if append_crc else _SHORT
         self._max = MAX_PROPERTIES_SIZE - (CRC_PROPERTY_SIZE if append_crc else 0)
-        self._tags: dict[str | None, bytes] = {None: b"", "": b""}
+        self._tags: dict[str | None, str] = {None: "", "": ""}
 
     def encode(self, message: Message, inner: bool = False) -> bytes:
         """The properties of `message`; `inner`: those of batches and further queues may be among them.
@@ -170,28 +171,23 @@ class PropertyEncoder:
             type(keys) is str
             and type(unique) is str
             and not message.properties
-            and not self._append_crc
-            # What can be printed holds no separators.
-            and keys.isprintable()
-            and unique.isprintable()
-            and " " not in keys
             and keys
             and unique
-            and len(keys) + len(unique) + len(tags) < _SHORT
+            and " " not in keys
+            and "\x01" not in keys
+            and "\x02" not in keys
+            and "\x01" not in unique
+            and "\x02" not in unique
+            and len(tags) + len(keys) + len(unique) < self._short
         ):
-            # What most messages have, at half the price. Printable text has no half characters.
-            return tags + f"KEYS\x01{keys}\x02UNIQ_KEY\x01{unique}\x02".encode()
-        if keys is None:
-            data = tags
-        elif type(keys) is str:
-            if not keys or " " in keys or "\x01" in keys or "\x02" in keys:
-                raise illegal(_why_not_a_key(keys))
+            # What most messages have, at half the price. Half a character is told of below.
             try:
-                data = tags + f"KEYS\x01{keys}\x02".encode()
+                return f"{tags}KEYS\x01{keys}\x02UNIQ_KEY\x01{unique}\x02".encode()
             except UnicodeEncodeError:
-                raise illegal(_why_not_a_key(keys)) from None
-        else:
-            data = tags + _keys_property(keys)
+                pass
+        data = tags.encode()
+        if keys is not None:
+            data += _keys_property((keys,) if type(keys) is str else keys)
         if message.unique_key is not None:
             data += _property("UNIQ_KEY", message.unique_key)
         if message.properties:
@@ -205,10 +201,10 @@ class PropertyEncoder:
             )
         return data
 
-    def _tags_property(self, tags: str | None) -> bytes:
-        data = _property("TAGS", tags)
+    def _tags_property(self, tags: str | None) -> str:
+        data = _property("TAGS", tags).decode()
         if len(self._tags) >= _CACHE_MAX:
-            self._tags = {None: b"", "": b""}
+            self._tags = {None: "", "": ""}
         self._tags[tags] = data
         return data
 

@@ -7,7 +7,7 @@ refusal.
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -19,6 +19,7 @@ from reput.kernels.batch_words import CHANGED, COLUMN_WORDS, LAID_OUT, NEW_QUEUE
 from reput.log.batch import Write, numbers_of, raise_numbers
 from reput.log.message import MessageRefusedError, PutManyResult, PutStatus, illegal
 from reput.log.queue_directory import QueueDirectory, piece_of
+from reput.log.topics import NO_OFFSET
 
 _TEXTS = {pa.string(): 4, pa.large_string(): 8}
 _BODIES = {**_TEXTS, pa.binary(): 4, pa.large_binary(): 8}
@@ -187,8 +188,8 @@ class PlainBatch:
         touched = desk.touched[: int(desk.words[_TOUCHED])]
         queues = [directory.queues[row] for row in touched.tolist()]
         before = numbers_of(queues)
-        following: Any = before
-        if None in before:
+        following = before
+        if NO_OFFSET in before:
             following = [directory.topics.next_offset(topic, queue_id, offset) for topic, queue_id in queues]
         directory.next_offsets[touched] = following
         self._write(write, position, offset, now_ms)

@@ -31,6 +31,8 @@ _STREAM_SETTINGS = {
     "spark.sql.streaming.pollingDelay": "20ms",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # A folder by the name that a percent-encoded path of ours has is nobody's checkpoint.
+    "spark.sql.streaming.checkpoint.escapedPathCheck.enabled": "false",
 }
 
 
@@ -51,8 +53,8 @@ class FollowHandle:
         self._stepped_at = 0.0
         engine = follow.engine
         if isinstance(engine, SparkEngine):
-            folder = Path(checkpoint) if checkpoint else follow.layout.own(own.FOLLOW_CHECKPOINT_NAME)
-            self.query = self._start_query(engine, folder)
+            folder = checkpoint or follow.layout.own(own.FOLLOW_CHECKPOINT_NAME)
+            self.query = self._start_query(engine, _url(folder))
         self._thread = threading.Thread(target=self._run, name="reput-follow", daemon=True)
         self._tender = threading.Thread(target=self._tend, name="reput-follow-tend", daemon=True)
         self._tender.start()
@@ -158,7 +160,7 @@ class FollowHandle:
 
     # --- Spark ---------------------------------------------------------------------------------
 
-    def _start_query(self, engine: SparkEngine, checkpoint: Path) -> StreamingQuery:
+    def _start_query(self, engine: SparkEngine, checkpoint: str) -> StreamingQuery:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -181,7 +183,7 @@ class FollowHandle:
         trigger = {"availableNow": True} if self.until_caught_up else {"processingTime": "0 seconds"}
         try:
             writer = stream.load().writeStream.queryName(f"reput follow {layout.root}").foreachBatch(self._batch)
-            writer = writer.option("checkpointLocation", checkpoint.absolute().as_uri())
+            writer = writer.option("checkpointLocation", checkpoint)
             query: StreamingQuery = writer.trigger(**trigger).start()
         except (Py4JError, PySparkException) as error:
             raise _error_of(error) from error
@@ -203,6 +205,12 @@ class FollowHandle:
             goal = min(limit, told.confirmed) if goal < 0 else goal
             if told.frontier >= goal:
                 return
+
+
+def _url(folder: Path | str) -> str:
+    """A folder as Spark wants it: with its scheme, and with blanks and other letters as they are, not as %20."""
+    text = str(folder)
+    return text if "://" in text else f"file://{Path(text.removeprefix('file:')).absolute()}"
 
 
 def _error_of(broken: Exception) -> ReputError:

@@ -96,9 +96,10 @@ class FileQueue:
             elif file.size == 0:
                 empty.append(f"{file.path}: an empty file among others. Run `reput rebuild --only queue`")
             elif file.size % ENTRY_SIZE or file.start % ENTRY_SIZE or file.size != expected:
+                wanted = f"{expected}, in" if expected != file.size else "whole"
                 damage.append(
                     f"{file.path}: {file.size} bytes from byte {file.start} of the queue, where a queue file has "
-                    f"{expected}, in entries of {ENTRY_SIZE} bytes: it was cut, or is another store's. "
+                    f"{wanted} entries of {ENTRY_SIZE} bytes: it was cut, or is another store's. "
                     "Run `reput rebuild --only queue`"
                 )
         return Oddities(notes, damage, empty)

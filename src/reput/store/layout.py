@@ -90,9 +90,9 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
         commit_log = Path(config.store_path_commit_log).absolute()
     if not fs.exists(root):
         raise NotAStoreError(f"{root}: no such folder. Give a store's root (storePathRootDir, often ~/store)")
-    if not root.is_dir():
+    if not fs.is_dir(root):
         raise NotAStoreError(f"{root}: not a folder. Give a store's root (storePathRootDir, often ~/store)")
-    if not commit_log.is_dir():
+    if not fs.is_dir(commit_log):
         _refuse_dledger_folder(root)
         hint = " (this is a commitlog folder: give the one above it)" if root.name == paths.COMMIT_LOG else ""
         raise NotAStoreError(f"{commit_log}: no such folder, so {root} is no RocketMQ store{hint}")
@@ -153,7 +153,7 @@ def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
 def make_folders(root: Path, config: StoreConfig) -> None:
     """Make the folders of a new store, where `root` is empty or not there; else nothing."""
     commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
-    if commit_log.is_dir():
+    if fs.is_dir(commit_log):
         return
     if fs.list_dir(root):
         # What is there is no store: a new one is not put between other people's files.

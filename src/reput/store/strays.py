@@ -36,9 +36,13 @@ def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]
 
 
 def list_strays(layout: StoreLayout) -> list[str]:
-    """The files in the folders of queues and IndexFiles that are not RocketMQ's, relative to the store."""
+    """The files in the folders of log, queues and IndexFiles that are not RocketMQ's, relative to the store."""
     kinds = list(all_kinds(layout).values())
-    return [name for part in (*_QUEUE_FOLDERS, paths.INDEX) for name in _strays(layout.root / part, part, kinds)]
+    found = [name for part in (*_QUEUE_FOLDERS, paths.INDEX) for name in _strays(layout.root / part, part, kinds)]
+    names = [entry.name for entry in fs.list_dir(layout.commit_log) if not entry.is_dir]
+    odd = [name for name in names if paths.parse_offset_name(name) is None]
+    told = "RocketMQ does not load the log as long as it is there"
+    return found + [f"{paths.COMMIT_LOG}/{name} ({told})" for name in odd]
 
 
 def strays_text(names: Sequence[str]) -> str:
