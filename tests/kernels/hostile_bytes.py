@@ -271,7 +271,7 @@ def run_plain_batch(chance: Random) -> None:
     for word, array in zip(places, (desk.queues, desk.touched, *outputs), strict=True):
         words[word] = address_of(array)
     words[Batch.DONE] = words[Batch.SIZE] = words[Batch.TOUCHED] = 0
-    words[Batch.STAMP] = directory.stamp()
+    words[Batch.STAMP] = next(directory.stamps)
     assert batch.lay_out()
     for offsets, valid in held:
         bend(chance, offsets, 0.2)

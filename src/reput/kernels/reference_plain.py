@@ -193,6 +193,7 @@ def write_rows(words: int, first: int, last: int, store_timestamp: int, physical
         number = _get(_get(words, Batch.NEXT_AT), row)
         _set(_get(words, Batch.NEXT_AT), row, number + 1)
         _set(_get(words, Batch.NUMBER_AT), n, number)
+        _set(_get(words, Batch.PLACE_AT), n, physical_offset + at - buffer)
         data = encode_record(
             Record(
                 topic=_name(words, row),
