@@ -11,6 +11,7 @@ import contextlib
 import os
 import struct
 import sys
+from copy import copy
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from reput.kernels.lookup_columns import Room
 from reput.log.encode import RecordEncoder
 from reput.log.message import MessageRefusedError
 from reput.log.plain_batch import PlainBatches
-from reput.log.queue_directory import QueueDirectory
+from reput.log.queue_directory import Piece, QueueDirectory
 from reput.log.settings import LogSettings
 from reput.log.topics import TopicTable
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
@@ -261,21 +262,23 @@ def run_plain_batch(chance: Random) -> None:
     if batch is None:
         return
     # Laid out once more, into outputs of exactly the size needed.
-    words, directory = batch._words, PLAIN.directory
-    outputs = [guarded_array(count, kind) for count, kind in ((rows, np.int32), *3 * [(rows, np.int64)])]
-    batch._rows = guarded_array(2 * rows, np.int32)
-    _, batch._sizes, batch._places, batch._numbers = outputs
-    words[Batch.QUEUE_AT], words[Batch.TOUCHED_AT] = address_of(batch._rows), address_of(batch._rows[rows:])
-    for word, array in zip((Batch.SIZE_AT, Batch.PLACE_AT, Batch.NUMBER_AT), outputs[1:], strict=True):
+    desk = batch._desk = copy(batch._desk)
+    desk.rows = 0  # so that no other batch gets it
+    words, directory = desk.words, PLAIN.directory
+    desk.queues, desk.touched = (guarded_array(rows, np.int32) for _ in range(2))
+    outputs = batch._sizes, batch._places, batch._numbers = [guarded_array(rows, np.int64) for _ in range(3)]
+    places = (Batch.QUEUE_AT, Batch.TOUCHED_AT, Batch.SIZE_AT, Batch.PLACE_AT, Batch.NUMBER_AT)
+    for word, array in zip(places, (desk.queues, desk.touched, *outputs), strict=True):
         words[word] = address_of(array)
     words[Batch.DONE] = words[Batch.SIZE] = words[Batch.TOUCHED] = 0
-    words[Batch.STAMP] = directory.stamp()
+    words[Batch.STAMP] = next(directory.stamps)
     assert batch.lay_out()
     for offsets, valid in held:
         bend(chance, offsets, 0.2)
         if valid is not None and chance.random() < 0.2:
             valid[0] = chance.randrange(256)
-    directory.piece = guarded_array(batch.size, np.uint8)  # type: ignore[assignment]
+    records = guarded_array(batch.size, np.uint8)
+    directory.piece = Piece(records.data, address_of(records))
     with contextlib.suppress(MessageRefusedError):
         batch.encode(lambda *_: None, 0, 0, 1)
 

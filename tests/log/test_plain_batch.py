@@ -133,6 +133,20 @@ def test_what_cannot_be_stored_is_left_to_the_general_way(
         assert log._plain_batch(good()) is not None
 
 
+@pytest.mark.parametrize("twin", TWINS)
+def test_what_a_null_leaves_in_the_data(twin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nulls stand over bytes that no text may hold the batch is not plain, and stored all the same."""
+    use(monkeypatch, twin)
+    offsets, data = np.array([0, 1, 3, 4], np.int32), b"x\x01\x02y"
+    texts = [pa.py_buffer(array) for array in (bytes([0b101]), offsets, data)]
+    table = good(tags=pa.Array.from_buffers(pa.string(), 3, texts))
+    with open_log(tmp_path) as log:
+        assert log._plain_batch(table) is None
+        assert not log._plain.directory.queues
+        assert log.append_columns(table).status is OK
+    assert [record.properties for record in read_log(tmp_path)] == [b"TAGS\x01x\x02", b"", b"TAGS\x01y\x02"]
+
+
 def test_no_plain_batches(tmp_path: Path) -> None:
     """Columns of other kinds, tables of several chunks or none, and the CRC property take the general way."""
     others = [

@@ -34,7 +34,8 @@ class Batch(IntEnum):
 
     `FLAG_AT`, `BORN_AT`: int32, int64; 0 where no message has one. Filled by `lay_out`: per message its queue's row
     (int32), its size and its place behind the batch's begin (int64); the rows of the queues it has messages for
-    (int32, some twice). Filled by `write_rows`: the queue offsets (int64).
+    (int32, some twice). Filled by `write_rows`: the queue offsets, and instead of the places the log
+    offsets (int64).
     """
 
     ROWS = 0

@@ -58,6 +58,16 @@ class _Column:
             return None
         return ctypes.string_at(self.words[Text.DATA_AT] + begin, end - begin)
 
+    def is_plain(self, rows: int, bad: bytes = b"") -> bool:
+        """Whether all texts stand in the data in order, and neither they nor what nulls leave there has bad bytes."""
+        if not self.words[Text.WIDTH]:
+            return True
+        offsets = [self._offset(row) for row in range(rows + 1)]
+        if offsets != sorted(offsets) or offsets[0] < 0 or offsets[-1] > self.words[Text.DATA_SIZE]:
+            return False
+        data = ctypes.string_at(self.words[Text.DATA_AT] + offsets[0], offsets[-1] - offsets[0])
+        return not set(bad) & set(data)
+
     def is_there(self, row: int) -> bool:
         """Whether a row has a text, though it may be empty."""
         bit = self.words[Text.FIRST_BIT] + row
@@ -122,19 +132,23 @@ def _queue_row(words: int, topic: bytes, queue_id: int) -> int:
     return -1
 
 
-def _measured(words: int, n: int, columns: list[_Column]) -> int:
-    """Bytes of the properties of a message, -1 where it is not plain."""
-    topic, body, tags, key, unique_key = (column.text(n) for column in columns)
-    if topic is None or body is None or tags is None or key is None or unique_key is None:
-        return -1
-    if not 0 <= _queue_id(words, n) <= _MAX_QUEUE_ID or len(body) > _get(words, Batch.MAX_BODY):
-        return -1
-    if any(byte in text for text in (tags, key, unique_key) for byte in b"\x01\x02") or b" " in key:
-        return -1
-    if columns[3].is_there(n) and not key:
-        return -1
-    size = len(_properties(tags, key, unique_key))
-    return size if size <= props.MAX_PROPERTIES_SIZE else -1
+def _are_plain(words: int, columns: list[_Column]) -> bool:
+    """Whether all messages are, but for their queues."""
+    rows = _get(words, Batch.ROWS)
+    _, body, tags, keys, unique_keys = columns
+    return (
+        body.is_plain(rows)
+        and tags.is_plain(rows, b"\x01\x02")
+        and keys.is_plain(rows, b"\x01\x02 ")
+        and unique_keys.is_plain(rows, b"\x01\x02")
+        and all(len(body.text(n) or b"") <= _get(words, Batch.MAX_BODY) for n in range(rows))
+        and all(keys.text(n) or not keys.is_there(n) for n in range(rows))
+        and all(_properties_size(n, columns) <= props.MAX_PROPERTIES_SIZE for n in range(rows))
+    )
+
+
+def _properties_size(n: int, columns: list[_Column]) -> int:
+    return len(_properties(*(column.text(n) or b"" for column in columns[2:])))
 
 
 def _size(words: int, row: int, body: bytes, properties: int) -> int:
@@ -144,24 +158,26 @@ def _size(words: int, row: int, body: bytes, properties: int) -> int:
 
 
 def lay_out(words: int) -> int:
-    """Find the queues of the messages from DONE on, check the messages and measure their records.
+    """Check and measure all messages, the first time, and find the queues of those from DONE on.
 
     Fills what `Batch` says. Returns LAID_OUT, or for message DONE that its queue has no row yet (NEW_QUEUE; the next
     call goes on there), or that it is left to the general way (NOT_PLAIN).
     """
     columns = _columns(words)
+    if _get(words, Batch.DONE) == 0 and not _are_plain(words, columns):
+        return NOT_PLAIN
     for n in range(_get(words, Batch.DONE), _get(words, Batch.ROWS)):
-        properties = _measured(words, n, columns)
-        if properties < 0:
+        topic, queue_id = columns[0].text(n), _queue_id(words, n)
+        if topic is None or not 0 <= queue_id <= _MAX_QUEUE_ID:
             return NOT_PLAIN
-        row = _queue_row(words, columns[0].text(n) or b"", _queue_id(words, n))
+        row = _queue_row(words, topic, queue_id)
         if row < 0:
             return NEW_QUEUE
         if _get(_get(words, Batch.STAMP_AT), row) != _get(words, Batch.STAMP):
             _set(_get(words, Batch.STAMP_AT), row, _get(words, Batch.STAMP))
             _set_int32(_get(words, Batch.TOUCHED_AT), _get(words, Batch.TOUCHED), row)
             _set(words, Batch.TOUCHED, _get(words, Batch.TOUCHED) + 1)
-        size = _size(words, row, columns[1].text(n) or b"", properties)
+        size = _size(words, row, columns[1].text(n) or b"", _properties_size(n, columns))
         _set_int32(_get(words, Batch.QUEUE_AT), n, row)
         _set(_get(words, Batch.SIZE_AT), n, size)
         _set(_get(words, Batch.PLACE_AT), n, _get(words, Batch.SIZE))
@@ -193,6 +209,7 @@ def write_rows(words: int, first: int, last: int, store_timestamp: int, physical
         number = _get(_get(words, Batch.NEXT_AT), row)
         _set(_get(words, Batch.NEXT_AT), row, number + 1)
         _set(_get(words, Batch.NUMBER_AT), n, number)
+        _set(_get(words, Batch.PLACE_AT), n, physical_offset + at - buffer)
         data = encode_record(
             Record(
                 topic=_name(words, row),

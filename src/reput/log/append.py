@@ -367,11 +367,8 @@ class LogAppender:
             ClosedError: the log has been closed.
             FlushError: an earlier flush failed.
         """
-        from reput.log.columns import ColumnBatch
-
         try:
-            batch = self._plain_batch(table) or ColumnBatch(table, self._topics, self._records, self._max_body)
-            return self._append_prepared(batch)
+            return self._append_prepared(self._plain_batch(table) or self._column_batch(table))
         except MessageRefusedError as refusal:
             return stored_nothing(refusal.status, refusal.reason)
 
@@ -382,6 +379,11 @@ class LogAppender:
 
             self._plain = PlainBatches(QueueDirectory(self._topics, self._records, self._max_body))
         return None if self._records.append_crc else self._plain.batch(table)
+
+    def _column_batch(self, table: pa.Table | pa.RecordBatch) -> Prepared:
+        from reput.log.columns import ColumnBatch
+
+        return ColumnBatch(table, self._topics, self._records, self._max_body)
 
     def _append_prepared(self, batch: Prepared) -> PutManyResult:
         with self._lock:

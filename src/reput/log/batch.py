@@ -50,7 +50,10 @@ def raise_numbers(
     before = before or numbers_of(queues)
     try:
         for (topic, queue_id), number in zip(queues, numbers, strict=True):
-            topic.go_on_at(queue_id, number)
+            try:
+                topic[queue_id] = number
+            except IndexError:
+                topic.go_on_at(queue_id, number)
     except BaseException:
         for (topic, queue_id), old in zip(queues, before, strict=True):
             topic.go_on_at(queue_id, old)

@@ -111,7 +111,8 @@ class _Desk:
 def _column_words(table: pa.RecordBatch, plan: list[_Column]) -> list[int] | None:
     """The words for the columns; None where one has nulls that it must not have."""
     words = [0] * len(COLUMN_WORDS)
-    for (place, width, is_text, has_no_nulls), array in zip(plan, table.columns, strict=True):
+    for number, (place, width, is_text, has_no_nulls) in enumerate(plan):
+        array = table.column(number)
         buffers, first = array.buffers(), array.offset
         valid, numbers = buffers[0], buffers[1]
         if valid is not None and has_no_nulls and array.null_count:
@@ -159,7 +160,7 @@ class PlainBatch:
         at = pa.py_buffer(results).address
         _pack_words(
             desk.words.data, 0, rows, *words, desk.queues_at, at, at + 8 * rows, at + 16 * rows, desk.touched_at,
-            directory.stamp(), 0, 0, 0,
+            next(directory.stamps), 0, 0, 0,
         )  # fmt: skip
 
     def lay_out(self) -> bool:
@@ -192,7 +193,6 @@ class PlainBatch:
             following = [directory.topics.next_offset(topic, queue_id, offset) for topic, queue_id in queues]
         directory.next_offsets[touched] = following
         self._write(write, position, offset, now_ms)
-        self._places += offset
         result = PutManyResult(PutStatus.PUT_OK, self._places, self._sizes, self._numbers, now_ms)
         numbers = directory.next_offsets[touched].tolist()
         desk.leave()
@@ -206,8 +206,8 @@ class PlainBatch:
             last, end = rows, self.size
             if end - begin > directory.piece_bytes:
                 # As many as fit the piece; one record may be larger than that.
-                last = int(np.searchsorted(self._places, begin + directory.piece_bytes, "right")) - 1
-                last = max(first + 1, last)
+                places = self._places[first:]
+                last = first + max(1, int(np.searchsorted(places, begin + directory.piece_bytes, "right")) - 1)
                 end = int(self._places[last]) if last < rows else end
             piece = directory.piece if end - begin <= directory.piece_bytes else piece_of(end - begin)
             if run(self._desk.at, first, last, now_ms, offset + begin, piece.address) == CHANGED:
