@@ -506,6 +506,21 @@ def modified_ms(path: Path | str) -> int | None:
     return None
 
 
+class Stamp(NamedTuple):
+    """By what a file is known for unchanged: its length in bytes, and when it was last changed (ns)."""
+
+    size: int
+    modified_ns: int
+
+
+def stamp_of(path: Path | str) -> Stamp | None:
+    """The stamp of a file or folder; None when it is not there."""
+    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError):
+        status = os.stat(path)
+        return Stamp(status.st_size, status.st_mtime_ns)
+    return None
+
+
 def free_bytes(path: Path | str) -> int:
     """Bytes that this user can still write on the file system of `path`."""
     with errors_named(path, "ask for free space"):

@@ -48,6 +48,7 @@ def convert_store(
         # Queues that come from others are held against those instead.
         verify=source == LOG,
         source=source,
+        resumable=True,
     )
     report = rebuild_store(root, engine, config, options, listener)
     report.notes.append(f"a broker goes on with these queues when its broker.conf says {TARGET_SETTINGS[to]}")

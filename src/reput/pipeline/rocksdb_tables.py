@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ class Stretch(NamedTuple):
 class Built(NamedTuple):
     """What a task made: tables in the order of their keys, queues, and what the crooked ones did.
 
-    `name`: of the task's files.
+    `name`: of the task's files; `tables`: the tables' names in the job's parts folder.
     """
 
     name: str
@@ -87,7 +88,17 @@ def build_tables(job: Job, stretch: Stretch) -> Built:
         keys = [columns.keys[row] for row in present.tolist()]
         _save_ends(job, name, keys, ends[present])
     entries = int((ends[present, 2] - ends[present, 0] + 1).sum())
-    return Built(name, made, len(keys), entries, tuple(outcomes))
+    return Built(name, tuple(PurePath(path).name for path in made), len(keys), entries, tuple(outcomes))
+
+
+def table_paths(job: Job, built: Built) -> list[str]:
+    """The tables that a task made."""
+    return [f"{job.parts_folder}/{name}" for name in built.tables]
+
+
+def files_left(job: Job, built: Built) -> list[str]:
+    """All files that a task has left."""
+    return [*table_paths(job, built), _ends_path(job, built.name)]
 
 
 class _Tables:

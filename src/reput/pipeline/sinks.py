@@ -14,7 +14,7 @@ from reput.formats.rocksdb import VALUE_SIZE
 from reput.pipeline import parts
 from reput.pipeline.job import Job
 from reput.pipeline.plan import Split
-from reput.pipeline.rocksdb_parts import save_value_rows, save_values
+from reput.pipeline.rocksdb_parts import save_value_rows, save_values, values_path
 from reput.pipeline.sink import finish_folders, queue_path, would_overwrite, write_entries
 from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import ROCKSDB
@@ -91,3 +91,21 @@ def sink_rows_to_values(job: Job, number: int, rows: Sequence[QueueRows]) -> Non
 
 
 ROW_SINKS: Mapping[str, RowSinkTask] = {FILE: sink_rows_to_files, ROCKSDB: sink_rows_to_values}
+
+
+class Left(NamedTuple):
+    """What a task with some number has left for a kind: files in the parts folder, entries in their places."""
+
+    files: Callable[[Job, int], list[str]]
+    placed: bool
+
+
+def _no_files(job: Job, number: int) -> list[str]:  # noqa: ARG001 - as Left has it
+    return []
+
+
+def _values(job: Job, number: int) -> list[str]:
+    return [values_path(job.parts_folder, number)]
+
+
+LEFT: Mapping[str, Left] = {FILE: Left(_no_files, placed=True), ROCKSDB: Left(_values, placed=False)}
