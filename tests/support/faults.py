@@ -5,7 +5,7 @@
         outcome = faulty.run(store, "pwrite", at=2, what="torn")    killed in the middle of the second write
         outcome = faulty.run(store, "pwrite", at=2, what="ENOSPC")  the second write fails
         outcome = faulty.run(store, "pwrite")                       nothing happens; outcome.calls are counted
-        outcome = faulty.run(store, "pwrite", to="rocksdb")         a conversion, with the golden stores' settings
+        outcome = faulty.run(store, "pwrite", to="rocksdb")         a conversion; golden=True: of a golden store
 
 The functions are those of `reput.files.fs`, which makes all of reput's calls about files.
 """
@@ -121,7 +121,8 @@ def _work(job: dict[str, Any], writing: int) -> None:
         options = job["options"]
         if "to" in options:
             # Before a fork nobody has opened a RocksDB: its threads do not live on in one.
-            reput.convert(job["store"], spark=False, config=stores.GOLDEN, **options)
+            config = stores.GOLDEN if options.pop("golden", False) else stores.SMALL
+            reput.convert(job["store"], spark=False, config=config, **options)
         else:
             stores.rebuild(Path(job["store"]), **options)
         answer = Outcome(DONE, calls=count())

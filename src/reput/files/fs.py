@@ -394,9 +394,12 @@ def symlink(target: Path | str, name: Path | str) -> None:
         os.symlink(target, name)
 
 
-def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> None:
-    """Replace a file's content at once: a reader, and a crash, finds the old bytes or the new ones."""
-    temporary = f"{path}.tmp"
+def write_whole(path: Path | str, data: bytes, owner: Owner | None = None, *, private: bool = False) -> None:
+    """Replace a file's content at once: a reader, and a crash, finds the old bytes or the new ones.
+
+    `private`: others may be replacing it at the same time.
+    """
+    temporary = f"{path}.{secrets.token_hex(8)}.tmp" if private else f"{path}.tmp"
     try:
         _write_new(temporary, data, owner)
         rename(temporary, path)

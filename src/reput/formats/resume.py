@@ -1,6 +1,8 @@
 """What a conversion leaves in its staging folder so that its next run can go on where it was killed.
 
     resume            which conversion it is: a JSON object of named texts; of equal ones the one goes on with the other
+    report            staged last: what the conversion has to say (`report`), and bytes and time (ns) of the checkpoint
+                      that goes live with it (`checkpoint`): where the live one has these, the swap went through
     done/STAGE-N      task N of a stage is done: `task` (digest of what it was given), `result` (what it gave back),
                       `files` (name below `parts/`, bytes, CRC-32 of each file that it left there) and `placed` (CRC-32
                       of the entries that it put to their places in queue files)
@@ -16,9 +18,10 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 RESUME_NAME = "resume"
+REPORT_NAME = "report"
 DONE_FOLDER = "done"
 FORMAT_VERSION = 1
-MOST_BYTES = 1 << 30
+MOST_BYTES = 64 << 20
 _SIGNS = 9
 
 
@@ -56,6 +59,30 @@ def decode_resume(data: bytes) -> dict[str, str] | None:
     if not isinstance(what, dict) or not all(isinstance(text, str) for text in what.values()):
         return None
     return what
+
+
+class Finished(NamedTuple):
+    """What `report` says; see the module. `report` is a JSON value."""
+
+    report: Any
+    checkpoint: tuple[int, int]
+
+
+def encode_report(finished: Finished) -> bytes:
+    """The bytes of `report`."""
+    return _encode({"version": FORMAT_VERSION, **finished._asdict()})
+
+
+def decode_report(data: bytes) -> Finished | None:
+    """What `report` says; None where it is damaged, or of another version."""
+    value = _decode(data)
+    if value is None or value.get("version") != FORMAT_VERSION:
+        return None
+    try:
+        size, modified_ns = value["checkpoint"]
+        return Finished(value["report"], (int(size), int(modified_ns)))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def encode_done(done: Done) -> bytes:

@@ -25,14 +25,14 @@ from reput.pipeline.convert_source import (
     plan_tasks,
     take_entries,
 )
-from reput.pipeline.done import Stage, files_of_split
+from reput.pipeline.done import Stage, files_of_split, split_is_sound
 from reput.pipeline.job import Job, Oddities, SplitResult
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.parts import key_order
 from reput.pipeline.rebuild_queues import finish_queues, queue_parts
 from reput.pipeline.rebuild_report import topic_summaries
 from reput.pipeline.rebuild_state import Run
-from reput.pipeline.resume import Resumed, begin_staging, drop_parts
+from reput.pipeline.resume import Resumed, begin_staging, drop_parts, stage_report
 from reput.pipeline.stitch import Stitched
 from reput.pipeline.task_values import digest
 from reput.queue.kinds import QueueKind
@@ -81,7 +81,7 @@ def convert_queues(run: Run, config: StoreConfig) -> None:
             "Convert from the log: --from log"
         )
     stage: Stage[SourceTask, Taken] = Stage(
-        "read", partial(_take_task, source), Taken, _files_left, attrgetter("entries"), places=True
+        "read", partial(_take_task, source), Taken, _files_left, attrgetter("entries"), places=True, sound=_is_sound
     )
     resumed = Resumed(run, stage, tasks)
     with run.stage("read"):
@@ -152,6 +152,10 @@ def _take_task(source: Source, job: Job, task: SourceTask) -> Taken:
 
 def _files_left(job: Job, taken: Taken) -> list[str]:
     return files_of_split(job, taken.number)
+
+
+def _is_sound(job: Job, taken: Taken) -> bool:
+    return split_is_sound(job, taken.number)
 
 
 def _compare_task(job: Job, source: Source, task: SourceTask) -> list[str]:
@@ -234,4 +238,5 @@ def _publish(run: Run, source: Source, last: Taken) -> None:
             moved = frontier._replace(epoch=run.owned.epoch, queue_offset=at)
             publish.stage_frontier(layout, run.owned.epoch, moved, job.owner)
             swap_parts.append(own.FRONTIER_PART)
+        stage_report(run)
         publish.go_live(run.owned, swap_parts, run.report)

@@ -45,7 +45,8 @@ class Stage(Generic[A, R]):
 
     `do` is the task, `result` the type (a NamedTuple) of what it gives back, `files` the files that it leaves in the
     parts folder; it puts entries to their places in queue files where `places`. `entries` counts those that it handled.
-    `given` names what all tasks of the stage are given, beside the job.
+    `given` names what all tasks of the stage are given, beside the job. `sound`: whether files with the right bytes can
+    be what such a task leaves; a store is untrusted input, what lies in its staging folder too.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Stage(Generic[A, R]):
     files: Callable[[Job, R], Sequence[str]]
     entries: Callable[[R], int]
     places: bool
+    sound: Callable[[Job, R], bool]
     given: str = ""
 
     def task(self, argument: A) -> str:
@@ -81,7 +83,8 @@ def do_and_record(job: Job, stage: Stage[A, R], argument: A) -> R:
             fs.sync_path(path)
         if _places(job, stage) and not job.sync_in_tasks:
             fs.sync_tree(job.queue_folder)
-        fs.write_whole(_done_path(job, stage, argument), fmt.encode_done(done))
+        # Another attempt of this task may be at the same place.
+        fs.write_whole(_done_path(job, stage, argument), fmt.encode_done(done), private=True)
     return result
 
 
@@ -95,15 +98,18 @@ def believed(job: Job, stage: Stage[A, R], argument: A) -> R | None:
         result = from_json(done.result, stage.result)
     except (TypeError, ValueError):
         return None
-    files = stage.files(job, result)
-    if len(files) != len(done.files):
-        return None
-    for path, told in zip(files, done.files, strict=True):
+    return result if _is_as_left(job, stage, argument.number, result, done) else None
+
+
+def _is_as_left(job: Job, stage: Stage[Any, R], number: int, result: R, done: Done) -> bool:
+    # The result's own names must not lead out of the folder.
+    if [f"{job.parts_folder}/{told.name}" for told in done.files] != [*stage.files(job, result)]:
+        return False
+    for told in done.files:
+        path = f"{job.parts_folder}/{told.name}"
         if not fs.exists(path) or _proof(path) != told:
-            return None
-    if _places(job, stage) and _placed(job, argument.number) != done.placed:
-        return None
-    return result
+            return False
+    return stage.sound(job, result) and (not _places(job, stage) or _placed(job, number) == done.placed)
 
 
 def placed_queues(job: Job, numbers: Sequence[int]) -> set[QueueKey]:
@@ -120,6 +126,16 @@ def files_of_split(job: Job, number: int) -> list[str]:
     found = [parts.ranges_path(folder, number), *chain(*(LEFT[kind].files(job, number) for kind in job.kinds))]
     batches = parts.batches_path(folder, number)
     return [*found, batches] if fs.exists(batches) else found
+
+
+def split_is_sound(job: Job, number: int) -> bool:
+    """Whether those files can be what such a task leaves, and go together."""
+    batches = parts.batches_path(job.parts_folder, number)
+    if not parts.ranges_are_sound(parts.ranges_path(job.parts_folder, number)):
+        return False
+    if fs.exists(batches) and not parts.batches_are_sound(batches):
+        return False
+    return all(LEFT[kind].sound(job, number) for kind in job.kinds)
 
 
 def _places(job: Job, stage: Stage[Any, Any]) -> bool:

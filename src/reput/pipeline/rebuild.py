@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import ReputError
+from reput.errors import EngineError, ReputError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
@@ -18,7 +18,7 @@ from reput.log.files import LogFiles, list_log_files, sync_log
 from reput.pipeline import parts, publish
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.convert_queues import convert_queues
-from reput.pipeline.done import Stage, files_of_split
+from reput.pipeline.done import Stage, files_of_split, split_is_sound
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_job import ext_job
 from reput.pipeline.index_build import IndexFileResult
@@ -36,7 +36,7 @@ from reput.pipeline.rebuild_report import (
     warn_of_index_behind,
 )
 from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions, Run
-from reput.pipeline.resume import Resumed, begin_staging, drop_parts
+from reput.pipeline.resume import Resumed, begin_staging, drop_parts, finished_report, stage_report
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
 from reput.store import swap
@@ -78,13 +78,18 @@ def rebuild_store(
     refuse_linked_indexes(layout)
     with own_store(layout, resumes=options.resumable) as owned:
         run = _prepare(layout, owned, engine, config, options, listener)
+        if (finished := finished_report(run)) is not None:
+            finished.seconds = {"total": round(time.perf_counter() - begin, 4)}
+            return finished
         try:
             if options.source == QUEUES:
                 convert_queues(run, config)
             else:
                 _rebuild(run)
-        except BaseException:
-            if not swap.pending_swap(layout):
+        except BaseException as error:
+            # What ended it from outside, and not what the store is like, the next run can go on behind.
+            resumable = options.resumable and isinstance(error, KeyboardInterrupt | EngineError)
+            if not resumable and not swap.pending_swap(layout):
                 # What cannot be removed now the next owner removes: the error to tell is the first one.
                 with contextlib.suppress(ReputError):
                     fs.remove_tree(layout.staging(owned.epoch))
@@ -219,8 +224,12 @@ def _files_left(job: Job, result: SplitResult) -> list[str]:
     return files_of_split(job, result.number)
 
 
+def _is_sound(job: Job, result: SplitResult) -> bool:
+    return split_is_sound(job, result.number)
+
+
 _DECODE: Stage[Split, SplitResult] = Stage(
-    "decode", _split_task, SplitResult, _files_left, operator.attrgetter("queue_entries"), places=True
+    "decode", _split_task, SplitResult, _files_left, operator.attrgetter("queue_entries"), places=True, sound=_is_sound
 )
 
 
@@ -262,6 +271,7 @@ def _publish(
             swap_parts.insert(0, paths.INDEX)
         if job.build_queues:
             swap_parts[:0] = [*batch_parts(run, whole), *queue_parts(run)]
+        stage_report(run)
         publish.go_live(run.owned, swap_parts, run.report)
 
 

@@ -26,7 +26,7 @@ from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rebuild_state import EndToKeep, Run
 from reput.pipeline.resume import Resumed
 from reput.pipeline.rocksdb_stretches import plan_stretches
-from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, files_left, load_ends, table_paths
+from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, files_left, is_sound, load_ends, table_paths
 from reput.pipeline.stitch import Stitched
 from reput.queue.rocksdb_kind import FAMILIES, RocksdbKind, remove_topics
 from reput.store.retained import Retained
@@ -111,7 +111,7 @@ def _table_task(job: Job, stretch: Stretch) -> Built:
 
 
 _TABLES: Stage[Stretch, Built] = Stage(
-    "tables", _table_task, Built, files_left, operator.attrgetter("entries"), places=False
+    "tables", _table_task, Built, files_left, operator.attrgetter("entries"), places=False, sound=is_sound
 )
 
 

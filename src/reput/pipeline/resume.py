@@ -21,12 +21,11 @@ from reput.pipeline.done import A, R, Stage, believed, do_and_record, done_folde
 from reput.pipeline.job import Job
 from reput.pipeline.rebuild_state import Run
 from reput.pipeline.sink import queue_path
-from reput.pipeline.task_values import to_json
-from reput.store.report import StageTakenOver
+from reput.pipeline.task_values import from_json, to_json
+from reput.store.report import RebuildReport, StageTakenOver
 
 _OF_ONE_RUN = {"reput_folder", "staging", "epoch", "sync_in_tasks", "fenced", "begun"}
 """Fields of a job that make no difference to what its tasks leave."""
-_MOST_BYTES = 1 << 30
 
 WHY = {
     "kinds": "it was to make other queues",
@@ -80,7 +79,7 @@ def _config(run: Run) -> list[fs.DirEntry]:
 def _take_over(run: Run, what: dict[str, str]) -> None:
     assert run.owned.left is not None
     old = run.layout.staging(run.owned.left)
-    data = fs.read_bytes(old / fmt.RESUME_NAME, _MOST_BYTES)
+    data = fs.read_bytes(old / fmt.RESUME_NAME, fmt.MOST_BYTES)
     told = fmt.decode_resume(data) if data is not None else None
     if told is None:
         why = "the file that says what it was is damaged"
@@ -99,7 +98,7 @@ def _remove_what_nobody_vouches_for(job: Job) -> None:
     staging, kept = Path(job.staging), set[str]()
     for entry in fs.list_dir(done_folder(job)):
         path = Path(done_folder(job)) / entry.name
-        data = None if entry.is_dir else fs.read_bytes(path, fmt.MOST_BYTES)
+        data = None if entry.is_dir or entry.name.endswith(".tmp") else fs.read_bytes(path, fmt.MOST_BYTES)
         done = fmt.decode_done(data) if data is not None else None
         if done is None:
             fs.remove_tree(path)
@@ -115,6 +114,40 @@ def _remove_what_nobody_vouches_for(job: Job) -> None:
         for entry in fs.list_dir(folder):
             if entry.name not in of_ours:
                 fs.remove_tree(folder / entry.name)
+
+
+def stage_report(run: Run) -> None:
+    """Let whoever finds the swap done know what there is to report; the last thing before it."""
+    if not run.options.resumable:
+        return
+    stamp = fs.stamp_of(f"{run.job.staging}/{paths.CHECKPOINT}")
+    assert stamp is not None
+    finished = fmt.Finished(to_json(run.report), stamp)
+    fs.write_whole(f"{run.job.staging}/{fmt.REPORT_NAME}", fmt.encode_report(finished), run.job.owner)
+
+
+def finished_report(run: Run) -> RebuildReport | None:
+    """The report of a run of this conversion that was killed in its swap, or behind it: that is finished by now."""
+    if not run.options.resumable or run.owned.finished is None:
+        return None
+    told, finished = fmt.decode_resume(run.owned.finished[0]), fmt.decode_report(run.owned.finished[1])
+    if told is None or finished is None or finished.checkpoint != fs.stamp_of(run.layout.checkpoint):
+        return None
+    # The rest has changed with the swap: the checkpoint, and what the files of the old kind tell.
+    now = identity(run)
+    if any(told.get(name) != now[name] for name in ("kinds", "log")):
+        return None
+    if told.get("source", "").partition(" ")[0] != run.options.source:
+        return None
+    try:
+        report = from_json(finished.report, RebuildReport)
+    except (TypeError, ValueError):
+        return None
+    if run.owned.left is not None:
+        fs.remove_tree(run.layout.staging(run.owned.left))
+    said = "an earlier run of this conversion had come to its swap: nothing was left to do"
+    report.notes[:0] = [*run.owned.notes, said]
+    return report
 
 
 def drop_parts(run: Run) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
+from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.pipeline import parts
@@ -94,18 +95,32 @@ ROW_SINKS: Mapping[str, RowSinkTask] = {FILE: sink_rows_to_files, ROCKSDB: sink_
 
 
 class Left(NamedTuple):
-    """What a task with some number has left for a kind: files in the parts folder, entries in their places."""
+    """What a task with some number has left for a kind: files in the parts folder, entries in their places.
+
+    `sound`: whether those files, which may be anybody's, go with the task's ranges.
+    """
 
     files: Callable[[Job, int], list[str]]
     placed: bool
+    sound: Callable[[Job, int], bool]
 
 
 def _no_files(job: Job, number: int) -> list[str]:  # noqa: ARG001 - as Left has it
     return []
 
 
+def _always(job: Job, number: int) -> bool:  # noqa: ARG001 - as Left has it
+    return True
+
+
 def _values(job: Job, number: int) -> list[str]:
     return [values_path(job.parts_folder, number)]
 
 
-LEFT: Mapping[str, Left] = {FILE: Left(_no_files, placed=True), ROCKSDB: Left(_values, placed=False)}
+def _values_fit(job: Job, number: int) -> bool:
+    ranges = parts.load_ranges(parts.ranges_path(job.parts_folder, number))
+    each = VALUE_SIZE if ranges.steady.all() else VALUE_SIZE + 8
+    return fs.size_of(values_path(job.parts_folder, number)) == each * int(ranges.entries.sum())
+
+
+LEFT: Mapping[str, Left] = {FILE: Left(_no_files, True, _always), ROCKSDB: Left(_values, False, _values_fit)}

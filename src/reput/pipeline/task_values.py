@@ -42,7 +42,7 @@ def to_json(value: Any) -> Any:  # noqa: PLR0911 - one line a type
 
 
 def from_json(value: Any, kind: type[T]) -> T:
-    """The value of type `kind`, a NamedTuple, that `to_json` made this of.
+    """The value of type `kind`, a NamedTuple or a dataclass, that `to_json` made this of.
 
     Raises:
         ValueError, TypeError: it is none.
@@ -61,6 +61,10 @@ def _read(value: Any, kind: Any) -> Any:  # noqa: PLR0911 - one line a type
     if origin in (Union, types.UnionType):
         (some,) = [one for one in inner if one is not type(None)]
         return None if value is None else _read(value, some)
+    if origin is dict:
+        return {_read(key, inner[0]): _read(one, inner[1]) for key, one in map(_list, _list(value))}
+    if origin is list:
+        return [_read(one, inner[0]) for one in _list(value)]
     if origin is tuple:
         return tuple(_read(one, inner[0]) for one in _list(value))
     if origin is frozenset:
@@ -69,10 +73,10 @@ def _read(value: Any, kind: Any) -> Any:  # noqa: PLR0911 - one line a type
         return bytes.fromhex(value)
     if issubclass(kind, Enum):
         return kind(value)
-    if hasattr(kind, "_fields"):
+    if hasattr(kind, "_fields") or is_dataclass(kind):
         hints = get_type_hints(kind)
-        given = zip(kind._fields, _list(value), strict=True)
-        return kind(**{name: _read(one, hints[name]) for name, one in given})
+        names = kind._fields if hasattr(kind, "_fields") else [field.name for field in fields(kind)]
+        return kind(**{name: _read(one, hints[name]) for name, one in zip(names, _list(value), strict=True)})
     if kind not in (int, str, bool, float) or type(value) is not kind:
         raise TypeError(f"{value!r} is no {kind.__name__}")
     return value

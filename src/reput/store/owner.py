@@ -27,7 +27,8 @@ class Ownership:
 
     `epoch` names this job's folders. `stage` is the epoch in the watermarks, which its tasks must find there: it is
     raised between stages, so that an attempt that Spark has given up cannot write into what a later stage has built.
-    `notes` say what was cleaned up. `left` is the epoch of a killed job whose staging folder was left for this one.
+    `notes` say what was cleaned up. `left` is the epoch of a killed job whose staging folder was left for this one;
+    `finished` has the files `resume` and `report` of one that may have come to its swap.
     """
 
     layout: StoreLayout
@@ -36,6 +37,7 @@ class Ownership:
     notes: list[str]
     stage: int = 0
     left: int | None = None
+    finished: tuple[bytes, bytes] | None = None
 
     def next_stage(self, *, lasting: bool = True) -> int:
         """Shut out the tasks of the stages so far: none may begin to write any more, and those at it are waited for.
@@ -113,6 +115,7 @@ def own_store(layout: StoreLayout, *, resumes: bool = False) -> Iterator[Ownersh
                 owned.next_stage()
                 for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
                     fs.give_to(layout.own(name), owner)
+                owned.finished = swap.staged_report(layout)
                 if swap.finish_swap(layout):
                     owned.indexes_replaced()
                     owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")

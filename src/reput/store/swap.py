@@ -13,7 +13,7 @@ from pathlib import Path
 from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
 from reput.formats import own
-from reput.formats.resume import RESUME_NAME
+from reput.formats.resume import MOST_BYTES, REPORT_NAME, RESUME_NAME
 from reput.store.layout import StoreLayout
 
 _INTENT_LIMIT = 64 << 20
@@ -92,6 +92,17 @@ def resumable_epoch(layout: StoreLayout) -> int | None:
     """The epoch of the newest staging folder that another run can go on with, if there is one."""
     found = [epoch for _, kind, epoch in _leftovers(layout) if kind == "staging"]
     return max((epoch for epoch in found if fs.exists(layout.staging(epoch) / RESUME_NAME)), default=None)
+
+
+def staged_report(layout: StoreLayout) -> tuple[bytes, bytes] | None:
+    """The files `resume` and `report` of a conversion that was killed in front of its swap, in it or behind it."""
+    path = layout.own(own.INTENT_NAME)
+    data = fs.read_bytes(path, _INTENT_LIMIT)
+    epoch = own.decode_intent(data, str(path)).epoch if data is not None else resumable_epoch(layout)
+    if epoch is None:
+        return None
+    what, report = (fs.read_bytes(layout.staging(epoch) / name, MOST_BYTES) for name in (RESUME_NAME, REPORT_NAME))
+    return (what, report) if what is not None and report is not None else None
 
 
 def _leftovers(layout: StoreLayout) -> Iterator[tuple[str, str, int]]:

@@ -1,0 +1,110 @@
+"""A conversion that is killed at any call leaves the old queues or the new ones, and the next run goes on with it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+import reput
+from reput.formats import own, paths
+from support import databases, stores
+from support.faults import DONE, KILLED
+from support.records import LogBuilder
+
+if TYPE_CHECKING:
+    from support.faults import FaultyRebuilds
+
+TARGET = "both"
+SPLIT_MB = 0.0005
+FUNCTIONS = {
+    "rename": ("kill", "killed after"),
+    "link": ("killed after",),
+    "pwrite": ("torn",),
+    "append": ("kill",),
+    "write_whole": ("kill", "killed after"),
+    "sync_tree": ("kill",),
+    "sync_path": ("kill",),
+    "remove_tree": ("kill",),
+    "remove_file": ("killed after",),
+    "make_dirs": ("killed after",),
+    "open_sized": ("killed after",),
+    "save_array": ("kill",),
+}
+MOST_CALLS = 300
+
+
+class Victim(NamedTuple):
+    """A store with queue files, and what a conversion that nobody disturbs makes of it."""
+
+    store: Path
+    old: dict[str, bytes]
+    new: dict[str, Any]
+
+
+def content(store: Path) -> dict[str, Any]:
+    """All that the conversion makes: bytes of queue files, and keys and values."""
+    return stores.indexes(store) | databases.content(store)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
+    """Several splits; one queue does not run straight, one starts above 0."""
+    folder = tmp_path_factory.mktemp("convert")
+    log = LogBuilder(2048)
+    for number in range(6):
+        log.message("ab"[number % 2], keys=f"k{number}", tags="t")
+    log.message("a", queue_offset=1)
+    log.message("c", queue_offset=3)
+    store = stores.with_log(folder, log)
+    stores.rebuild(store)
+    old = stores.indexes(store)
+    copy = Path(shutil.copytree(store, folder / "new"))
+    report = convert(copy)
+    assert report.taken_over == []
+    return Victim(store, old, content(copy))
+
+
+def convert(store: Path, source: str = "log") -> reput.store.report.RebuildReport:  # type: ignore[name-defined]
+    """Convert in this process."""
+    return reput.convert(
+        store,
+        to=TARGET,
+        source=source,
+        spark=False,
+        config=stores.SMALL,
+        split_mb=SPLIT_MB,  # type: ignore[arg-type]
+    )
+
+
+def is_finished(store: Path) -> bool:
+    """Whether the store has the new queues, or has them as soon as a swap under way is finished."""
+    return (store / paths.REPUT / own.INTENT_NAME).exists() or (store / paths.CONSUME_QUEUE / "CURRENT").exists()
+
+
+CALLS = [("log", function, what) for function in FUNCTIONS for what in FUNCTIONS[function]]
+CALLS += [("queues", function, "kill") for function in ("rename", "pwrite", "write_whole", "sync_path", "save_array")]
+
+
+@pytest.mark.parametrize(("source", "function", "what"), CALLS)
+def test_killed_at_every_call(
+    function: str, what: str, source: str, original: Victim, tmp_path: Path, faulty: FaultyRebuilds
+) -> None:
+    """Killed at the k-th call, for every k, and run again: the result of an undisturbed run, and nothing left over."""
+    for k in range(1, MOST_CALLS):
+        store = Path(shutil.copytree(original.store, tmp_path / f"{k}"))
+        outcome = faulty.run(store, function, at=k, what=what, to=TARGET, source=source, split_mb=SPLIT_MB)
+        if outcome.how == DONE:
+            assert k > 1, f"{function} is never called"
+            assert content(store) == original.new
+            return
+        assert outcome.how == KILLED, outcome
+        if not is_finished(store):
+            assert stores.indexes(store) == original.old
+        convert(store, source)
+        assert content(store) == original.new
+        assert stores.leftovers(store) == []
+        shutil.rmtree(store)
+    pytest.fail(f"more than {MOST_CALLS} calls of {function}")
