@@ -8,6 +8,7 @@ Only tasks' work is taken over: what the driver finds out, decides, verifies and
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
@@ -19,7 +20,7 @@ from reput.formats import paths
 from reput.formats import resume as fmt
 from reput.pipeline.done import A, R, Stage, believed, do_and_record, done_folder, placed_queues
 from reput.pipeline.job import Job
-from reput.pipeline.rebuild_state import Run
+from reput.pipeline.rebuild_state import LOG, Run
 from reput.pipeline.sink import queue_path
 from reput.pipeline.task_values import from_json, to_json
 from reput.store.report import RebuildReport, StageTakenOver
@@ -32,7 +33,7 @@ WHY = {
     "source": "it was to make them from something else",
     "log": "the log has changed since then",
     "settings": "settings have changed since then",
-    "store": "the checkpoint or the configuration of the store has changed since then",
+    "store": "the store's checkpoint or config/ has changed since then, or it has been moved",
 }
 """What another run can differ in, and how that is said, in the order in which it is looked for."""
 
@@ -61,14 +62,17 @@ def identity(run: Run, source: str = "") -> dict[str, str]:
     log = [(file.path.name, file.data_end, fs.stamp_of(file.path)) for file in run.log.files]
     settings = {field.name: to_json(getattr(run.job, field.name)) for field in fields(run.job)}
     told = {name: value for name, value in settings.items() if name not in _OF_ONE_RUN}
-    more = (options.salvage, options.split_mb, options.verify_crc, fmt.FORMAT_VERSION)
+    of_the_log = (options.salvage, options.split_mb, options.verify_crc) if options.source == LOG else ()
+    more = (fmt.FORMAT_VERSION, sys.byteorder, *of_the_log)
     others = [layout.checkpoint, *(layout.root / paths.CONFIG / one.name for one in _config(run))]
     return {
         "kinds": " ".join(run.job.kinds),
         "source": f"{options.source} {source}",
         "log": json.dumps(log),
         "settings": json.dumps([told, more], sort_keys=True),
-        "store": json.dumps([(path.name, fs.stamp_of(path)) for path in others]),
+        "store": json.dumps(
+            [str(layout.root), str(layout.commit_log), *((one.name, fs.stamp_of(one)) for one in others)]
+        ),
     }
 
 
