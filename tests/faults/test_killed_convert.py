@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,6 +51,26 @@ class Victim(NamedTuple):
 def content(store: Path) -> dict[str, Any]:
     """All that the conversion makes: bytes of queue files, and keys and values."""
     return stores.indexes(store) | databases.content(store)
+
+
+SPARK_RUN = """
+import os, signal, sys
+import reput
+from reput.config import StoreConfig
+from reput.pipeline.listener import ProgressListener
+from reput.pipeline.session import start_context
+
+class Killer(ProgressListener):
+    def stage(self, name, total_bytes):
+        if name == "ingest":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+config = StoreConfig(
+    mapped_file_size_consume_queue=200, mapper_file_size_batch_consume_queue=92, max_hash_slot_num=16, max_index_num=8
+)
+spark = start_context("local[2]")
+reput.convert(sys.argv[1], to="both", spark=spark, config=config, listener=Killer(), split_mb=0.0005)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +132,24 @@ def test_killed_at_every_call(
         assert stores.leftovers(store) == []
         shutil.rmtree(store)
     pytest.fail(f"more than {MOST_CALLS} calls of {function}")
+
+
+@pytest.mark.spark
+def test_killed_on_spark(original: Victim, tmp_path: Path) -> None:
+    """After kill -9 of a Spark conversion another one has nothing left to read, and comes to the same."""
+    from reput.pipeline import jvm_archive
+
+    if jvm_archive.java_command() is None:
+        pytest.skip("no Java for Spark")
+    store = Path(shutil.copytree(original.store, tmp_path / "store"))
+    environment = {**os.environ, "PYTHONPATH": str(Path(reput.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", SPARK_RUN, store], env=environment, check=False, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
+    assert stores.indexes(store) == original.old
+    report = convert(store)
+    (decode, tables) = report.taken_over
+    # Queues that do not run straight were built again in their places: splits with entries of theirs are decoded anew.
+    assert 0 < decode.taken_over <= decode.tasks
+    assert tables.taken_over == tables.tasks == 1
+    assert content(store) == original.new
+    assert stores.leftovers(store) == []

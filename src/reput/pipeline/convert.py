@@ -1,7 +1,7 @@
 """convert: the queues of a store in another kind, from its log or from the other kind, verified and swapped in whole.
 
 It is a rebuild of the queues into the kinds that are asked for: until the swap, and after any error, the old ones are
-live; what is killed is begun again.
+live. One that was killed is gone on with by the next one like it (`resume.py`).
 """
 
 from __future__ import annotations
