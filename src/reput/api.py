@@ -122,7 +122,8 @@ def convert(
 ) -> RebuildReport:
     """Make the queues of a store ones of another kind; the broker must be stopped.
 
-    They are built beside the old ones, verified, and swapped in whole; killed, the same call begins again.
+    They are built beside the old ones, verified, and swapped in whole. After a kill the same call goes on with the
+    parts that were finished (`taken_over` in the report), unless store or settings have changed: then a note says why.
 
     Args:
         path, spark, master, config, salvage, verify_crc, split_mb, listener: as for `rebuild`.

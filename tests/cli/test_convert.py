@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from reput.cli.convert import convert
 from reput.cli.diff import diff
 from reput.errors import ConfigError
+from reput.pipeline import rebuild_rocksdb
 from support import golden
 
 if TYPE_CHECKING:
@@ -65,6 +66,34 @@ def test_from_the_other_kind(tmp_path: Path, config: Path) -> None:
     again = call(convert, store, *words, "rocksdb")
     assert isinstance(again.exception, ConfigError)
     assert "--from log" in str(again.exception)
+
+
+def test_what_was_taken_over_is_told(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ended by Ctrl-C it says that the same command goes on; that one says with what, as text and in JSON."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for words, as_json in (((), False), (("--json",), True)):
+        store = golden.unpack("basic", tmp_path / str(as_json))
+        command = (store, "--to", "rocksdb", "--engine", "loop", "--splits-mb", "0.5", "--config", config)
+        with monkeypatch.context() as patched:
+            patched.setattr(rebuild_rocksdb, "plan_stretches", interrupted)
+            ended = call(convert, *command)
+        assert ended.return_value == 130
+        assert "same command goes on" in ended.stderr
+        done = call(convert, *command, *words)
+        assert done.return_value == 0
+        if as_json:
+            decode, tables = json.loads(done.stdout)["taken_over"]
+            assert (decode["stage"], decode["taken_over"] == decode["tasks"], decode["entries"]) == (
+                "decode",
+                True,
+                2845,
+            )
+            assert (tables["stage"], tables["taken_over"]) == ("tables", 0)
+        else:
+            assert "resumed: decode: " in done.stderr
 
 
 def test_text(config: Path) -> None:

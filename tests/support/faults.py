@@ -5,6 +5,7 @@
         outcome = faulty.run(store, "pwrite", at=2, what="torn")    killed in the middle of the second write
         outcome = faulty.run(store, "pwrite", at=2, what="ENOSPC")  the second write fails
         outcome = faulty.run(store, "pwrite")                       nothing happens; outcome.calls are counted
+        outcome = faulty.run(store, "pwrite", to="rocksdb")         a conversion; golden=True: of a golden store
 
 The functions are those of `reput.files.fs`, which makes all of reput's calls about files.
 """
@@ -61,7 +62,7 @@ class FaultyRebuilds:
         user: int | None = None,
         **options: Any,
     ) -> Outcome:
-        """Rebuild `store` with the stores' small settings; the `at`th call of `function` meets its fate.
+        """Rebuild `store` with the stores' small settings, or convert it; the `at`th call of `function` meets its fate.
 
         `what` is `kill` (instead of the call), `killed after` it, `torn` (half of a write is made first), or an
         errno's name. `user` is the id of the user to run as.
@@ -107,6 +108,7 @@ def serve() -> None:
 
 
 def _work(job: dict[str, Any], writing: int) -> None:
+    import reput
     from reput.errors import ReputError
     from support import stores
 
@@ -116,7 +118,13 @@ def _work(job: dict[str, Any], writing: int) -> None:
             os.setgroups([])
             os.setgid(job["user"])
             os.setuid(job["user"])
-        stores.rebuild(Path(job["store"]), **job["options"])
+        options = job["options"]
+        if "to" in options:
+            # Before a fork nobody has opened a RocksDB: its threads do not live on in one.
+            config = stores.GOLDEN if options.pop("golden", False) else stores.SMALL
+            reput.convert(job["store"], spark=False, config=config, **options)
+        else:
+            stores.rebuild(Path(job["store"]), **options)
         answer = Outcome(DONE, calls=count())
     except ReputError as error:
         answer = Outcome(FAILED, type(error).__name__, str(error), count())

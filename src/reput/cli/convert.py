@@ -33,8 +33,9 @@ def convert(store: str, job: options.JobOptions, to: str, source: str, salvage: 
     """Make the ConsumeQueues of STORE ones of another kind: files, RocksDB, or both.
 
     Stop the broker first. The new queues are built beside the old ones, held once more against what they come from, and
-    swapped in: until then, and after any error, the old ones are live. Killed, it is begun again by the same command.
-    Queues keep their numbers. Tell the broker afterwards: storeType, or rocksdbCQDoubleWriteEnable for both.
+    swapped in: until then, and after any error, the old ones are live. Killed, or ended by Ctrl-C, the same command
+    goes on with what was finished, as long as nobody has changed the store or its settings meanwhile. Queues keep their
+    numbers. Tell the broker afterwards: storeType, or rocksdbCQDoubleWriteEnable for both.
 
     \b
     reput convert /data/store --to rocksdb
@@ -55,7 +56,10 @@ def convert(store: str, job: options.JobOptions, to: str, source: str, salvage: 
                 **job.arguments(),
             )
     except KeyboardInterrupt:
-        output.say("interrupted; the queues are as they were unless the swap had begun: the next command finishes it")
+        output.say(
+            "interrupted; the queues are as they were unless the swap had begun: the next command finishes it. The "
+            "same command goes on from here; any other that changes the store removes what was built so far"
+        )
         return _INTERRUPTED
     report.crooked_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     with output.reporting("The conversion itself is done: the new queues are live"):

@@ -10,7 +10,7 @@ from reput.cli import options, output
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
-    from reput.store.report import QueueOddity, RebuildReport
+    from reput.store.report import QueueOddity, RebuildReport, StageTakenOver
 
 _INTERRUPTED = 130
 _TOPICS_SHOWN = 40
@@ -123,10 +123,18 @@ def show_report(report: RebuildReport, quiet: bool = False) -> None:
     if not quiet:
         _notes("assumed", report.assumed)
         _notes("note", report.notes)
+    _notes("resumed", [_taken_over(stage) for stage in report.taken_over])
     _notes("kept", [f"queue {text}" for text in report.retained_queues])
     _notes("gap", [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes" for gap in report.gaps])
     _notes("queue", [_crooked(queue) for queue in report.crooked_queues])
     _notes("warning", report.warnings)
+
+
+def _taken_over(stage: StageTakenOver) -> str:
+    return (
+        f"{stage.stage}: {stage.taken_over:,} of {output.counted(stage.tasks, 'part')} were finished by an earlier run "
+        f"({output.counted(stage.entries, 'entry', 'entries')}), and were taken over"
+    )
 
 
 def _crooked(queue: QueueOddity) -> str:

@@ -10,7 +10,8 @@
     follow-checkpoint/  Spark's own files about the streaming query; nothing is believed from there
     sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
                         see reput.connect.ledger
-    staging-EPOCH/      what a job is building; removed by the next owner when its job died
+    staging-EPOCH/      what a job is building; removed by the next owner when its job died, except that a conversion
+                        may go on with what one before has left there: see reput.formats.resume
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
 
 An intent names its epoch and the parts that change, each relative to the store: `consumequeue`,

@@ -1,7 +1,7 @@
 """convert: the queues of a store in another kind, from its log or from the other kind, verified and swapped in whole.
 
 It is a rebuild of the queues into the kinds that are asked for: until the swap, and after any error, the old ones are
-live; what is killed is begun again.
+live. One that was killed is gone on with by the next one like it (`resume.py`).
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def convert_store(
         # Queues that come from others are held against those instead.
         verify=source == LOG,
         source=source,
+        resumable=True,
     )
     report = rebuild_store(root, engine, config, options, listener)
     report.notes.append(f"a broker goes on with these queues when its broker.conf says {TARGET_SETTINGS[to]}")

@@ -8,10 +8,10 @@ say more than the old queues did.
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
-from reput.files import fs
 from reput.formats import own, paths
 from reput.log.files import sync_log
 from reput.log.maps import LogMaps
@@ -25,13 +25,16 @@ from reput.pipeline.convert_source import (
     plan_tasks,
     take_entries,
 )
+from reput.pipeline.done import Stage, files_of_split, split_is_sound
 from reput.pipeline.job import Job, Oddities, SplitResult
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.parts import key_order
 from reput.pipeline.rebuild_queues import finish_queues, queue_parts
 from reput.pipeline.rebuild_report import topic_summaries
 from reput.pipeline.rebuild_state import Run
+from reput.pipeline.resume import Resumed, begin_staging, drop_parts, stage_report
 from reput.pipeline.stitch import Stitched
+from reput.pipeline.task_values import digest
 from reput.queue.kinds import QueueKind
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
@@ -69,6 +72,7 @@ def convert_queues(run: Run, config: StoreConfig) -> None:
     """Build the queues of the job's kinds from those of another one, hold them against it, and swap them in."""
     chosen = choose_source(run, config)
     source = _source(run, chosen)
+    begin_staging(run, digest(source))
     with run.stage("list"):
         tasks = plan_tasks(_queues(run, chosen, source.covered), _ENTRIES_A_TASK, _QUEUES_A_TASK)
     if not tasks:
@@ -76,8 +80,12 @@ def convert_queues(run: Run, config: StoreConfig) -> None:
             f"{run.layout.consume_queue}: the {chosen.name} queues have no entry of a record that the log still has. "
             "Convert from the log: --from log"
         )
+    stage: Stage[SourceTask, Taken] = Stage(
+        "read", partial(_take_task, source), Taken, _files_left, attrgetter("entries"), places=True, sound=_is_sound
+    )
+    resumed = Resumed(run, stage, tasks)
     with run.stage("read"):
-        taken = run.engine.run(partial(_take_task, run.job, source), tasks, run.listener.advance)
+        taken = resumed.complete()
     _judge(run, chosen, taken)
     table = QueueTable()
     for task in tasks:
@@ -138,8 +146,16 @@ def _queues(run: Run, kind: QueueKind, covered: int) -> list[QueuePart]:
     return sorted(found, key=lambda part: key_order(part.key))
 
 
-def _take_task(job: Job, source: Source, task: SourceTask) -> Taken:
+def _take_task(source: Source, job: Job, task: SourceTask) -> Taken:
     return take_entries(job, source, task)
+
+
+def _files_left(job: Job, taken: Taken) -> list[str]:
+    return files_of_split(job, taken.number)
+
+
+def _is_sound(job: Job, taken: Taken) -> bool:
+    return split_is_sound(job, taken.number)
 
 
 def _compare_task(job: Job, source: Source, task: SourceTask) -> list[str]:
@@ -204,7 +220,7 @@ def _verify(run: Run, source: Source, tasks: list[SourceTask]) -> None:
 def _publish(run: Run, source: Source, last: Taken) -> None:
     job, layout = run.job, run.layout
     run.shut_out_late_tasks()
-    fs.remove_tree(job.parts_folder)
+    drop_parts(run)
     with run.stage("publish"):
         sync_log(run.log)
         old, log = read_checkpoint(layout), LogMaps(layout.commit_log, source.log_file_size)
@@ -222,4 +238,5 @@ def _publish(run: Run, source: Source, last: Taken) -> None:
             moved = frontier._replace(epoch=run.owned.epoch, queue_offset=at)
             publish.stage_frontier(layout, run.owned.epoch, moved, job.owner)
             swap_parts.append(own.FRONTIER_PART)
+        stage_report(run)
         publish.go_live(run.owned, swap_parts, run.report)

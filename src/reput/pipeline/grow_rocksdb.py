@@ -25,7 +25,7 @@ from reput.pipeline.rocksdb_columns import stretch_columns
 from reput.pipeline.rocksdb_parts import PartRange
 from reput.pipeline.rocksdb_rules import CrookedQueue
 from reput.pipeline.rocksdb_stretches import plan_stretches
-from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, chunks, load_ends
+from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, chunks, load_ends, table_paths
 from reput.queue.kinds import QueueKind
 from reput.queue.rocksdb_kind import RocksdbKind
 
@@ -98,7 +98,7 @@ class RocksdbGrower:
             for key in begun_again:
                 batch.delete_range(fmt.ENTRY_FAMILY, *fmt.queue_bounds(key))
             self._database.write(batch)
-            self._database.ingest(fmt.ENTRY_FAMILY, [path for one in built for path in one.tables])
+            self._database.ingest(fmt.ENTRY_FAMILY, [path for one in built for path in table_paths(job, one)])
             batch = self._database.batch()
             for one in built:
                 ends = load_ends(job, one)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import time
 from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import ReputError
+from reput.errors import EngineError, ReputError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
@@ -17,6 +18,7 @@ from reput.log.files import LogFiles, list_log_files, sync_log
 from reput.pipeline import parts, publish
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.convert_queues import convert_queues
+from reput.pipeline.done import Stage, files_of_split, split_is_sound
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_job import ext_job
 from reput.pipeline.index_build import IndexFileResult
@@ -34,6 +36,7 @@ from reput.pipeline.rebuild_report import (
     warn_of_index_behind,
 )
 from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions, Run
+from reput.pipeline.resume import Resumed, begin_staging, drop_parts, finished_report, stage_report
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
 from reput.store import swap
@@ -73,17 +76,20 @@ def rebuild_store(
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
     refuse_linked_indexes(layout)
-    with own_store(layout) as owned:
+    with own_store(layout, resumes=options.resumable) as owned:
         run = _prepare(layout, owned, engine, config, options, listener)
+        if (finished := finished_report(run)) is not None:
+            finished.seconds = {"total": round(time.perf_counter() - begin, 4)}
+            return finished
         try:
-            for folder in (run.job.staging, run.job.parts_folder):
-                fs.make_dirs(folder, run.job.owner)
             if options.source == QUEUES:
                 convert_queues(run, config)
             else:
                 _rebuild(run)
-        except BaseException:
-            if not swap.pending_swap(layout):
+        except BaseException as error:
+            # What ended it from outside, and not what the store is like, the next run can go on behind.
+            resumable = options.resumable and isinstance(error, KeyboardInterrupt | EngineError)
+            if not resumable and not swap.pending_swap(layout):
                 # What cannot be removed now the next owner removes: the error to tell is the first one.
                 with contextlib.suppress(ReputError):
                     fs.remove_tree(layout.staging(owned.epoch))
@@ -160,6 +166,7 @@ def _tag_items(
 
 
 def _rebuild(run: Run) -> None:
+    begin_staging(run)
     stitched = _decode(run)
     job = run.job
     judge(run, stitched)
@@ -188,8 +195,9 @@ def _rebuild(run: Run) -> None:
 def _decode(run: Run) -> Stitched:
     splits = plan_splits(run.log, max(1, int(run.options.split_mb * (1 << 20))))
     task = partial(_split_task, run.job)
-    with run.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in splits)):
-        results = run.engine.run(task, splits, run.listener.advance)
+    resumed = Resumed(run, _DECODE, splits)
+    with run.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in resumed.left)):
+        results = resumed.complete()
         # What a wrong decoding put into staging has no place there: its queues are built again from nothing.
         before = {result.number: result for result in results}
         tainted: dict[int, list[QueueKey]] = {}
@@ -210,6 +218,19 @@ def _decode(run: Run) -> Stitched:
 
 def _split_task(job: Job, split: Split) -> SplitResult:
     return decode_and_sink(job, split)
+
+
+def _files_left(job: Job, result: SplitResult) -> list[str]:
+    return files_of_split(job, result.number)
+
+
+def _is_sound(job: Job, result: SplitResult) -> bool:
+    return split_is_sound(job, result.number)
+
+
+_DECODE: Stage[Split, SplitResult] = Stage(
+    "decode", _split_task, SplitResult, _files_left, operator.attrgetter("queue_entries"), places=True, sound=_is_sound
+)
 
 
 def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
@@ -236,7 +257,7 @@ def _publish(
     job, layout = run.job, run.layout
     old = read_checkpoint(layout)
     run.shut_out_late_tasks()
-    fs.remove_tree(job.parts_folder)
+    drop_parts(run)
     with run.stage("publish"):
         # The checkpoint calls the log durable, which may lie on another disk than the rest.
         sync_log(run.log)
@@ -250,6 +271,7 @@ def _publish(
             swap_parts.insert(0, paths.INDEX)
         if job.build_queues:
             swap_parts[:0] = [*batch_parts(run, whole), *queue_parts(run)]
+        stage_report(run)
         publish.go_live(run.owned, swap_parts, run.report)
 
 

@@ -34,7 +34,8 @@ class RebuildOptions:
     """What a rebuild does; see `reput rebuild --help` for each.
 
     `kinds` of queues to build (none: those that the store has); `verify`: hold the staged queues against the log once
-    more before they are swapped in. `source`: LOG, or QUEUES to build from the entries of another kind.
+    more before they are swapped in. `source`: LOG, or QUEUES to build from the entries of another kind. `resumable`:
+    go on with what such a rebuild left when it was killed, and leave the same (see `resume.py`).
     """
 
     only: str | None = None
@@ -48,6 +49,7 @@ class RebuildOptions:
     kinds: tuple[str, ...] = ()
     verify: bool = False
     source: str = LOG
+    resumable: bool = False
 
     def __post_init__(self) -> None:
         if self.only not in (None, QUEUE, INDEX):
@@ -86,7 +88,8 @@ def _nothing() -> None:
 class Run:
     """A rebuild under way: what it knows and what it has found.
 
-    `keeps_known_good`: the log's end was damaged after it was durable, and nobody has given it up.
+    `keeps_known_good`: the log's end was damaged after it was durable, and nobody has given it up. `resumes`: staging
+    holds what a killed run has left.
     """
 
     layout: StoreLayout
@@ -100,6 +103,7 @@ class Run:
     report: RebuildReport
     clock: dict[str, float] = field(default_factory=dict)
     keeps_known_good: bool = False
+    resumes: bool = False
     start_index: Callable[[], None] = _nothing
     """Lets the IndexFiles be built beside what follows, once no more tasks are to be shut out before them."""
 
@@ -114,4 +118,4 @@ class Run:
         self.listener.stage(name, total_bytes)
         begin = time.perf_counter()
         yield
-        self.clock[name] = round(time.perf_counter() - begin, 4)
+        self.clock[name] = round(self.clock.get(name, 0) + time.perf_counter() - begin, 4)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ class Stretch(NamedTuple):
 class Built(NamedTuple):
     """What a task made: tables in the order of their keys, queues, and what the crooked ones did.
 
-    `name`: of the task's files.
+    `name`: of the task's files; `tables`: the tables' names in the job's parts folder.
     """
 
     name: str
@@ -87,7 +88,30 @@ def build_tables(job: Job, stretch: Stretch) -> Built:
         keys = [columns.keys[row] for row in present.tolist()]
         _save_ends(job, name, keys, ends[present])
     entries = int((ends[present, 2] - ends[present, 0] + 1).sum())
-    return Built(name, made, len(keys), entries, tuple(outcomes))
+    return Built(name, tuple(PurePath(path).name for path in made), len(keys), entries, tuple(outcomes))
+
+
+def table_paths(job: Job, built: Built) -> list[str]:
+    """The tables that a task made."""
+    return [f"{job.parts_folder}/{name}" for name in built.tables]
+
+
+def files_left(job: Job, built: Built) -> list[str]:
+    """All files that a task has left."""
+    return [*table_paths(job, built), _ends_path(job, built.name)]
+
+
+def is_sound(job: Job, built: Built) -> bool:
+    """Whether such files, which may be anybody's, can be what a task left; the tables RocksDB itself judges."""
+    path, rows = _ends_path(job, built.name), built.queues
+    size = fs.size_of(path)
+    if size < 8 or rows < 0:
+        return False
+    (name_bytes,) = fs.load_array(path, "i8", 1).tolist()
+    if name_bytes < 0 or size != 8 + 48 * rows + name_bytes:
+        return False
+    sizes = fs.load_array(path, "i8", rows, 8 + 40 * rows)
+    return not (sizes < 0).any() and int(sizes.sum()) == name_bytes
 
 
 class _Tables:

@@ -1,0 +1,155 @@
+"""A conversion that is killed at any call leaves the old queues or the new ones, and the next run goes on with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+import reput
+from reput.formats import own, paths
+from support import databases, stores
+from support.faults import DONE, KILLED
+from support.records import LogBuilder
+
+if TYPE_CHECKING:
+    from support.faults import FaultyRebuilds
+
+TARGET = "both"
+SPLIT_MB = 0.0005
+FUNCTIONS = {
+    "rename": ("kill", "killed after"),
+    "link": ("killed after",),
+    "pwrite": ("torn",),
+    "append": ("kill",),
+    "write_whole": ("kill", "killed after"),
+    "sync_tree": ("kill",),
+    "sync_path": ("kill",),
+    "remove_tree": ("kill",),
+    "remove_file": ("killed after",),
+    "make_dirs": ("killed after",),
+    "open_sized": ("killed after",),
+    "save_array": ("kill",),
+}
+MOST_CALLS = 300
+
+
+class Victim(NamedTuple):
+    """A store with queue files, and what a conversion that nobody disturbs makes of it."""
+
+    store: Path
+    old: dict[str, bytes]
+    new: dict[str, Any]
+
+
+def content(store: Path) -> dict[str, Any]:
+    """All that the conversion makes: bytes of queue files, and keys and values."""
+    return stores.indexes(store) | databases.content(store)
+
+
+SPARK_RUN = """
+import os, signal, sys
+import reput
+from reput.config import StoreConfig
+from reput.pipeline.listener import ProgressListener
+from reput.pipeline.session import start_context
+
+class Killer(ProgressListener):
+    def stage(self, name, total_bytes):
+        if name == "ingest":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+config = StoreConfig(
+    mapped_file_size_consume_queue=200, mapper_file_size_batch_consume_queue=92, max_hash_slot_num=16, max_index_num=8
+)
+spark = start_context("local[2]")
+reput.convert(sys.argv[1], to="both", spark=spark, config=config, listener=Killer(), split_mb=0.0005)
+"""
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
+    """Several splits; one queue does not run straight, one starts above 0."""
+    folder = tmp_path_factory.mktemp("convert")
+    log = LogBuilder(2048)
+    for number in range(6):
+        log.message("ab"[number % 2], keys=f"k{number}", tags="t")
+    log.message("a", queue_offset=1)
+    log.message("c", queue_offset=3)
+    store = stores.with_log(folder, log)
+    stores.rebuild(store)
+    old = stores.indexes(store)
+    copy = Path(shutil.copytree(store, folder / "new"))
+    report = convert(copy)
+    assert report.taken_over == []
+    return Victim(store, old, content(copy))
+
+
+def convert(store: Path, source: str = "log") -> reput.store.report.RebuildReport:  # type: ignore[name-defined]
+    """Convert in this process."""
+    return reput.convert(
+        store,
+        to=TARGET,
+        source=source,
+        spark=False,
+        config=stores.SMALL,
+        split_mb=SPLIT_MB,  # type: ignore[arg-type]
+    )
+
+
+def is_finished(store: Path) -> bool:
+    """Whether the store has the new queues, or has them as soon as a swap under way is finished."""
+    return (store / paths.REPUT / own.INTENT_NAME).exists() or (store / paths.CONSUME_QUEUE / "CURRENT").exists()
+
+
+CALLS = [("log", function, what) for function in FUNCTIONS for what in FUNCTIONS[function]]
+CALLS += [("queues", function, "kill") for function in ("rename", "pwrite", "write_whole", "sync_path", "save_array")]
+
+
+@pytest.mark.parametrize(("source", "function", "what"), CALLS)
+def test_killed_at_every_call(
+    function: str, what: str, source: str, original: Victim, tmp_path: Path, faulty: FaultyRebuilds
+) -> None:
+    """Killed at the k-th call, for every k, and run again: the result of an undisturbed run, and nothing left over."""
+    for k in range(1, MOST_CALLS):
+        store = Path(shutil.copytree(original.store, tmp_path / f"{k}"))
+        outcome = faulty.run(store, function, at=k, what=what, to=TARGET, source=source, split_mb=SPLIT_MB)
+        if outcome.how == DONE:
+            assert k > 1, f"{function} is never called"
+            assert content(store) == original.new
+            return
+        assert outcome.how == KILLED, outcome
+        if not is_finished(store):
+            assert stores.indexes(store) == original.old
+        convert(store, source)
+        assert content(store) == original.new
+        assert stores.leftovers(store) == []
+        shutil.rmtree(store)
+    pytest.fail(f"more than {MOST_CALLS} calls of {function}")
+
+
+@pytest.mark.spark
+def test_killed_on_spark(original: Victim, tmp_path: Path) -> None:
+    """After kill -9 of a Spark conversion another one has nothing left to read, and comes to the same."""
+    from reput.pipeline import jvm_archive
+
+    if jvm_archive.java_command() is None:
+        pytest.skip("no Java for Spark")
+    store = Path(shutil.copytree(original.store, tmp_path / "store"))
+    environment = {**os.environ, "PYTHONPATH": str(Path(reput.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", SPARK_RUN, store], env=environment, check=False, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
+    assert stores.indexes(store) == original.old
+    report = convert(store)
+    (decode, tables) = report.taken_over
+    # Queues that do not run straight were built again in their places: splits with entries of theirs are decoded anew.
+    assert 0 < decode.taken_over <= decode.tasks
+    assert tables.taken_over == tables.tasks == 1
+    assert content(store) == original.new
+    assert stores.leftovers(store) == []
