@@ -34,6 +34,7 @@ from workload import REPOSITORY, Case, Workload, prepare
 
 QUEUES = 64
 MANY_QUEUES = 10_000
+MEMORY_RUNS = 3
 WARM_UP = Case(messages=20_000, queues=QUEUES)
 
 
@@ -75,7 +76,7 @@ def work_folder() -> Path:
 
 
 def measure(case: Case, work: Path, rounds: int) -> Measured:
-    """All rounds of one case, then the memory run; the case's store is removed afterwards."""
+    """All rounds of one case, then the memory runs; the case's store is removed afterwards."""
     heap = machine.peer_heap()
     warm_up = prepare(WARM_UP, work, heap)
     say(f"{case}: the peer writes the store")
@@ -87,7 +88,8 @@ def measure(case: Case, work: Path, rounds: int) -> Measured:
             f"{case}: round {number} of {rounds}: peer {measured.peer_seconds[-1]:.2f} s, "
             f"end to end {measured.end_to_end_seconds[-1]:.2f} s, warm {measured.warm_seconds[-1]:.2f} s"
         )
-    measured.peak_pss_bytes = runs.peak_pss_bytes(workload)
+    for _ in range(MEMORY_RUNS):
+        measured.peak_pss_samples.append(runs.peak_pss_bytes(workload))
     say(f"{case}: peak memory {measured.peak_pss_bytes / 2**30:.2f} GiB")
     workload.remove()
     return measured

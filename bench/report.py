@@ -23,7 +23,7 @@ COUNTED = (
     "warm: `reput.rebuild(STORE, spark=session)` in a session of reput's settings that has rebuilt a small store.",
     "Before each run: indexes put away, dirty pages written, the log read once. Values are the medians.",
     "After each run of reput: its files equal the peer's byte for byte; only IndexFiles have other names.",
-    "Memory: PSS summed over reput's processes, sampled every 100 ms in a `reput rebuild` that is not timed.",
+    "Memory: PSS summed over reput's processes, sampled every 100 ms in three `reput rebuild` that are not timed.",
     "ratio: peer seconds over reput seconds, end to end and warm, at the largest size.",
     "marginal: the same, warm, of the difference between the two largest sizes. queues_10000: warm.",
     "rss_gib: the highest memory of all cases.",
@@ -41,7 +41,12 @@ class Measured:
     end_to_end_seconds: list[float] = field(default_factory=list)
     warm_seconds: list[float] = field(default_factory=list)
     files_compared: int = 0
-    peak_pss_bytes: int = 0
+    peak_pss_samples: list[int] = field(default_factory=list)
+
+    @property
+    def peak_pss_bytes(self) -> int:
+        """Median of the most memory that reput's processes held at once."""
+        return round(statistics.median(self.peak_pss_samples or [0]))
 
     @property
     def peer(self) -> float:
