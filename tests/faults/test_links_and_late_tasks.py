@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,12 @@ from reput.errors import AccessError, StaleEpochError
 from reput.files import locks
 from reput.pipeline import rebuild as rebuild_module
 from support import golden
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reput.pipeline.job import Job, SplitResult
+    from reput.pipeline.plan import Split
 
 PROBE = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)"
 
@@ -57,18 +64,19 @@ def test_a_late_attempt_of_a_stage_that_is_over_cannot_write(tmp_path: Path, mon
     store = golden.unpack("basic", tmp_path)
     late: list[object] = []
     publish = rebuild_module.swap.swap_in
-    decode = rebuild_module._split_task
+    stage = rebuild_module._DECODE
+    decode = stage.do
 
-    def remember(job: object, split: object) -> object:
+    def remember(job: Job, split: Split) -> SplitResult:
         late[:] = [job, split]
-        return decode(job, split)  # type: ignore[arg-type]
+        return decode(job, split)
 
     def swap_in(*arguments: object) -> None:
         with pytest.raises(StaleEpochError):
             decode(*late)  # type: ignore[arg-type]
         publish(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rebuild_module, "_split_task", remember)
+    monkeypatch.setattr(rebuild_module, "_DECODE", replace(stage, do=remember))
     monkeypatch.setattr(rebuild_module.swap, "swap_in", swap_in)
     report = reput.rebuild(store, spark=False)
 

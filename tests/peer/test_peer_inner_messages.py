@@ -132,6 +132,7 @@ def is_neighbour(store: reput.MessageStore, theirs: dict[str, Any], ours: dict[s
 
     It searches in one file of the queue, and by halves that do not look on: which of several batches of one time it
     finds depends on how many there are; in a gap, with UPPER, so does whether it finds the one before, behind, or none.
+    With LOWER, too, it finds the one before where the gap lies between two files.
     """
     if "time" not in theirs or theirs["time"][0] != "batches":
         return False
@@ -143,7 +144,7 @@ def is_neighbour(store: reput.MessageStore, theirs: dict[str, Any], ours: dict[s
     lower, upper = stored(ours["lower"]), stored(ours["upper"])
     # Where it finds none it says so, and the answer becomes the queue's first offset.
     either = {upper, lower, stored(store.min_offset(topic, queue_id))}
-    return stored(theirs["lower"]) == lower and stored(theirs["upper"]) in either
+    return stored(theirs["lower"]) in {lower, upper} and stored(theirs["upper"]) in either
 
 
 def dumped_by_us(view: StoreView, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
