@@ -20,7 +20,12 @@ from reput.store.consumer_filters import RegisteredBits
 from reput.store.follower import TAIL_MAX_ENTRIES, Follower
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
-from reput.store.kinds import refuse_another_queue_file_size, refuse_odd_queue_files, store_kinds
+from reput.store.kinds import (
+    refuse_another_queue_file_size,
+    refuse_held_kinds,
+    refuse_odd_queue_files,
+    store_kinds,
+)
 from reput.store.known_good import known_good
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
@@ -61,6 +66,7 @@ def open_view(
         ConfigError: the configured size of queue files is another one than theirs.
         DamagedLogError: messages are to be put, and the log is damaged where it was known to be good.
         DamagedStoreError: a queue's files have a wrong length, and messages are to be put.
+        StoreLockedError: another process has the queues open to write, and messages are to be put.
         TailFullError: more messages have no durable index than the tail may hold.
         ReputError: see `reput.errors`.
     """
@@ -73,6 +79,7 @@ def open_view(
     refuse_misplaced_queues(layout, settings.types)
     refuse_batches_beside(settings.types, kinds)
     if not beside:
+        refuse_held_kinds(layout, kinds)
         refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size)
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
