@@ -251,7 +251,7 @@ with databases.rocksdb(store).open_to_write(fs.owner_of(store)):
 
 
 def test_a_broker_that_loads_the_store_is_not_overtaken(tmp_path: Path) -> None:
-    """RocketMQ has the database open before it takes the store's lock: nothing is put, rebuilt, converted or deleted."""
+    """RocketMQ has the database open before it takes the store's lock: nothing is put, rebuilt or converted."""
     path = tmp_path / "store"
     with kinds.open_store(path, ROCKSDB) as store:
         store.put_message(reput.Message("orders", b"x"), 0)

@@ -435,11 +435,11 @@ def test_dispatch_build_batch_consume_queue(store: reput.MessageStore) -> None:
 
 
 def test_get_batch_message_within_number(store: reput.MessageStore) -> None:
-    """Batches of 20, from 5 on: the first comes whatever is asked for, further ones while there is room for them whole."""
+    """Batches of 20, from 5 on: the first comes whatever is asked for, further ones if they fit whole."""
     for _ in range(10):
         store.put_message(batch(20))
     records = {most: len(store.get_message("batches", 0, 5, most).physical_offsets) for most in (1, 20, 39, 40, 60)}
-    """Batches of 20, from 5 on: the first comes whatever is asked for, further ones if they fit whole."""
+    assert records == {1: 1, 20: 1, 39: 1, 40: 2, 60: 3}
 
 
 def test_get_batch_message_within_size(store: reput.MessageStore) -> None:
