@@ -123,6 +123,27 @@ def test_batches_in_rocksdb_are_refused(tmp_path: Path) -> None:
             action()
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "topics"])
+def test_a_damaged_topics_json_is_told(text: str, tmp_path: Path) -> None:
+    """Without a .bak the folders tell, as where there is no such file; that this is so is said. With one it counts."""
+    path = tmp_path / "store"
+    with new_store(path) as store:
+        store.put_message(Message("batches", b"x", properties={"INNER_NUM": "5"}, sys_flag=FLAG_INNER_BATCH))
+        assert not store.notes
+    topics = path / "config" / "topics.json"
+    good = topics.read_bytes()
+    topics.write_text(text)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert [note for note in store.notes if note.startswith(f"{topics}: cannot be read")]
+        assert store.put_message(Message("batches", b"y")).queue_offset == 5
+    report = reput.check(path, spark=False, config=CONFIG)
+    assert report.sound
+    assert any("topics.json: cannot be read" in line for line in report.assumed)
+    (path / "config" / "topics.json.bak").write_bytes(good)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert not store.notes
+
+
 def test_an_unknown_type_is_an_error(tmp_path: Path) -> None:
     """A queue.type that RocketMQ does not know is named, with the file that has it."""
     new_store(tmp_path / "store").close()

@@ -31,6 +31,7 @@ from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
 from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
+from reput.store.retained import unreadable_topics
 from reput.store.settings import resolve_settings
 from reput.store.view import PullLimits, StoreView
 
@@ -91,7 +92,7 @@ def open_view(
     begin = time.perf_counter()
     verdict = view.follower.follow(confirmed())
     seconds = time.perf_counter() - begin
-    notes = [*files.notes]
+    notes = [*files.notes, *unreadable_topics(layout)]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
         try:
