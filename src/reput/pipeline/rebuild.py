@@ -205,7 +205,10 @@ def _decode(run: Run) -> Stitched:
         stitched = stitch(run.log.min_offset, splits, results, again, run.log.gaps)
         stitched.tainted = [key for keys in tainted.values() for key in keys]
         run.job = learn_types(
-            run.job, stitched, lambda job, more: run.engine.run(partial(_split_task, job), more, _silent)
+            run.job,
+            stitched,
+            [all_kinds(run.layout)[name] for name in run.job.kinds],
+            lambda job, more: run.engine.run(partial(_split_task, job), more, _silent),
         )
     return stitched
 

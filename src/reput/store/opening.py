@@ -92,6 +92,8 @@ def open_view(
     begin = time.perf_counter()
     verdict = view.follower.follow(confirmed())
     seconds = time.perf_counter() - begin
+    # Records may tell of batches where nothing else does.
+    refuse_batches_beside(view.follower.types, kinds)
     notes = [*files.notes, *unreadable_topics(layout)]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
