@@ -35,6 +35,15 @@ def test_a_long_look_at_the_log_is_said(verb: tuple[str, ...], tmp_path: Path, m
 
 
 @pytest.mark.golden
+def test_nothing_to_decode_is_no_long_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the indexes are complete, a slow first opening (kernels that are compiled) is not laid at their door."""
+    monkeypatch.setattr(opened, "_SLOW_S", -1.0)
+    done = CliRunner().invoke(cli, ["get", str(golden.unpack("ext", tmp_path)), "-t", "orders", "-q", "0", "-c", "1"])
+    assert done.exit_code == 0
+    assert "took" not in done.stderr
+
+
+@pytest.mark.golden
 def test_what_opening_finds_is_said(tmp_path: Path) -> None:
     """A store of RocketMQ without its indexes gives its messages all the same; a torn end is told."""
     store = golden.unpack("basic", tmp_path)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 import reput
+from reput.cli.main import cli
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
+from reput.formats.batch_consume_queue import decode_batch_entry
 from reput.formats.consume_queue import Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue
 from reput.pipeline import rebuild_rocksdb
@@ -151,3 +155,26 @@ def test_ext_is_no_difference(tmp_path: Path) -> None:
         convert(store, kind)
         assert list(reput.diff(theirs, store, config=stores.GOLDEN)) == []
         assert kind == "rocksdb" or list(reput.diff(store, config=stores.GOLDEN)) == []
+
+
+@pytest.mark.golden
+def test_queues_of_batches_differ(tmp_path: Path) -> None:
+    """Between two stores queues of batches are held against one another, too: ends, entries, and whole queues."""
+    left, right = golden.unpack("batch", tmp_path / "one"), golden.unpack("batch", tmp_path / "other")
+    assert list(reput.diff(left, right)) == []
+    folder = left / paths.BATCH_CONSUME_QUEUE / "batches"
+    shutil.rmtree(folder / "1")
+    path = folder / "0" / paths.offset_name(0)
+    data = bytearray(path.read_bytes())
+    data[2 * 46 + 11] ^= 1
+    path.write_bytes(data)
+    (wrong, *gone) = reput.diff(left, right)
+    entry = decode_batch_entry(data, 2 * 46)
+    assert (wrong.topic, wrong.queue_id, wrong.what, wrong.left) == ("batches", 0, "entries", entry)
+    assert wrong.right == entry._replace(size=entry.size ^ 1)
+    assert (wrong.begin, wrong.end) == (entry.base_offset, entry.next_offset)
+    assert [(one.queue_id, one.what, one.begin) for one in gone] == [(1, "max", 0)]
+    done = CliRunner().invoke(cli, ["diff", str(left), str(right)], standalone_mode=False)
+    assert (done.return_value, len(done.stdout.splitlines())) == (1, 2)
+    shutil.rmtree(left / paths.CONSUME_QUEUE)
+    assert {one.topic for one in reput.diff(left, right)} >= {"batches", "orders"}

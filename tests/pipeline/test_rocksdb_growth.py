@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -234,6 +236,46 @@ def test_one_owner(tmp_path: Path) -> None:
                 store.reput(spark=False)
             assert store.max_offset("orders", 0) == 2
             assert kind.delete_expired(1 << 40) == []
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from reput.files import fs
+from support import databases
+store = Path(sys.argv[1])
+with databases.rocksdb(store).open_to_write(fs.owner_of(store)):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_broker_that_loads_the_store_is_not_overtaken(tmp_path: Path) -> None:
+    """RocketMQ has the database open before it takes the store's lock: nothing is put, rebuilt or converted."""
+    path = tmp_path / "store"
+    with kinds.open_store(path, ROCKSDB) as store:
+        store.put_message(reput.Message("orders", b"x"), 0)
+    before = databases.content(path)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        for action in (
+            lambda: kinds.open_store(path, ROCKSDB),
+            lambda: reput.rebuild(path, spark=False, config=ROCKSDB),
+            lambda: reput.convert(path, to="file", spark=False),
+            lambda: reput.convert(path, to="file", spark=False, source="queues"),
+        ):
+            with pytest.raises(StoreLockedError, match=r"consumequeue: another process has these rocksdb queues open"):
+                action()
+        with reput.MessageStore.open(path, ROCKSDB, read_only=True) as reader:
+            assert reader.max_offset("orders", 0) == 1
+        holder.communicate()
+    assert databases.content(path) == before
+    assert_sound(path, ROCKSDB)
+    with kinds.open_store(path, ROCKSDB) as store:
+        assert store.put_message(reput.Message("orders", b"y"), 0).queue_offset == 1
 
 
 @pytest.mark.parametrize("name", CONFIGS)

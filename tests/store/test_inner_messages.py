@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,11 +14,13 @@ from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.formats import paths
 from reput.formats.record import FLAG_INNER_BATCH
 from reput.log.message import Message, PutStatus
-from support import golden
+from support import golden, stores
 from support.checked import assert_sound
 from support.inner import CONFIG, Model, new_store, topics_json
+from support.records import LogBuilder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -121,6 +125,58 @@ def test_batches_in_rocksdb_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UnsupportedStoreError, match="orders"):
             action()
+
+
+@pytest.mark.parametrize("settings", [{"store_type": "defaultRocksDB"}, {"rocksdb_cq_double_write_enable": True}])
+def test_batches_that_records_alone_tell_are_refused_in_rocksdb(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Without topics.json and folders, too: no store comes of it that cannot be opened, and a conversion ends."""
+    log = LogBuilder(1 << 14)
+    log.message("orders")
+    more = {"INNER_NUM": "10", "INNER_BASE": "0"}
+    log.message("batches", sys_flag=FLAG_INNER_BATCH, more=more)
+    store = log.write(tmp_path / "store")
+    config, plain = replace(stores.SMALL, **settings), stores.SMALL
+
+    def refused(*actions: Callable[[], object]) -> None:
+        before = stores.digest(store)
+        for action in actions:
+            with pytest.raises(UnsupportedStoreError, match="topic batches"):
+                action()
+            assert stores.digest(store) == before
+
+    refused(
+        lambda: reput.rebuild(store, spark=False, config=config),
+        lambda: reput.MessageStore.open(store, config, read_only=True),
+    )
+    reput.rebuild(store, spark=False, config=plain)
+    shutil.rmtree(store / "batchconsumequeue")
+    refused(
+        lambda: reput.convert(store, to="rocksdb", spark=False, config=plain),
+        lambda: reput.convert(store, to="both", spark=False, config=plain),
+    )
+    with reput.MessageStore.open(store, plain, read_only=True) as opened:
+        assert opened.max_offset("orders", 0) == 1
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "topics"])
+def test_a_damaged_topics_json_is_told(text: str, tmp_path: Path) -> None:
+    """Without a .bak the folders tell, as where there is no such file; that this is so is said. With one it counts."""
+    path = tmp_path / "store"
+    with new_store(path) as store:
+        store.put_message(Message("batches", b"x", properties={"INNER_NUM": "5"}, sys_flag=FLAG_INNER_BATCH))
+        assert not store.notes
+    topics = path / "config" / "topics.json"
+    good = topics.read_bytes()
+    topics.write_text(text)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert [note for note in store.notes if note.startswith(f"{topics}: cannot be read")]
+        assert store.put_message(Message("batches", b"y")).queue_offset == 5
+    report = reput.check(path, spark=False, config=CONFIG)
+    assert report.sound
+    assert any("topics.json: cannot be read" in line for line in report.assumed)
+    (path / "config" / "topics.json.bak").write_bytes(good)
+    with reput.MessageStore.open(path, CONFIG) as store:
+        assert not store.notes
 
 
 def test_an_unknown_type_is_an_error(tmp_path: Path) -> None:

@@ -91,8 +91,11 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def broker_is_live(path: Path) -> bool:
     """Whether some process holds RocketMQ's lock; nothing is made, changed, or held even for a moment."""
-    if _identity(path) in _held:
-        return True
+    return _identity(path) in _held or is_record_locked(path)
+
+
+def is_record_locked(path: Path) -> bool:
+    """Whether another process has a record lock on a file's first byte. One of this process would be dropped by it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

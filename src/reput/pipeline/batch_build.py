@@ -8,7 +8,7 @@ appends to the live ones, behind the last entry of a record below its frontier: 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,8 @@ from reput.pipeline.sink import finish_file, finish_folders, queue_path
 from reput.pipeline.stitch import Stitched
 from reput.queue.batch_files import BatchFiles
 from reput.queue.batch_order import BatchOrder
+from reput.queue.kinds import QueueKind
+from reput.store.queue_types import refuse_batches_beside
 
 _GROUPS_MOST = 256
 
@@ -55,15 +57,24 @@ class BatchOutcome(NamedTuple):
         return bool(self.repeats or self.missing or self.restarts)
 
 
-def learn_types(job: Job, stitched: Stitched, decode: Callable[[Job, list[Split]], list[SplitResult]]) -> Job:
+def learn_types(
+    job: Job,
+    stitched: Stitched,
+    kinds: Iterable[QueueKind],
+    decode: Callable[[Job, list[Split]], list[SplitResult]],
+) -> Job:
     """Where records alone tell of queues of batches, have every split know it; returns the job that does.
 
     A message alone, in a split without a batch of its topic, was taken for one of another queue.
+
+    Raises:
+        UnsupportedStoreError: the store has `kinds` beside which there are no queues of batches.
     """
     inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in stitched.results))
     if not inferred:
         return job
     job = replace(job, types=job.types._replace(batch=job.types.batch | inferred))
+    refuse_batches_beside(job.types, kinds)
     numbers = [n for n, result in enumerate(stitched.results) if result.records and inferred - result.inferred]
     done = decode(job, [stitched.splits[n] for n in numbers])
     for n, result in zip(numbers, done, strict=True):

@@ -199,7 +199,7 @@ def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mis
             mismatches.update((result.number, ones) for result, ones in found)
             return [result for result, _ in found]
 
-        check.job = learn_types(check.job, stitched, decode)
+        check.job = learn_types(check.job, stitched, present_kinds(check.layout), decode)
         return stitched, mismatches
 
 

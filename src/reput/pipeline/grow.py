@@ -51,6 +51,7 @@ from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import columns_for, decode_and_sink, sink_split, split_result
+from reput.queue.kinds import QueueKind
 from reput.store.indexer import CatchUpTask
 from reput.store.kinds import all_kinds
 from reput.store.owner import Ownership
@@ -102,6 +103,7 @@ class Grower:
     settings: StoreSettings
     listener: ProgressListener
     soft_end: bool = False
+    kinds: Sequence[QueueKind] = ()
     growers: Sequence[KindGrower] = ()
     range_bytes: int = 0
     staging: str = ""
@@ -145,7 +147,8 @@ class Grower:
         # With the short rest that may go with it.
         grower.range_bytes = max(1, min(_RANGE_BYTES, most_bytes * _REST // (_REST + 1)))
         kinds = all_kinds(layout, settings.queue_file_size)
-        grower.growers = [GROWERS[name](kinds[name], job.owner) for name in job.kinds]
+        grower.kinds = [kinds[name] for name in job.kinds]
+        grower.growers = [GROWERS[kind.name](kind, job.owner) for kind in grower.kinds]
         return grower
 
     def shut_out_late_tasks(self) -> None:
@@ -284,6 +287,7 @@ class Grower:
         self.job = learn_types(
             self.job,
             stitched,
+            self.kinds,
             lambda job, splits: self.engine.run(partial(decode_and_sink, leaving(job)), splits, self.listener.advance),
         )
 

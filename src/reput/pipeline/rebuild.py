@@ -43,7 +43,7 @@ from reput.store import swap
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
-from reput.store.kinds import all_kinds, configured_kinds, store_kinds
+from reput.store.kinds import all_kinds, configured_kinds, present_kinds, refuse_held_kinds, store_kinds
 from reput.store.known_good import known_good
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
@@ -142,6 +142,8 @@ def _prepare(
         ext=ext_job(layout, settings, log.file_size) if has_ext else None,
     )
     refuse_batches_beside(settings.types, kinds)
+    if job.build_queues:
+        refuse_held_kinds(layout, present_kinds(layout))
     report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
     # One that cannot be read is refused before any work, not when the new indexes are ready.
     read_frontier(layout)
@@ -211,7 +213,10 @@ def _decode(run: Run) -> Stitched:
         stitched = stitch(run.log.min_offset, splits, results, again, run.log.gaps)
         stitched.tainted = [key for keys in tainted.values() for key in keys]
         run.job = learn_types(
-            run.job, stitched, lambda job, more: run.engine.run(partial(_split_task, job), more, _silent)
+            run.job,
+            stitched,
+            [all_kinds(run.layout)[name] for name in run.job.kinds],
+            lambda job, more: run.engine.run(partial(_split_task, job), more, _silent),
         )
     return stitched
 

@@ -156,6 +156,10 @@ class FileKind:
         """Whether there is a queue's folder."""
         return any(True for _ in list_queues(self.folder))
 
+    def is_held(self) -> bool:
+        """Files have no lock of their own."""
+        return False
+
     def owns(self, names: Sequence[str]) -> bool:
         """Files lie at TOPIC/QUEUE/OFFSET."""
         if len(names) != 3:

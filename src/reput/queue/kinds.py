@@ -215,6 +215,10 @@ class QueueKind(Protocol):
         """Whether the folder has queues of this kind."""
         ...
 
+    def is_held(self) -> bool:
+        """Whether another process has the queues open to write, where a kind lets only one; not to be asked by that."""
+        ...
+
     def owns(self, names: Sequence[str]) -> bool:
         """Whether a file below the consumequeue folder, by the names that lead to it, is one of this kind's."""
         ...

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import StoreLockedError
-from reput.files import database, fs
+from reput.files import database, fs, locks
 from reput.files.database import DatabaseOwner, DatabaseReader
 from reput.formats import paths, queue_kinds
 from reput.formats import rocksdb as fmt
@@ -45,7 +45,8 @@ _MOST_REMEMBERED = 1 << 16
 _MOST_BLOCKS = 1024
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 _BATCH_QUEUES = 10_000
-_NOT_COPIED = ("LOCK", "LOG")
+_LOCK_NAME = "LOCK"
+_NOT_COPIED = (_LOCK_NAME, "LOG")
 
 
 def open_reader(folder: Path) -> DatabaseReader:
@@ -287,6 +288,10 @@ class RocksdbKind:
     def is_present(self) -> bool:
         """Whether the folder is a database."""
         return database.is_database(self.folder)
+
+    def is_held(self) -> bool:
+        """Whether another process has the database open to write, as a broker has from before it takes its own lock."""
+        return locks.is_record_locked(self.folder / _LOCK_NAME)
 
     def owns(self, names: Sequence[str]) -> bool:
         """The database's files lie in the folder itself."""

@@ -10,9 +10,11 @@ from typing import NamedTuple
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.log.files import list_log_files
+from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
-from reput.store.kinds import present_kinds
+from reput.store.batch_diff import batch_differences
+from reput.store.kinds import present_kinds, store_kinds
 from reput.store.layout import find_store
 from reput.store.queue_diff import QueueDifference, queue_differences, whole
 from reput.store.settings import resolve_settings
@@ -25,6 +27,7 @@ class DiffSide(NamedTuple):
     kind: QueueKind
     log_min_offset: int
     ext: ExtReader | None = None
+    batches: BatchFiles | None = None
 
     def __str__(self) -> str:
         return f"{self.store} ({self.kind.name})"
@@ -55,9 +58,13 @@ def _sides(path: Path | str, config: StoreConfig | None) -> list[DiffSide]:
     settings = resolve_settings(layout, config or StoreConfig())
     kinds = present_kinds(layout, settings.queue_file_size)
     ext = ExtReader(layout.consume_queue_ext, settings.ext_file_size) if settings.ext_file_size else None
+    batches = BatchFiles(layout.batch_consume_queue)
+    if not kinds and next(batches.queues(), None) is not None:
+        # All topics may have queues of batches.
+        kinds = store_kinds(layout, config, settings.queue_file_size)
     if not kinds:
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
-    return [DiffSide(str(layout.root), kind, log.min_offset, ext) for kind in kinds]
+    return [DiffSide(str(layout.root), kind, log.min_offset, ext, batches) for kind in kinds]
 
 
 def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
@@ -67,3 +74,5 @@ def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
         whole(one, log_min_offset)
         whole(other, log_min_offset)
         yield from queue_differences(one, other, left.ext, right.ext)
+    if left.store != right.store and left.batches is not None and right.batches is not None:
+        yield from batch_differences(left.batches, right.batches, log_min_offset)

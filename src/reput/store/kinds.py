@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
-from reput.files import fs
+from reput.errors import ConfigError, DamagedStoreError, StoreLockedError, UnsupportedStoreError
+from reput.files import fs, locks
 from reput.formats import own, paths
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE
 from reput.formats.queue_kinds import DEFAULT_KINDS, DEFAULT_STORE_TYPE, DOUBLE_WRITE, STORE_TYPES
@@ -131,6 +131,24 @@ def refuse_odd_queue_files(kinds: Sequence[QueueKind], batches: BatchFiles, file
     for batch_queue in batches.queues():
         for damage in batch_queue.damage():
             raise DamagedStoreError(damage)
+
+
+def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[QueueKind]) -> None:
+    """Refuse queues that another process has open to write, unless it is a follower, which gives way.
+
+    RocketMQ opens its database while it loads a store, and takes the store's lock only when it has recovered it.
+
+    Raises:
+        StoreLockedError: one has.
+    """
+    if locks.owner_is_live(layout.own(own.FOLLOWER_NAME)):
+        return
+    for kind in kinds:
+        if kind.is_held():
+            raise StoreLockedError(
+                f"{layout.consume_queue}: another process has these {kind.name} queues open to write, such as a broker "
+                "that is starting. Stop it, or wait for it"
+            )
 
 
 def _in_order(wanted: Sequence[str], present: Sequence[str]) -> list[str]:

@@ -20,12 +20,18 @@ from reput.store.consumer_filters import RegisteredBits
 from reput.store.follower import TAIL_MAX_ENTRIES, Follower
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
-from reput.store.kinds import refuse_another_queue_file_size, refuse_odd_queue_files, store_kinds
+from reput.store.kinds import (
+    refuse_another_queue_file_size,
+    refuse_held_kinds,
+    refuse_odd_queue_files,
+    store_kinds,
+)
 from reput.store.known_good import known_good
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
 from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
+from reput.store.retained import unreadable_topics
 from reput.store.settings import resolve_settings
 from reput.store.view import PullLimits, StoreView
 
@@ -61,6 +67,7 @@ def open_view(
         ConfigError: the configured size of queue files is another one than theirs.
         DamagedLogError: messages are to be put, and the log is damaged where it was known to be good.
         DamagedStoreError: a queue's files have a wrong length, and messages are to be put.
+        StoreLockedError: another process has the queues open to write, and messages are to be put.
         TailFullError: more messages have no durable index than the tail may hold.
         ReputError: see `reput.errors`.
     """
@@ -73,6 +80,7 @@ def open_view(
     refuse_misplaced_queues(layout, settings.types)
     refuse_batches_beside(settings.types, kinds)
     if not beside:
+        refuse_held_kinds(layout, kinds)
         refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size)
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
@@ -84,7 +92,9 @@ def open_view(
     begin = time.perf_counter()
     verdict = view.follower.follow(confirmed())
     seconds = time.perf_counter() - begin
-    notes = [*files.notes]
+    # Records may tell of batches where nothing else does.
+    refuse_batches_beside(view.follower.types, kinds)
+    notes = [*files.notes, *unreadable_topics(layout)]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
         try:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.formats.batch_consume_queue import BatchEntry
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import NO_BOUND, DurableQueues
@@ -28,8 +29,8 @@ class QueueDifference(NamedTuple):
     what: str
     begin: int
     end: int
-    left: Entry | None = None
-    right: Entry | None = None
+    left: Entry | BatchEntry | None = None
+    right: Entry | BatchEntry | None = None
 
 
 def queue_differences(

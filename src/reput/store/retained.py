@@ -10,6 +10,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
@@ -161,13 +162,25 @@ def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
 
 def read_config(layout: StoreLayout, name: str) -> dict[str, Any]:
     """A config file's value; its .bak where it is missing or bad, as the broker does; empty when both are."""
+    return next((value for _, value in _config_values(layout, name) if isinstance(value, dict)), {})
+
+
+def unreadable_topics(layout: StoreLayout) -> list[str]:
+    """A line where topics.json is there and says nothing, since neither it nor its .bak can be read."""
+    found = _config_values(layout, "topics.json")
+    if not found or any(isinstance(value, dict) for _, value in found):
+        return []
+    return [f"{found[0][0]}: cannot be read, so folders and records alone tell the topics and their queue.type"]
+
+
+def _config_values(layout: StoreLayout, name: str) -> list[tuple[Path, Any]]:
+    """What a config file and its .bak say, where they are there and not empty; None where that is no JSON."""
+    found = []
     for path in (layout.root / paths.CONFIG / name, layout.root / paths.CONFIG / f"{name}.bak"):
         data = fs.read_bytes(path, _CONFIG_LIMIT)
         if data:
-            value = parse_fastjson(data.decode("utf-8", "replace"))
-            if isinstance(value, dict):
-                return value
-    return {}
+            found.append((path, parse_fastjson(data.decode("utf-8", "replace"))))
+    return found
 
 
 def parse_fastjson(text: str) -> Any:

@@ -25,6 +25,7 @@ from reput.queue.ext import told_ext_file_size
 from reput.queue.files import list_queues, told_file_size
 from reput.store.layout import StoreLayout
 from reput.store.queue_types import queue_types
+from reput.store.retained import unreadable_topics
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _QUEUES_ASKED = 1000
@@ -64,7 +65,7 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
         ConfigError: a configured value is not of its kind, or topics.json names an unknown type of queues.
     """
     types = queue_types(layout)
-    assumed: list[str] = []
+    assumed = unreadable_topics(layout)
     slots, items = _index_sizes(layout, config, assumed)
     levels = config.message_delay_level
     if levels is None:
