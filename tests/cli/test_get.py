@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from click.testing import CliRunner, Result
 import reput
 from reput.cli.main import cli
 from reput.config import StoreConfig
-from reput.errors import ConfigError, DamagedStoreError, NotAStoreError
+from reput.errors import ConfigError, DamagedLogError, DamagedStoreError, NotAStoreError
 from support import golden, stores
 
 if TYPE_CHECKING:
@@ -180,6 +181,21 @@ def test_sql(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
+def test_a_record_that_was_damaged_behind_its_index(tmp_path: Path) -> None:
+    """The messages in front are shown; then the damage is told with its place, and those behind can be read."""
+    with reput.MessageStore.open(tmp_path / "store", SMALL) as store:
+        put(store, b"a0", b"a1", b"a2")
+        where = store.get_message("t", 0, 1, 1).physical_offsets.tolist()[0]
+    with (tmp_path / "store" / "commitlog" / f"{0:020}").open("r+b") as file:
+        file.seek(where)
+        file.write(bytes(8))
+    done = call(tmp_path / "store", "-t", "t", "-q", 0)
+    assert done.stdout.splitlines() == ["a0"]
+    assert isinstance(done.exception, DamagedLogError)
+    assert re.search(rf"{0:020} at {where} \(log offset {where}\).*reput check.*--salvage", str(done.exception))
+    assert bodies(tmp_path / "store", "-t", "t", "-q", 0, "-o", 2) == ["a2"]
+
+
 def test_a_queue_file_that_was_cut_is_damage(tmp_path: Path) -> None:
     """Its messages cannot be shown: exit code 1, with the file and what to do."""
     store = golden.unpack("basic", tmp_path)
