@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,9 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import reput
+from reput.cli.get import _Source
 from reput.cli.main import cli
 from reput.config import StoreConfig
-from reput.errors import ConfigError, DamagedStoreError, NotAStoreError
+from reput.errors import ConfigError, DamagedLogError, DamagedStoreError, NotAStoreError
 from support import golden, stores
 
 if TYPE_CHECKING:
@@ -156,6 +159,21 @@ def test_follow_shows_what_a_writer_puts_later(path: Path, follower: subprocess.
     assert "Traceback" not in follower.stderr.read()
 
 
+def test_follow_finds_what_a_short_writer_has_put(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that came and went between two looks has put something all the same."""
+    monkeypatch.setattr("reput.cli.get._LOOK_S", 0.0)
+    with contextlib.ExitStack() as resources:
+        source = _Source(resources, str(path), SMALL, "t", 0, None)
+        assert len(source.pull(5, 10)) == 0
+        with reput.MessageStore.open(path, SMALL) as store:
+            put(store, b"short")
+        source.wait()
+        assert [message.body for message in source.pull(5, 10)] == [b"short"]
+        before = source._opened
+        source.wait()
+        assert source._opened is before
+
+
 def test_sigterm_ends_following_well(follower: subprocess.Popen[str]) -> None:
     """SIGTERM is the good end of -f, as it is of `reput follow`: exit code 0, no stack trace."""
     assert follower.stdout is not None
@@ -180,6 +198,21 @@ def test_sql(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
+def test_a_record_that_was_damaged_behind_its_index(tmp_path: Path) -> None:
+    """The messages in front are shown; then the damage is told with its place, and those behind can be read."""
+    with reput.MessageStore.open(tmp_path / "store", SMALL) as store:
+        put(store, b"a0", b"a1", b"a2")
+        where = store.get_message("t", 0, 1, 1).physical_offsets.tolist()[0]
+    with (tmp_path / "store" / "commitlog" / f"{0:020}").open("r+b") as file:
+        file.seek(where)
+        file.write(bytes(8))
+    done = call(tmp_path / "store", "-t", "t", "-q", 0)
+    assert done.stdout.splitlines() == ["a0"]
+    assert isinstance(done.exception, DamagedLogError)
+    assert re.search(rf"{0:020} at {where} \(log offset {where}\).*reput check.*--salvage", str(done.exception))
+    assert bodies(tmp_path / "store", "-t", "t", "-q", 0, "-o", 2) == ["a2"]
+
+
 def test_a_queue_file_that_was_cut_is_damage(tmp_path: Path) -> None:
     """Its messages cannot be shown: exit code 1, with the file and what to do."""
     store = golden.unpack("basic", tmp_path)

@@ -319,6 +319,43 @@ def test_a_buffered_put_that_is_interrupted_behind_the_roll(tmp_path: Path, monk
     assert [record.queue_offset for record in read_log(tmp_path)] == list(range(before + 1))
 
 
+def test_what_was_committed_leaves_the_write_buffer(tmp_path: Path) -> None:
+    """The system has the memory of whole pages back as soon as the file holds what was in them."""
+    with open_log(tmp_path, file_size=32 << 10, transient_store_pool_enable=True) as log:
+        while log.wrote < 10_000:
+            log.append(one())
+        log.commit()
+        assert log._memory is not None
+        assert not any(log._memory[:8192])
+        assert any(log._memory[8192 : log.wrote])
+    assert sum(record.size for record in read_log(tmp_path)) == log.wrote
+
+
+@pytest.mark.parametrize("way", ["commit", "roll"])
+def test_a_commit_that_is_interrupted_behind_its_pages(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages that have left the write buffer are not written once more, and what follows them is written whole."""
+    with open_log(tmp_path, file_size=32 << 10, transient_store_pool_enable=True) as log:
+        while log.wrote < (10_000 if way == "commit" else (32 << 10) - 700):
+            log.append(one())
+        true = fs.forget_pages
+
+        def breaks_off(*arguments: Any) -> None:
+            true(*arguments)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(fs, "forget_pages", breaks_off)
+        with pytest.raises(KeyboardInterrupt):
+            log.commit() if way == "commit" else log.append(one(1000))
+        monkeypatch.undo()
+        assert log.append(one(20)).physical_offset < 32 << 10
+        for _ in range(8):
+            log.append(one())
+        count = log.next_offset("orders", 0)
+    assert [record.queue_offset for record in read_log(tmp_path)] == list(range(count))
+
+
 def test_numbers_are_raised_together_or_not_at_all() -> None:
     """An interrupt between two queues of a batch leaves each with the number it had."""
     topics = TopicTable({(b"a", 0): 7}, 0, True)

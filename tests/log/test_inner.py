@@ -11,6 +11,7 @@ from reput.formats.record import FLAG_INNER_BATCH, decode_record
 from reput.log.append import LogAppender
 from reput.log.message import Message, PutStatus
 from reput.log.settings import LogSettings
+from reput.log.topics import Topic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,3 +141,37 @@ def test_properties_may_become_too_long(tmp_path: Path) -> None:
         result = log.append(further(names))
         assert result.status is PutStatus.PROPERTIES_SIZE_EXCEEDED
         assert log.next_offset("%LMQ%0000", 0) == 0
+
+
+@pytest.mark.parametrize("interrupted", [1, 2])
+@pytest.mark.parametrize("kind", ["first", "far", "prepared and committed", "batch", "further"])
+def test_a_put_of_any_kind_that_is_interrupted_leaves_nothing(
+    kind: str, interrupted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupt while the queues go on leaves them where they were, and zeros behind the end."""
+    messages = {
+        "batch": batch(),
+        "further": further("%LMQ%a,%LMQ%b"),
+        "prepared and committed": Message("orders", b"body", sys_flag=0x8),
+    }
+    message = messages.get(kind, Message("orders", b"body"))
+    queue_id = 1 << 20 if kind == "far" else 0
+    with open_log(tmp_path) as log:
+        true, calls = Topic.go_on_at, []
+
+        def breaks_off(topic: Topic, *place: int) -> None:
+            calls.append(topic)
+            if len(calls) == interrupted:
+                raise KeyboardInterrupt
+            true(topic, *place)
+
+        monkeypatch.setattr(Topic, "go_on_at", breaks_off)
+        if kind == "further" or interrupted == 1:
+            with pytest.raises(KeyboardInterrupt):
+                log.append(message, queue_id)
+            assert (log.wrote, set(log.next_offsets().values())) == (0, set())
+            assert log._memory is not None
+            assert not any(log._memory[:4096])
+        monkeypatch.undo()
+        assert log.append(message, queue_id).queue_offset == 0
+        assert log.append(message, queue_id).queue_offset == (3 if kind == "batch" else 1)

@@ -171,18 +171,24 @@ class _Source:
         queue_id: int,
         wanted: str | SqlFilter | None,
     ) -> None:
-        self._resources, self._store, self._config = resources, store, config
+        self._store, self._config = store, config
+        # The store as it is open now, and none of those before.
+        self._held = resources.enter_context(contextlib.ExitStack())
         self._topic, self._queue_id, self._wanted = topic, queue_id, wanted
         self._looked = time.monotonic()
         self._writer = self._look()
-        self._opened: MessageStore = resources.enter_context(stores.reading(store, config))
+        self._opened: MessageStore = self._held.enter_context(stores.reading(store, config))
         stores.queues_of(self._opened, topic, queue_id)
 
-    def _look(self) -> Writer:
-        from reput.store.beside import writer_of
+    def _look(self) -> tuple[Writer, int]:
+        """Who writes now; where nobody does, also which epoch it is: one who came and went has raised it."""
+        from reput.store.beside import Writer, writer_of
         from reput.store.layout import find_store
+        from reput.store.standstill import marks_of
 
-        return writer_of(find_store(self._store, self._config))
+        layout = find_store(self._store, self._config)
+        writer = writer_of(layout)
+        return writer, marks_of(layout)["epoch"] if writer is Writer.NOBODY else 0
 
     def span(self) -> QueueInfo:
         """The queue's span now."""
@@ -203,9 +209,11 @@ class _Source:
         # A swap under way is over soon.
         with contextlib.suppress(StoreLockedError):
             writer = self._look()
-            if writer is not self._writer:
-                opened = self._resources.enter_context(stores.reading(self._store, self._config))
-                self._opened.close()
+            if writer != self._writer:
+                with contextlib.ExitStack() as fresh:
+                    opened = fresh.enter_context(stores.reading(self._store, self._config))
+                    self._held.close()
+                    self._held.push(fresh.pop_all())
                 self._opened, self._writer = opened, writer
 
 

@@ -91,9 +91,9 @@ def _tell_opening(opened: MessageStore) -> None:
     for note in opened.notes:
         output.say(f"note: {note}")
     # Without anything to decode it was the kernels that were compiled, or loaded.
-    if opened.behind_bytes and opened.opened_in_s > _SLOW_S:
+    if opened.opened_in_s > _SLOW_S and (behind := opened.behind_bytes):
         output.say(
-            f"note: decoding {output.size_text(opened.behind_bytes)} of log that no index covers took "
+            f"note: decoding {output.size_text(behind)} of log that no index covers took "
             f"{opened.opened_in_s:.1f} s, at each open; `reput rebuild` builds the indexes when nobody writes the store"
         )
 

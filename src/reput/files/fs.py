@@ -303,8 +303,11 @@ def map_to_write(descriptor: int, size: int) -> mmap.mmap:
 
 
 def memory(size: int) -> mmap.mmap:
-    """`size` bytes of memory, zeros; pages that nobody touches cost nothing."""
-    return mmap.mmap(-1, size)
+    """`size` bytes of memory, zeros; pages that nobody touches cost nothing.
+
+    Private: of a shared one (Python's default) `forget_pages` would give nothing back to the system.
+    """
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)
 
 
 def forget_pages(mapped: mmap.mmap, begin: int, end: int) -> None:

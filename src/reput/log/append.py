@@ -32,7 +32,7 @@ from reput.files import fs
 from reput.formats.record import BLANK_SIZE
 from reput.kernels import encode_kernels
 from reput.log.append_file import AppendFile
-from reput.log.batch import MessageBatch, Prepared, checked_body, stored_nothing
+from reput.log.batch import MessageBatch, Prepared, checked_body, raise_numbers, stored_nothing
 from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
 from reput.log.inner import checked_inner
 from reput.log.message import (
@@ -289,21 +289,13 @@ class LogAppender:
         with self._lock:
             if self._end + size > self._room_end:
                 self._make_room(size)
-            offset, end = self._end, self._end + size
+            offset = self._end
             number = self._topics.next_offset(topic, queue_id, offset)
             now = self._now()
             numbered = is_numbered(message.sys_flag)
             number = number if numbered else 0
-            memory: Any = self._memory
-            memory[offset - self._start : end - self._start] = self._encode(
-                message, frame, body, properties, topic, queue_id, number, offset, size, now
-            )
-            if numbered:
-                topic.go_on_at(queue_id, number + 1)
-            self._last_ms = now
-            self._end = self._wrote[0] = end
-            if self._confirm_writes:
-                self._confirmed[0] = end
+            data = self._encode(message, frame, body, properties, topic, queue_id, number, offset, size, now)
+            self._store(data, now, {(topic, queue_id): number + 1} if numbered else {})
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
 
     def _append_inner(self, message: Message, queue_id: int) -> PutResult:
@@ -322,22 +314,33 @@ class LogAppender:
                 size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
                 if self._end + size > self._room_end:
                     self._make_room(size)
-                assert self._memory is not None
-                offset, now, at = self._end, self._now(), self._end - self._start
+                offset, now = self._end, self._now()
                 data = self._encode(
                     stored, frame, body, properties, topic, queue_id, number if numbered else 0, offset, size, now
                 )
-                inner.take(further)
-                self._memory[at : at + size] = data
+                following = inner.following(further)
                 if numbered:
-                    topic.go_on_at(queue_id, number + inner.messages)
-                self._last_ms = now
-                self._end = self._wrote[0] = offset + size
-                if self._confirm_writes:
-                    self._confirmed[0] = self._end
+                    following[topic, queue_id] = number + inner.messages
+                self._store(data, now, following)
         except MessageRefusedError as refusal:
             return PutResult(refusal.status, reason=refusal.reason)
         return PutResult(PutStatus.PUT_OK, offset, size, number if numbered else 0, now)
+
+    def _store(self, data: bytes, now: int, following: Mapping[tuple[Topic, int], int]) -> None:
+        """Put a record at the log's end, for which there is room; its queues go on at `following` then."""
+        memory: Any = self._memory
+        begin, end = self._end - self._start, self._end + len(data)
+        try:
+            memory[begin : begin + len(data)] = data
+            # The last call: behind it no interrupt can come.
+            raise_numbers(following.keys(), following.values())
+            self._last_ms = now
+            self._end = self._wrote[0] = end
+            if self._confirm_writes:
+                self._confirmed[0] = end
+        except BaseException:
+            self._take_back(len(data))
+            raise
 
     def forget_queues(self, topic: str, queue_id: int | None = None) -> None:
         """The queues of a topic, or this one, have been deleted: their numbers begin again at 0."""

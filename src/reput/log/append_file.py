@@ -132,15 +132,19 @@ class AppendFile:
 
     def commit(self, position: int) -> None:
         """Have the file hold what was stored up to `position`."""
-        if self.write_buffered and position > self.committed:
-            with fs.errors_named(self.path, f"write {position - self.committed} bytes at {self.committed}"):
-                view = memoryview(self.memory)
-                try:
-                    fs.pwrite(self.descriptor, view[self.committed : position], self.committed)
-                finally:
-                    view.release()
-            fs.forget_pages(self.memory, self.committed // PAGE_SIZE * PAGE_SIZE, position)
+        begin = self.committed
+        if not self.write_buffered or position <= begin:
+            self.committed = position
+            return
+        with fs.errors_named(self.path, f"write {position - begin} bytes at {begin}"):
+            view = memoryview(self.memory)
+            try:
+                fs.pwrite(self.descriptor, view[begin:position], begin)
+            finally:
+                view.release()
+        # Before the pages go: an interrupt between would have them written once more, as zeros.
         self.committed = position
+        fs.forget_pages(self.memory, begin // PAGE_SIZE * PAGE_SIZE, position)
 
     def sync(self) -> None:
         """Make what the file holds durable."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from reput.formats import properties as props
 from reput.formats.queue_types import BATCH, QUEUE_TYPE
 from reput.formats.record import FLAG_INNER_BATCH, LMQ_PREFIX, MAX_BATCH_MESSAGES, gives_further_entries
-from reput.log.batch import raise_numbers
 from reput.log.encode import is_numbered
 from reput.log.message import Message, illegal
 from reput.log.topics import Topic, TopicTable
@@ -52,9 +51,9 @@ class InnerMessage:
         """
         return [topics.next_offset(topic, _LMQ_QUEUE_ID, physical_offset) for topic in self.further]
 
-    def take(self, numbers: list[int]) -> None:
-        """The further queues have given these numbers."""
-        raise_numbers([(topic, _LMQ_QUEUE_ID) for topic in self.further], [number + 1 for number in numbers])
+    def following(self, numbers: list[int]) -> dict[tuple[Topic, int], int]:
+        """Where the further queues go on when they have given these numbers."""
+        return {(topic, _LMQ_QUEUE_ID): number + 1 for topic, number in zip(self.further, numbers, strict=True)}
 
 
 def checked_inner(message: Message, topic: Topic, topics: TopicTable, enable_lmq: bool) -> InnerMessage:

@@ -63,6 +63,9 @@ class RollingFiles:
                 following.make_room(0, size, by_write)
                 _end_file(file, position)
             except BaseException:
+                if file.committed > position:  # noqa: PLR1730 - a call could be interrupted
+                    # A smaller record may go on there, over the blank record.
+                    file.committed = position
                 following.close()
                 raise
         except BaseException:

@@ -102,7 +102,7 @@ class IndexLookup:
     def message(self, offset: int, size: int) -> StoredMessage:
         """The message of a record that a kernel has found."""
         number, position = divmod(offset, self.log_file_size)
-        return StoredMessage(self.log.arrays[number].data[position : position + size])
+        return StoredMessage(self.log.arrays[number].data[position : position + size], offset - position, position)
 
 
 class Lookups:

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from reput.formats import properties
+from reput.errors import DamagedLogError
+from reput.formats import paths, properties
 from reput.formats.record import Record, decode_record
 
 
 class StoredMessage:
     """A message as the log holds it; times in ms, offsets as RocketMQ has them.
 
-    `raw` is a view of the mapped file, valid as long as this object or the result it came from is kept.
+    `raw` is a view of the mapped file, valid as long as this object or the result it came from is kept: `position`
+    bytes behind the begin of the file that starts at log offset `start`. All values come from the record, so whoever
+    asks for one of them meets the damage of it.
     """
 
-    __slots__ = ("__dict__", "raw")
+    __slots__ = ("__dict__", "_place", "raw")
 
-    def __init__(self, raw: memoryview) -> None:
+    def __init__(self, raw: memoryview, start: int, position: int) -> None:
         self.raw = raw
+        self._place = start, position
 
     @cached_property
     def record(self) -> Record:
-        """All values of the record."""
-        return decode_record(self.raw)
+        """All values of the record.
+
+        Raises:
+            DamagedLogError: the bytes that an index leads to are no record.
+        """
+        try:
+            return decode_record(self.raw)
+        except ValueError as error:
+            start, position = self._place
+            raise DamagedLogError(
+                f"{paths.COMMIT_LOG}/{paths.offset_name(start)} at {position} (log offset {start + position}): an "
+                "index leads there, and what stands there is no record: its lengths do not add up. The messages behind "
+                "it can be read. See what else is damaged with `reput check`; restore the file from a copy, or give "
+                "the message up with `reput rebuild --salvage`"
+            ) from error
 
     @property
     def topic(self) -> str:

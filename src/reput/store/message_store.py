@@ -121,7 +121,7 @@ class MessageStore(ProgressCalls, Reading):
         """Open the store in `path`; a folder that is not there becomes a new store, unless `create` is False.
 
         Opened `read_only` nothing is changed and nothing locked: another process may write meanwhile, and what it
-        confirms becomes visible.
+        confirms becomes visible. Where nobody writes at that moment, what was there is all that this reader sees.
 
         Raises:
             NotAStoreError: there is no store, and none is to be made.

@@ -139,7 +139,8 @@ class GetResult:
         offset, size = self.words[place : place + 2].tolist()
         for start, array in self.maps:
             if start <= offset < start + len(array):
-                return StoredMessage(array.data[offset - start : offset - start + size])
+                position = offset - start
+                return StoredMessage(array.data[position : position + size], start, position)
         raise IndexError(f"no message {number}: this result is closed")
 
     @property

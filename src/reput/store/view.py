@@ -180,7 +180,9 @@ class StoreView:
         data = self.log.array(start).data
         position = physical_offset - start
         verdict, size = examine(data, position, len(data), physical_offset, CHECK_NONE)
-        return StoredMessage(data[position : position + size]) if verdict is Verdict.GOOD else None
+        if verdict is not Verdict.GOOD:
+            return None
+        return StoredMessage(data[position : position + size], start, position)
 
     def queues(self, topic: str | None = None) -> list[QueueInfo]:
         """All queues, or those of a topic, by topic and id."""

@@ -30,7 +30,7 @@ def _can_fold() -> bool:
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     # What numba compiles for: it may have been told of another processor (NUMBA_CPU_NAME=generic has none of them).
-    told = numba.config.CPU_FEATURES  # type: ignore[attr-defined]
+    told = numba.config.CPU_FEATURES  # type: ignore[attr-defined]  # set as it is loaded
     features = get_host_cpu_features() if told is None else told
     return {"+pclmul", "+ssse3"} <= set(features.split(","))
 
