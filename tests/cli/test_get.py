@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -16,7 +15,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 import reput
-from reput.cli.get import _Source
 from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedLogError, DamagedStoreError, NotAStoreError
@@ -157,21 +155,6 @@ def test_follow_shows_what_a_writer_puts_later(path: Path, follower: subprocess.
     assert follower.wait(30) == 130
     assert follower.stderr is not None
     assert "Traceback" not in follower.stderr.read()
-
-
-def test_follow_finds_what_a_short_writer_has_put(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that came and went between two looks has put something all the same."""
-    monkeypatch.setattr("reput.cli.get._LOOK_S", 0.0)
-    with contextlib.ExitStack() as resources:
-        source = _Source(resources, str(path), SMALL, "t", 0, None)
-        assert len(source.pull(5, 10)) == 0
-        with reput.MessageStore.open(path, SMALL) as store:
-            put(store, b"short")
-        source.wait()
-        assert [message.body for message in source.pull(5, 10)] == [b"short"]
-        before = source._opened
-        source.wait()
-        assert source._opened is before
 
 
 def test_sigterm_ends_following_well(follower: subprocess.Popen[str]) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -14,9 +14,7 @@ from reput.cli import opened as stores
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.config import StoreConfig
     from reput.embedded import MessageStore
-    from reput.store.beside import Writer
     from reput.store.message import StoredMessage
     from reput.store.results import GetResult
     from reput.store.sql_filter import SqlFilter
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 _COUNT = 32
 _AT_ONCE = 500
 _POLL_S = 0.1
-_LOOK_S = 1.0
 _INTERRUPTED = 130
 _EARLIEST, _LATEST = "earliest", "latest"
 
@@ -93,7 +90,8 @@ def get(
         with contextlib.ExitStack() as resources:
             if follow:
                 resources.enter_context(_ended_by_sigterm())
-            source = _Source(resources, store, config, topic, queue_id, wanted)
+            opened = resources.enter_context(stores.reading(store, config))
+            source = _Source(opened, topic, queue_id, wanted)
             begin = _begin(offset, source.span())
             reader = _Reader(source, show, follow)
             reader.read(begin, limit)
@@ -159,62 +157,21 @@ def _begin(offset: str, span: QueueInfo) -> int:
     return wanted if wanted >= 0 else max(span.min_offset, span.max_offset + wanted)
 
 
-class _Source:
-    """One queue of a store that is open read-only; opened anew when another process begins or ends to write it."""
+class _Source(NamedTuple):
+    """One queue of a store that is open read-only, and what is wanted of it."""
 
-    def __init__(
-        self,
-        resources: contextlib.ExitStack,
-        store: str,
-        config: StoreConfig,
-        topic: str,
-        queue_id: int,
-        wanted: str | SqlFilter | None,
-    ) -> None:
-        self._store, self._config = store, config
-        # The store as it is open now, and none of those before.
-        self._held = resources.enter_context(contextlib.ExitStack())
-        self._topic, self._queue_id, self._wanted = topic, queue_id, wanted
-        self._looked = time.monotonic()
-        self._writer = self._look()
-        self._opened: MessageStore = self._held.enter_context(stores.reading(store, config))
-        stores.queues_of(self._opened, topic, queue_id)
-
-    def _look(self) -> tuple[Writer, int]:
-        """Who writes now; where nobody does, also which epoch it is: one who came and went has raised it."""
-        from reput.store.beside import Writer, writer_of
-        from reput.store.layout import find_store
-        from reput.store.standstill import marks_of
-
-        layout = find_store(self._store, self._config)
-        writer = writer_of(layout)
-        return writer, marks_of(layout)["epoch"] if writer is Writer.NOBODY else 0
+    opened: MessageStore
+    topic: str
+    queue_id: int
+    wanted: str | SqlFilter | None
 
     def span(self) -> QueueInfo:
         """The queue's span now."""
-        return stores.queues_of(self._opened, self._topic, self._queue_id)[0]
+        return stores.queues_of(self.opened, self.topic, self.queue_id)[0]
 
     def pull(self, offset: int, count: int) -> GetResult:
         """The next messages."""
-        return self._opened.get_message(self._topic, self._queue_id, offset, count, self._wanted)
-
-    def wait(self) -> None:
-        """Wait a little; without a writer at open an end of the log was taken for good, so look whether one came."""
-        from reput.errors import StoreLockedError
-
-        time.sleep(_POLL_S)
-        if time.monotonic() - self._looked < _LOOK_S:
-            return
-        self._looked = time.monotonic()
-        # A swap under way is over soon.
-        with contextlib.suppress(StoreLockedError):
-            writer = self._look()
-            if writer != self._writer:
-                with contextlib.ExitStack() as fresh:
-                    opened = fresh.enter_context(stores.reading(self._store, self._config))
-                    self._held.close()
-                    self._held.push(fresh.pop_all())
-                self._opened, self._writer = opened, writer
+        return self.opened.get_message(self.topic, self.queue_id, offset, count, self.wanted)
 
 
 class _Reader:
@@ -239,7 +196,7 @@ class _Reader:
                 if not self.shown:
                     self._say_nothing(begin, result)
                 return
-            self.source.wait()
+            time.sleep(_POLL_S)
 
     def _goes_on(self, result: GetResult) -> bool:
         """Take over where the next pull begins; whether there may be more now."""

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from reput.config import StoreConfig
-from reput.errors import AccessError, ClosedError, ReputError, TailFullError
+from reput.errors import AccessError, ClosedError, ReputError, StoreLockedError, TailFullError
 from reput.files import fs, locks
 from reput.formats import own, paths
 from reput.log.append import Flushed, LogAppender
@@ -31,6 +31,7 @@ from reput.log.flush import FlushService
 from reput.log.message import Message, PutManyResult, PutResult
 from reput.log.running import RunningFlag
 from reput.store.arrivals import Arrivals, Waiter
+from reput.store.beside import Writer
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_store
 from reput.store.deletion import delete_queues
@@ -41,6 +42,7 @@ from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, make_folders, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
 from reput.store.lookup import Watched
+from reput.store.newcomers import Newcomers
 from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, take_over
 from reput.store.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
@@ -105,6 +107,10 @@ class MessageStore(ProgressCalls, Reading):
         # A put comes by these: one look each instead of three.
         self._tail, self._waiting = opened.view.queues_table.tail, self._arrivals.table
         self._append: Callable[[Message, int], PutResult] = self._cannot_append
+        self._newcomers: Newcomers | None = None
+        self._limits: PullLimits | None = None
+        self._outdated: StoreView | None = None
+        self._opening_again = threading.Lock()
         self._stop = threading.Event()
         self._housekeeper: threading.Thread | None = None
 
@@ -137,11 +143,15 @@ class MessageStore(ProgressCalls, Reading):
         refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
             owned = None if read_only else resources.enter_context(take_over(layout))
+            newcomers = Newcomers(layout) if read_only else None
             opened = open_view(layout, config, limits, beside=read_only)
             store = cls(layout, config, opened, owned, resources.pop_all())
         try:
             if owned is not None:
                 store._begin_to_write(opened)
+            elif newcomers is not None:
+                store._limits = limits
+                store._look_out_for(newcomers, opened.writer)
         except BaseException:
             store._resources.close()
             raise
@@ -375,11 +385,39 @@ class MessageStore(ProgressCalls, Reading):
 
     def _tell_arrivals(self) -> None:
         for topic, queue_id in self._arrivals.queues():
-            self._arrivals.reached(topic, queue_id, self.view.max_offset(topic, queue_id))
+            self._arrivals.reached(topic, queue_id, self._current_view().max_offset(topic, queue_id))
 
     def _open_view(self) -> StoreView:
         self._check_open(to_write=False)
+        return self._current_view()
+
+    def _current_view(self) -> StoreView:
+        newcomers = self._newcomers
+        if newcomers is not None and newcomers.have_come:
+            # A swap under way is over soon: until then what was there answers.
+            with self._opening_again, contextlib.suppress(StoreLockedError):
+                if newcomers is self._newcomers and not self._closed:
+                    self._open_again(newcomers)
         return self.view
+
+    def _look_out_for(self, newcomers: Newcomers, writer: Writer) -> None:
+        if writer is Writer.NOBODY:
+            self.view.watch(newcomers.watched)
+        self._newcomers = newcomers
+        newcomers.start()
+
+    def _open_again(self, come: Newcomers) -> None:
+        """Somebody else writes the store, or has written it, than when it was opened to read."""
+        newcomers = Newcomers(self.layout)
+        opened = open_view(self.layout, self.config, self._limits, beside=True)
+        # Calls of other threads may be at the view that is outdated now, but not at the one before it any more.
+        outdated, self._outdated = self._outdated, self.view
+        if outdated is not None:
+            outdated.close()
+        self.notes += [note for note in opened.notes if note not in self.notes]
+        self._read(opened.view)
+        self._look_out_for(newcomers, opened.writer)
+        come.close()
 
     # --- deletion ------------------------------------------------------------------------------
 
@@ -475,6 +513,8 @@ class MessageStore(ProgressCalls, Reading):
         self._arrivals.tell_all()
         self._stop.set()
         try:
+            if self._newcomers is not None:
+                self._newcomers.close()
             if self._housekeeper is not None:
                 self._housekeeper.join()
             if self._appender is not None and self._flush is not None:
@@ -497,7 +537,10 @@ class MessageStore(ProgressCalls, Reading):
         finally:
             if self._owned is not None:
                 self._owned.watermarks["writer"] = 0
-            self.view.close()
+            with self._opening_again:
+                for view in (self._outdated, self.view):
+                    if view is not None:
+                        view.close()
             self._resources.close()
 
     def _close_log(self, appender: LogAppender) -> int:

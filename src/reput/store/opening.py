@@ -42,11 +42,13 @@ _END = (1 << 62) - 1
 class Opened:
     """A view of a store and how it was opened.
 
-    `seconds` were spent on decoding the tail; `last_store_timestamp` (ms) is that of the log's last record, 0 where
+    `writer` is who wrote it then. `seconds` were spent on decoding the tail; `last_store_timestamp` (ms) is that of the
+    log's last record, 0 where
     nothing tells. `is_short`: the log ends in front of what was once known to be durable.
     """
 
     view: StoreView
+    writer: Writer
     start: Start
     tail: LogTail
     seconds: float
@@ -110,20 +112,31 @@ def open_view(
                 f"the log ends at {tail.end}, and {known.told_by} calls it durable up to {known.offset}: it was "
                 "replaced by an older copy, or its end is lost. Queues go on from what is there"
             )
-    if odd := view.index.odd:
-        more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
-        notes.append(
-            f"{odd[0]}{more}: not as long as {settings.index_slots} slots and {settings.index_items} items give, so no "
-            "message is found by key there. Name its sizes (maxHashSlotNum, maxIndexNum), or run `reput rebuild --only "
-            "index`"
-        )
+    notes += _odd_index_files(view)
     view.refresh = refresh
     view.lookups.watched = watched
     if tail.written:
         notes.append(
             f"the log ends at {tail.end} with {tail.written} bytes that are no whole record ({tail.verdict.meaning})"
         )
-    return Opened(view, start, tail, seconds, notes, _last_store_timestamp(layout, start, view.follower), is_short)
+    return Opened(
+        view, writer, start, tail, seconds, notes, _last_store_timestamp(layout, start, view.follower), is_short
+    )
+
+
+def _odd_index_files(view: StoreView) -> list[str]:
+    """A note on IndexFiles that have other sizes than the settings say."""
+    odd, settings = view.index.odd, view.settings
+    if not odd:
+        return []
+    more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+    return [
+        (
+            f"{odd[0]}{more}: not as long as {settings.index_slots} slots and {settings.index_items} items give, so no "
+            "message is found by key there. Name its sizes (maxHashSlotNum, maxIndexNum), or run `reput rebuild --only "
+            "index`"
+        )
+    ]
 
 
 def _last_store_timestamp(layout: StoreLayout, start: Start, follower: Follower) -> int:

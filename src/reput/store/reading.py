@@ -26,13 +26,17 @@ class Reading:
     """
 
     def __init__(self, view: StoreView) -> None:
-        self.view = view
         self._closed = False
+        self._room = Places()
+        self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
+        self._read(view)
+
+    def _read(self, view: StoreView) -> None:
+        """Have this view answer from now on."""
+        self.view = view
         self._lookups = view.lookups
         self._queues = view.lookups.queues
         self._topics = view.lookups.topics
-        self._room = Places()
-        self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
 
     def _open_view(self) -> StoreView:
         """The view that answers.

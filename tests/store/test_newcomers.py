@@ -1,0 +1,118 @@
+"""A store that is open to read sees what a writer puts that comes, or has come and gone, after it was opened."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.config import parse_properties
+from reput.store.newcomers import Newcomers
+from support import golden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CONFIG = reput.StoreConfig(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
+
+
+def put(store: reput.MessageStore, count: int) -> None:
+    """Messages to one queue, each with a key of its own."""
+    for _ in range(count):
+        number = store.max_offset("orders", 0)
+        result = store.put_message(reput.Message("orders", b"%d" % number, unique_key=f"U{number}"))
+        assert result.queue_offset == number
+
+
+def soon(holds: Callable[[], bool]) -> None:
+    """Wait until it does."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end, "it never did"
+        time.sleep(0.01)
+
+
+def numbers(store: reput.MessageStore) -> list[int]:
+    """The messages of the queue, pulled to the end."""
+    found: list[int] = []
+    while len(result := store.get_message("orders", 0, len(found), 32)):
+        found += [int(message.body) for message in result]
+    return found
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["stays", "has gone"])
+@pytest.mark.parametrize("indexes", [True, False], ids=["indexed", "not indexed"])
+def test_a_reader_that_was_first(stays: bool, indexes: bool, tmp_path: Path) -> None:
+    """Whatever a writer does that came later, pulls, look-ups and results that are kept are right."""
+    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+        put(store, 40)
+        store.reput(spark=False)
+    with reput.MessageStore.open(tmp_path, CONFIG, read_only=True) as reader:
+        for turn in range(1, 4):
+            kept = reader.get_message("orders", 0, 0, 32)
+            # By one kernel call, which must see it, too.
+            assert len(reader.get_message("orders", 0, 1, 8)) == 8
+            writer = reput.MessageStore.open(tmp_path, CONFIG)
+            put(writer, 1000)
+            if indexes:
+                writer.reput(spark=False)
+            if not stays:
+                writer.close()
+            last = 40 + 1000 * turn
+            soon(lambda last=last: reader.max_offset("orders", 0) == last)  # type: ignore[misc]
+            assert numbers(reader) == list(range(last))
+            assert [int(one.body) for one in reader.query_message("orders", f"U{last - 1}")] == [last - 1]
+            assert [int(message.body) for message in kept] == list(range(32))
+            writer.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "reput-newcomers"]
+
+
+@pytest.mark.golden
+def test_a_store_that_reput_never_wrote(tmp_path: Path) -> None:
+    """A broker's store, which has no folder of ours: a waiter hears of the first message that reput puts."""
+    path = golden.unpack("basic", tmp_path)
+    config = reput.StoreConfig.from_properties(parse_properties(golden.CONFIG))
+    with reput.MessageStore.open(path, config, read_only=True) as reader:
+        topic, queue_id, _, end = reader.queues()[0]
+        heard: list[bool] = []
+        waiter = threading.Thread(target=lambda: heard.append(reader.wait(topic, queue_id, end, 30)))
+        waiter.start()
+        with reput.MessageStore.open(path, config) as writer:
+            assert writer.put_message(reput.Message(topic, b"new"), queue_id).queue_offset == end
+            waiter.join()
+        assert heard == [True]
+        (message,) = reader.get_message(topic, queue_id, end)
+        assert message.body == b"new"
+
+
+def test_a_rebuild_beside_a_reader(tmp_path: Path) -> None:
+    """Indexes that were swapped meanwhile are opened anew; what the reader gave before is as good as ever."""
+    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+        put(store, 3000)
+        store.reput(spark=False)
+    with reput.MessageStore.open(tmp_path, CONFIG, read_only=True) as reader:
+        kept = reader.get_message("orders", 0, 0, 32)
+        before = reader.view
+        reput.rebuild(tmp_path, spark=False, config=CONFIG)
+        soon(lambda: bool(reader.max_offset("orders", 0)) and reader.view is not before)
+        assert numbers(reader) == list(range(3000))
+        assert [int(message.body) for message in kept] == list(range(32))
+
+
+def test_nobody_comes(tmp_path: Path) -> None:
+    """As long as nobody does, nothing is opened anew; closed, nobody looks any more."""
+    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+        put(store, 3)
+    reader = reput.MessageStore.open(tmp_path, CONFIG, read_only=True)
+    view = reader.view
+    newcomers = reader._newcomers
+    assert isinstance(newcomers, Newcomers)
+    time.sleep(0.5)
+    assert numbers(reader) == [0, 1, 2]
+    assert reader.view is view
+    reader.close()
+    assert not newcomers.have_come
