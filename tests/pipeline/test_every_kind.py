@@ -98,7 +98,7 @@ def test_killed_while_followed(name: str, tmp_path: Path) -> None:
         process.kill()
         process.communicate(timeout=60)
         handle = reput.follow(path, spark=False, config=config, until_caught_up=True)
-        assert handle.wait(60)
+        assert handle.wait(300)
         handle.stop()
         assert_as_rebuilt(path, config, tmp_path / f"copy{seed}")
 
@@ -127,7 +127,7 @@ def test_killed_beside_spark(name: str, tmp_path: Path) -> None:
         process.communicate(timeout=60)
         psutil.wait_procs(children, timeout=30)
     handle = reput.follow(path, spark=False, config=config, until_caught_up=True)
-    assert handle.wait(60)
+    assert handle.wait(300)
     handle.stop()
     assert list((path / paths.CONSUME_QUEUE_EXT).glob("*/*/*"))
     assert_as_rebuilt(path, config, tmp_path / "copy")

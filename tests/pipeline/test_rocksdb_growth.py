@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,8 +28,6 @@ from support.opened import forget_known_good
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from reput.config import StoreConfig
 
 ROCKSDB = replace(kinds.CONFIG, store_type="defaultRocksDB")
@@ -257,7 +256,10 @@ def test_a_broker_that_loads_the_store_is_not_overtaken(tmp_path: Path) -> None:
         store.put_message(reput.Message("orders", b"x"), 0)
     before = databases.content(path)
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", HOLDER, str(path)],
+        cwd=Path(__file__).parents[1],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"

@@ -5,6 +5,7 @@ The walk is what proves the batch's end, and the borders between its tasks, to b
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +23,15 @@ from reput.log.files import LogFile, LogFiles
 from reput.log.reader import place
 
 _PIECE_BYTES = 4 << 20
-_scratch: list[Columns] = []
+
+
+class _Scratch(threading.local):
+    """Columns that a thread's walks share, since a stream walks every moment."""
+
+    columns: Columns | None = None
+
+
+_scratch = _Scratch()
 
 
 @dataclass
@@ -108,11 +117,11 @@ class StreamWalk:
             return _FileWalk(self, file, RangeDecoder(buffer, begin, self.settings, self._columns())).run()
 
     def _columns(self) -> Columns:
-        """Empty columns; the same for each walk of this process, since a stream walks every moment."""
-        if not _scratch:
-            _scratch.append(Columns.for_range(_PIECE_BYTES))
-        _scratch[0].clear()
-        return _scratch[0]
+        """Empty columns."""
+        if _scratch.columns is None:
+            _scratch.columns = Columns.for_range(_PIECE_BYTES)
+        _scratch.columns.clear()
+        return _scratch.columns
 
     def _starts_well(self, data: memoryview) -> bool:
         """Whether a record stands here: where nothing is new the kernels need not be loaded."""

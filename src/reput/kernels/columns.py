@@ -90,6 +90,11 @@ class Code(IntEnum):
     LEFT = 4
 
 
+def _records_in(size: int) -> int:
+    """How many records may begin in `size` bytes of log, and one more."""
+    return size // MIN_RECORD_SIZE + 2
+
+
 class Columns:
     """The columns of one decoded range, with room for `records` records and `items` index items.
 
@@ -152,8 +157,12 @@ class Columns:
     @classmethod
     def for_range(cls, size: int) -> Columns:
         """Columns that hold the records of `size` bytes of log for sure (pages never used cost nothing)."""
-        records = size // MIN_RECORD_SIZE + 2
+        records = _records_in(size)
         return cls(records, 4 * records + 1024)
+
+    def hold_range(self, size: int) -> bool:
+        """Whether they have room for the records of `size` bytes of log."""
+        return len(self.position) >= _records_in(size)
 
     def clear(self, *, keep_queues: bool = False) -> None:
         """Empty the columns, so that they can take another range; the table of queues may stay."""

@@ -7,6 +7,7 @@ only the slots that changed are written, through a map, where a file's whole slo
 
 from __future__ import annotations
 
+import threading
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -43,8 +44,13 @@ class _Slots(NamedTuple):
     used: int
 
 
-_kept: list[_Slots] = []
-"""What this worker knows of the file that it wrote last."""
+class _Kept(threading.local):
+    """What this thread knows of the file that it wrote last."""
+
+    slots: _Slots | None = None
+
+
+_kept = _Kept()
 
 
 def end_behind(file: IndexFileResult) -> IndexEnd:
@@ -88,7 +94,7 @@ def _append(
     job: Job, plan: IndexFilePlan, columns: Columns, before: tuple[int, int], descriptor: int
 ) -> index_file.Header:
     known = _slots_of(job, plan, descriptor)
-    _kept.clear()
+    _kept.slots = None
     first, last, begin_timestamp = before, before, before[1]
     if plan.start > 1:
         header = index_file.decode_header(fs.read_bytes(f"{job.index_folder}/{plan.name}", HEADER_SIZE) or b"")
@@ -121,7 +127,7 @@ def _append(
         number += until - begin
     header = index_file.Header(first[1], last[1], first[0], last[0], used, number)
     fs.pwrite(descriptor, index_file.encode_header(header), 0)
-    _kept.append(known._replace(number=number, used=used))
+    _kept.slots = known._replace(number=number, used=used)
     return header
 
 
@@ -144,8 +150,8 @@ def _slots_of(job: Job, plan: IndexFilePlan, descriptor: int) -> _Slots:
         fs.reserve(descriptor, 0, HEADER_SIZE + job.index_slots * SLOT_SIZE)
         fs.pwrite(descriptor, bytes(job.index_slots * SLOT_SIZE), HEADER_SIZE)
         return _Slots(identity, 1, np.zeros(job.index_slots, dtype=np.int32), 0)
-    kept = _kept[0] if _kept and _kept[0].identity == identity else None
-    if kept is None or kept.number > plan.start:
+    kept = _kept.slots
+    if kept is None or kept.identity != identity or kept.number > plan.start:
         # A hole in a file that a rebuild made becomes blocks here: what is stored through a map must have some.
         fs.reserve(descriptor, 0, HEADER_SIZE + job.index_slots * SLOT_SIZE)
         slots = slots_below(Path(path), job.index_slots, plan.start)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from reput.dispatch.batch import QueueBatch, group_by_queue
-from reput.formats.record import MIN_RECORD_SIZE
 from reput.kernels.columns import Columns, State
 from reput.pipeline import parts
 from reput.pipeline.decode import DecodedSplit, decode_split
@@ -14,15 +15,22 @@ from reput.pipeline.parts import key_order
 from reput.pipeline.plan import Split
 from reput.pipeline.sinks import SINKS
 
-_scratch: list[Columns] = []
-"""The columns of this worker's last split, used again: fresh memory for each split would cost its page faults."""
+
+class _Scratch(threading.local):
+    """The columns of this thread's last split, used again: fresh memory for each split would cost its page faults."""
+
+    columns: Columns | None = None
+
+
+_scratch = _Scratch()
 
 
 def columns_for(split: Split) -> Columns:
-    """Columns with room for a split, from the split before where they are large enough."""
-    if not _scratch or len(_scratch[0].position) * MIN_RECORD_SIZE < split.size + 2 * MIN_RECORD_SIZE:
-        _scratch[:] = [Columns.for_range(split.size)]
-    return _scratch[0]
+    """Columns with room for a split, those of this thread's split before where they are large enough."""
+    columns = _scratch.columns
+    if columns is None or not columns.hold_range(split.size):
+        columns = _scratch.columns = Columns.for_range(split.size)
+    return columns
 
 
 def decode_and_sink(job: Job, split: Split) -> SplitResult:
