@@ -32,7 +32,7 @@ test: setup lint  ## style, types and all tests
 
 .PHONY: fuzz
 fuzz: setup  ## the property tests on new random examples, ROUNDS=10 times over
-	for round in $$(seq $(or $(ROUNDS),10)); do $(PYTEST) -n $(PYTEST_WORKERS) -q -m hypothesis --hypothesis-profile=random || exit 1; done
+	rounds=$$(seq $(or $(ROUNDS),10)) && for round in $$rounds; do $(PYTEST) -n $(PYTEST_WORKERS) -q -m hypothesis --hypothesis-profile=random || exit 1; done
 
 .PHONY: test-golden
 test-golden: setup  ## only the comparisons with RocketMQ's own stores (REPUT_GOLDEN=folder for others)

@@ -64,6 +64,24 @@ def test_a_topic_begins_again(name: str, tmp_path: Path) -> None:
     assert stores.leftovers(path) == []
 
 
+@pytest.mark.parametrize("options", [{"skip_topics": ["orders"]}, {"topics": ["clicks"]}, {"only": "index"}])
+@pytest.mark.parametrize("name", ["basic", "rocksdb"])
+def test_a_partial_rebuild_does_not_bring_it_back(options: dict[str, Any], name: str, tmp_path: Path) -> None:
+    """Of queues that RocketMQ built, those that a rebuild leaves alone stay as complete as they were, and no more."""
+    path = golden.unpack(name, tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        store.delete_topic("orders")
+        others = spans(store)
+    reput.rebuild(path, spark=False, config=stores.GOLDEN, **options)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert spans(store) == others
+        assert store.put_message(reput.Message("clicks", b"x"), 0).queue_offset == others["clicks", 0][1]
+        store.reput(spark=False)
+        assert store.put_message(reput.Message("orders", b"x"), 0).queue_offset == 0
+    told_only(path, "orders")
+    assert_sound(path, stores.GOLDEN)
+
+
 @pytest.mark.parametrize("name", ["ext", "double"])
 def test_one_queue(name: str, tmp_path: Path) -> None:
     """One queue of a topic goes, with what only it has: the others' files, keys and units are as they were."""

@@ -59,10 +59,10 @@ def next_frontier(
     last: SplitResult | None,
     queues: bool,
     index_files: list[IndexFileResult] | None,
+    old: own.Frontier,
 ) -> own.Frontier:
-    """How far the indexes will be complete; what this job did not build keeps the place that it has."""
+    """How far the indexes will be complete; what this job did not build keeps the place that it has in `old`."""
     fingerprint = fingerprint_of(log, last)
-    old = read_frontier(owned.layout) or own.Frontier(owned.watermarks.store_id)
     new = old._replace(store_id=owned.watermarks.store_id, epoch=owned.epoch)
     if queues:
         new = new._replace(queue_offset=end, queue_fingerprint=fingerprint)

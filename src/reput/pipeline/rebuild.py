@@ -15,6 +15,7 @@ from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
 from reput.formats.consume_queue import QueueKey
 from reput.log.files import LogFiles, list_log_files, sync_log
+from reput.log.maps import LogMaps
 from reput.pipeline import parts, publish
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.convert_queues import convert_queues
@@ -48,6 +49,7 @@ from reput.store.known_good import known_good
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.owner import Ownership, own_store
 from reput.store.queue_types import refuse_batches_beside
+from reput.store.recovery import find_start, fingerprint_before
 from reput.store.report import RebuildReport
 from reput.store.retained import Retained
 from reput.store.settings import StoreSettings, resolve_settings
@@ -269,7 +271,8 @@ def _publish(
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)
         checkpoint = _mark_known_good(run, stitched, old, checkpoint)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
-        frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files)
+        before = read_frontier(layout) or _frontier_of_others(run)
+        frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
         publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
         swap_parts = [paths.CHECKPOINT, own.FRONTIER_PART]
         if job.build_index:
@@ -278,6 +281,22 @@ def _publish(
             swap_parts[:0] = [*batch_parts(run, whole), *queue_parts(run)]
         stage_report(run)
         publish.go_live(run.owned, swap_parts, run.report)
+
+
+def _frontier_of_others(run: Run) -> own.Frontier:
+    """How far the queues are complete that somebody else has built, as who opens the store finds it."""
+    layout, job = run.layout, run.job
+    nothing = own.Frontier(run.owned.watermarks.store_id)
+    kinds = present_kinds(layout, job.queue_file_size)
+    if not kinds:
+        return nothing
+    log = LogMaps(layout.commit_log, run.log.file_size)
+    try:
+        found = find_start(layout, log, kinds, job.build_index, job.types).frontiers.queue_offset
+        fingerprint = fingerprint_before(log, found)
+    finally:
+        log.close()
+    return nothing if fingerprint is None else nothing._replace(queue_offset=found, queue_fingerprint=fingerprint)
 
 
 def _mark_known_good(run: Run, stitched: Stitched, old: Checkpoint, new: Checkpoint) -> Checkpoint:

@@ -178,6 +178,28 @@ def end_believed(log: LogMaps, offset: int) -> int:
     return start + _chain_end(data.data, start, 0, limit)
 
 
+def fingerprint_before(log: LogMaps, offset: int) -> own.Fingerprint | None:
+    """The record that ends at a log offset, or in front of the blank that does; None where none is found."""
+    start = log.file_at(offset - 1) if offset > 0 else None
+    if start is None:
+        return None
+    data, limit = log.array(start), offset - start
+    begin = max(0, limit - _NEAR_BYTES)
+    near = int(kernels().find_boundary(data, start, begin, limit, len(data), CHECK_BODY))
+    # As above: the way from the file's start is the sure one.
+    for boundary in (near, 0):
+        position, last = boundary, -1
+        while 0 <= position < limit:
+            verdict, size = examine(data.data, position, len(data), start + position, CHECK_NONE)
+            if verdict is not Verdict.GOOD:
+                break
+            last, position = position, position + size
+        if last >= 0 and (position == limit or verdict is Verdict.BLANK):
+            record = bytes(data[last:position])
+            return own.Fingerprint(start + last, len(record), zlib.crc32(record), log.store_time(start + last))
+    return None
+
+
 def _chain_end(data: memoryview, start: int, position: int, limit: int) -> int:
     """Where the chain of records from `position` of a file on ends, at `limit` at most."""
     while position < limit:
