@@ -151,3 +151,14 @@ def test_a_log_that_is_not_there_is_no_case_for_a_rebuild(index: bool, tmp_path:
     done = reput("check", store, "--engine", "loop", "-q")
     assert done.returncode == 1
     assert "Is its disk mounted" in done.stdout
+
+
+def test_a_lost_connection_is_no_output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A refused connection to Spark's JVM is called that, and exit code 2."""
+
+    def refuse(_: list[str]) -> int:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(main, "_run", refuse)
+    assert main.run(["info"]) == 2
+    assert capsys.readouterr().err == "error: Spark's JVM has ended, or does not answer any more: Connection refused\n"

@@ -93,6 +93,10 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         silence_stdout()
         return 0
+    except ConnectionError as error:
+        # Only Spark's JVM is reached over a connection.
+        output.say(f"error: Spark's JVM has ended, or does not answer any more: {error.strerror or error}")
+        return 2
     except OSError as error:
         return _output_failed(error)
 

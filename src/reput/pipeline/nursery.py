@@ -86,8 +86,9 @@ def hand_over(path: str) -> bool:
 
 def _serve(path: str) -> None:
     """Load what workers need, then fork a daemon for each that asks, until stdin ends."""
-    # Ctrl-C is the driver's affair: this process, its daemon and the workers end when the driver does.
+    # Ctrl-C and SIGTERM are the driver's affair: this process, its daemon and the workers end when the driver does.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     listening = socket.socket(socket.AF_UNIX)
     try:
