@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import reput
+from reput.cli.main import run
 from reput.errors import EngineError
 from reput.files import fs
 from reput.formats import own, paths
@@ -352,6 +353,22 @@ def test_whoever_changes_the_store_meanwhile_removes_the_leftovers(left: Left) -
         pass
     assert stores.leftovers(store) == []
     assert convert(store, "both").taken_over == []
+
+
+def test_a_removed_conversion_is_named(left: Left, capsys: pytest.CaptureFixture[str]) -> None:
+    """`info` says what the killed conversion's folder is; a writer that removes it says so, and a reader leaves it."""
+    store = left.fresh()
+    name = staging(store).name
+    assert run(["info", str(store)]) == 0
+    assert f"{name} is a conversion that was killed: the same `reput convert` goes on" in capsys.readouterr().out
+    with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
+        assert not any(name in note for note in opened.notes)
+    with reput.MessageStore.open(store, stores.GOLDEN) as opened:
+        removed, meant = (note for note in opened.notes if name in note)
+    assert removed.startswith("removed what an earlier job had left")
+    assert "`reput convert` that was killed and could have gone on" in meant
+    assert stores.leftovers(store) == []
+    assert reput.info(store).own.resumable is None
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -122,6 +122,11 @@ def _own_text(found: StoreInfo) -> str:
         told.append(f"open for messages in process {own.writer}" if own.writer else "a job is at work")
     if own.leftovers:
         told.append(f"left over: {', '.join(own.leftovers)}")
+    if own.resumable:
+        told.append(
+            f"{own.resumable} is a conversion that was killed: the same `reput convert` goes on with it, any other "
+            "command that changes the store removes it"
+        )
     return "; ".join(told) or "no state of its own here"
 
 
