@@ -174,8 +174,8 @@ def _show_index_files(found: StoreInfo) -> None:
 def _name(topic: TopicInfo) -> str:
     from reput.formats.queue_types import BATCH
 
-    short = topic.topic if len(topic.topic) < 60 else topic.topic[:56] + "..."
-    return f"{short} (batches)" if topic.type == BATCH else short
+    name = output.name_in_table(topic.topic)
+    return f"{name} (batches)" if topic.type == BATCH else name
 
 
 def _notes(kind: str, lines: list[str]) -> None:

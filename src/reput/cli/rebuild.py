@@ -106,13 +106,7 @@ def _interrupted(store: str, config: StoreConfig) -> str:
 def show_report(report: RebuildReport, quiet: bool = False) -> None:
     """The report of a rebuild as text: tables on stdout, what a person should know on stderr."""
     rows = [
-        (
-            topic.topic if len(topic.topic) < 60 else topic.topic[:56] + "...",
-            topic.queues,
-            topic.entries,
-            topic.min_offset,
-            topic.max_offset,
-        )
+        (output.name_in_table(topic.topic), topic.queues, topic.entries, topic.min_offset, topic.max_offset)
         for topic in report.topics[:_TOPICS_SHOWN]
     ]
     output.show_table("Queues", ("topic", "queues", "entries", "min offset", "max offset"), rows)
