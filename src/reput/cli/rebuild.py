@@ -117,7 +117,7 @@ def show_report(report: RebuildReport, quiet: bool = False) -> None:
     if not quiet:
         _notes("assumed", report.assumed)
         _notes("note", report.notes)
-    _notes("resumed", [_taken_over(stage) for stage in report.taken_over])
+    _notes("resumed", [_taken_over(stage) for stage in report.taken_over if stage.taken_over])
     _notes("kept", [f"queue {text}" for text in report.retained_queues])
     _notes("gap", [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes" for gap in report.gaps])
     _notes("queue", [_crooked(queue) for queue in report.crooked_queues])
@@ -152,7 +152,8 @@ def _summary(report: RebuildReport) -> list[str]:
         "index": f"{counted(report.index_items, 'item')} in {counted(len(report.index_files), 'IndexFile')}",
     }
     built = f"built {' and '.join(report.built)}: {', '.join(parts[one] for one in report.built)}"
-    return [log, built, f"{seconds:.1f} s ({stages}): {rates}"]
+    # Without a stage an earlier run had done it all.
+    return [log, built, f"{seconds:.1f} s ({stages}): {rates}" if stages else f"{seconds:.1f} s"]
 
 
 def _notes(kind: str, lines: list[str]) -> None:
