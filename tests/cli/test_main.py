@@ -162,3 +162,10 @@ def test_a_lost_connection_is_no_output(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(main, "_run", refuse)
     assert main.run(["info"]) == 2
     assert capsys.readouterr().err == "error: Spark's JVM has ended, or does not answer any more: Connection refused\n"
+
+
+def test_the_help_names_every_exit_code() -> None:
+    """`reput --help` says what 0, 1, 2 and 130 mean, and that `diff` has 1 for what differs."""
+    told = " ".join(reput("--help").stdout.split())
+    for words in ("0 all is well", "1 the store's bytes are wrong, or differ (diff)", "2 it could", "130 it was ended"):
+        assert words in told

@@ -74,8 +74,8 @@ def cli() -> None:
 
     STORE is the folder that RocketMQ calls storePathRootDir, the one with `commitlog` in it.
 
-    Data goes to stdout, all else to stderr. Exit codes: 0 all is well, 1 the store's bytes are wrong, 2 it could not be
-    looked at or changed.
+    Data goes to stdout, all else to stderr. Exit codes: 0 all is well, 1 the store's bytes are wrong, or differ (diff),
+    2 it could not be looked at or changed, 130 it was ended by Ctrl-C.
     """
 
 
