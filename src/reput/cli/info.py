@@ -29,7 +29,7 @@ def info(
     """Tell what STORE holds, and what is missing or behind.
 
     Reads names, headers and ends of files only, so it is quick whatever the store's size. Nothing is changed, and a
-    broker may have the store open. Exit code 1 when something is damaged.
+    broker may have the store open. Exit code 1 when something is damaged, 0 when it is only missing or behind.
 
     \b
     reput info /data/store
