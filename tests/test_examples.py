@@ -42,9 +42,10 @@ def test_from_a_broker_to_a_plot(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_not_there(tmp_path: Path) -> None:
-    """A path without a store is one line that says so, no stack trace, and nothing is left."""
+    """A path without a store is a line that says so, no stack trace, and nothing is left."""
     run = run_example(tmp_path, tmp_path / "nosuch")
     assert run.returncode == 1
-    assert run.stderr.startswith(f"error: {tmp_path / 'nosuch'}")
-    assert len(run.stderr.splitlines()) == 1
+    # matplotlib may have said before that it looks for fonts.
+    assert run.stderr.splitlines()[-1].startswith(f"error: {tmp_path / 'nosuch'}")
+    assert "Traceback" not in run.stderr
     assert not list(tmp_path.glob("reput-example-*"))
