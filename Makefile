@@ -24,7 +24,7 @@ demo: setup  ## rebuild a store that RocketMQ wrote and compare; N=4000000 for a
 
 .PHONY: example
 example: setup  ## from a broker's files to a plot with Spark; STORE=PATH takes a store of yours
-	@$(WITH_JAVA) $(PYTHON) examples/broker_to_plot.py $(STORE)
+	@$(WITH_JAVA) $(PYTHON) examples/broker_to_plot.py $(if $(STORE),"$(STORE)")
 
 .PHONY: test
 test: setup lint  ## style, types and all tests

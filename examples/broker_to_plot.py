@@ -2,7 +2,8 @@
 
     python examples/broker_to_plot.py /path/to/store [plot.png]
 
-Without a path a small store is made first. Nothing is written into yours, and its broker may run meanwhile.
+Without a path a small store is made first, which goes when the program ends. Nothing is written into yours, and its
+broker may run meanwhile.
 """
 
 # %% A store: yours, or one of 20,000 orders and payments over an hour.
@@ -22,9 +23,8 @@ import pyarrow as pa
 import reput
 
 
-def sample_store() -> Path:
+def sample_store(folder: Path) -> Path:
     """A store as a shop would fill it; the time when a message was born stands in for the time of day."""
-    folder = Path(tempfile.mkdtemp(prefix="reput-example-")) / "store"
     chance, begin_ms = random.Random(7), 1_790_000_000_000
     times = sorted(begin_ms + int(chance.betavariate(2, 3) * 3_600_000) for _ in range(20_000))
     rows = {
@@ -40,9 +40,13 @@ def sample_store() -> Path:
     return folder
 
 
-path = Path(sys.argv[1]) if len(sys.argv) > 1 else sample_store()
+made = tempfile.TemporaryDirectory(prefix="reput-example-")
+path = Path(sys.argv[1]) if len(sys.argv) > 1 else sample_store(Path(made.name) / "store")
 picture = Path(sys.argv[2] if len(sys.argv) > 2 else "broker_to_plot.png")
-print(f"store: {path}, {reput.info(path).log.max_offset:,} bytes of log")
+try:
+    print(f"store: {path}, {reput.info(path).log.max_offset:,} bytes of log")
+except reput.ReputError as error:
+    sys.exit(f"error: {error}")
 
 # %% Spark, with the store as a table. In a notebook this is your session, and `register` is all that is ours.
 from pyspark.sql import SparkSession  # noqa: E402 - a cell of its own

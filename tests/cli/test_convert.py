@@ -114,6 +114,15 @@ def test_queues_behind_a_crash(tmp_path: Path, config: Path) -> None:
     assert "--from log" in str(error)
 
 
+def test_one_kind_has_nothing_beside_it(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`reput diff` of a store with one kind of queues names the store by its whole path, however it was given."""
+    store = golden.unpack("basic", tmp_path)
+    monkeypatch.chdir(store.parent)
+    error = call(diff, store.name, "--config", config).exception
+    assert isinstance(error, ConfigError)
+    assert str(error).startswith(f"{store}: has file queues alone")
+
+
 def test_who_reads_may_stop(tmp_path: Path, config: Path) -> None:
     """`reput diff | head -1` has seen that they differ: exit code 1 all the same, without a stack trace."""
     words = [golden.shared("basic"), golden.shared("crash"), "--config", config]

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from reput.pipeline.follow import Follow
 from support import stores
 from support.broker import broker_at_work
 from support.checked import assert_sound
+from support.processes import in_session
 from support.records import LogBuilder
 
 SMALL = ("--set", "mappedFileSizeConsumeQueue=200", "--set", "maxHashSlotNum=16", "--set", "maxIndexNum=8")
@@ -79,6 +81,35 @@ def test_signals_end_it(number: signal.Signals, store: Path) -> None:
     assert "Traceback" not in errors
     assert_sound(store, stores.SMALL)
     assert stores.leftovers(store) == []
+
+
+@pytest.mark.spark
+def test_sigterm_to_all_of_it(store: Path) -> None:
+    """SIGTERM to every process of a follower on Spark, as a service's stop sends it, is a good end: exit code 0."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(reput.__file__).parents[1])}
+    with subprocess.Popen(
+        [sys.executable, "-m", "reput", "follow", store, "--json", "--master", "local[1]", *SMALL],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["messages"] == 50:
+                break
+        # Spark's own processes have groups of their own.
+        for one in in_session(process.pid):
+            os.kill(one, signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert_sound(store, stores.SMALL)
+    until = time.monotonic() + 30
+    while (left := in_session(process.pid)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not left
 
 
 def test_refusals(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,15 @@ def test_text_tells_the_main_things() -> None:
 
 
 @pytest.mark.golden
+def test_names_in_a_pipe_are_whole() -> None:
+    """Where stdout is no terminal a long topic has its whole name."""
+    told = call_json("info", golden.shared("basic"))
+    (name,) = (topic["topic"] for topic in told["topics"] if len(topic["topic"]) > 100)
+    for arguments in ((), ("-t", name)):
+        assert f"{name}\t" in call("info", golden.shared("basic"), *arguments).stdout
+
+
+@pytest.mark.golden
 def test_a_topic_shows_its_queues() -> None:
     """With -t the topic's queues are listed one by one; a topic that is not there is an error that says which are."""
     store = golden.shared("basic")

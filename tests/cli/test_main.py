@@ -151,3 +151,21 @@ def test_a_log_that_is_not_there_is_no_case_for_a_rebuild(index: bool, tmp_path:
     done = reput("check", store, "--engine", "loop", "-q")
     assert done.returncode == 1
     assert "Is its disk mounted" in done.stdout
+
+
+def test_a_lost_connection_is_no_output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A refused connection to Spark's JVM is called that, and exit code 2."""
+
+    def refuse(_: list[str]) -> int:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(main, "_run", refuse)
+    assert main.run(["info"]) == 2
+    assert capsys.readouterr().err == "error: Spark's JVM has ended, or does not answer any more: Connection refused\n"
+
+
+def test_the_help_names_every_exit_code() -> None:
+    """`reput --help` says what 0, 1, 2 and 130 mean, and that `diff` has 1 for what differs."""
+    told = " ".join(reput("--help").stdout.split())
+    for words in ("0 all is well", "1 the store's bytes are wrong, or differ (diff)", "2 it could", "130 it was ended"):
+        assert words in told

@@ -66,3 +66,12 @@ def test_what_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert sorted(tmp_path.rglob("*")) == before
     mine.remove()
     assert not mine.path.exists()
+
+
+def test_a_block_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a context it is the folder's path, and the folder goes with all that is in it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with ScratchFolder(PREFIX) as folder:
+        (folder / "parts").mkdir()
+        assert folder.parent == tmp_path
+    assert not list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,6 @@ from support.records import LogBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark import SparkContext
 
@@ -197,7 +197,9 @@ def test_what_is_gone_is_found(tmp_path: Path, path: str, rule: str) -> None:
     else:
         gone.unlink()
 
-    assert only(check(store), rule).severity == "damage"
+    found = only(check(store), rule)
+    assert found.severity == "damage"
+    assert rule.endswith("folder-missing") != Path(found.file).exists()
 
 
 @pytest.mark.golden

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import zlib
 from dataclasses import replace
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import reput
+from reput.cli.main import run
+from reput.cli.rebuild import show_report
 from reput.errors import EngineError
 from reput.files import fs
 from reput.formats import own, paths
@@ -173,6 +176,17 @@ def test_what_is_left_is_done(stage: str, after: int, tmp_path: Path, monkeypatc
     assert counted.tables == found["tables"][1] > 2
     assert_sound(store, stores.GOLDEN)
     assert list(reput.diff(store)) == []
+
+
+def test_a_stage_that_had_not_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report as text names the stages of which something was taken over, and no others."""
+    store = golden.unpack("basic", tmp_path)
+    killed_in(store, "decode", "rocksdb", after=2)
+    report = convert(store, "rocksdb")
+    assert {taken for taken, _ in taken_over(report).values()} == {0, 2}
+    show_report(report)
+    (told,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("resumed: "))
+    assert told.startswith("resumed: decode: 2 of ")
 
 
 def test_killed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,9 +368,27 @@ def test_whoever_changes_the_store_meanwhile_removes_the_leftovers(left: Left) -
     assert convert(store, "both").taken_over == []
 
 
+def test_a_removed_conversion_is_named(left: Left, capsys: pytest.CaptureFixture[str]) -> None:
+    """`info` says what the killed conversion's folder is; a writer that removes it says so, and a reader leaves it."""
+    store = left.fresh()
+    name = staging(store).name
+    assert run(["info", str(store)]) == 0
+    assert f"{name} is a conversion that was killed: the same `reput convert` goes on" in capsys.readouterr().out
+    with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
+        assert not any(name in note for note in opened.notes)
+    with reput.MessageStore.open(store, stores.GOLDEN) as opened:
+        removed, meant = (note for note in opened.notes if name in note)
+    assert removed.startswith("removed what an earlier job had left")
+    assert "`reput convert` that was killed and could have gone on" in meant
+    assert stores.leftovers(store) == []
+    assert reput.info(store).own.resumable is None
+
+
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("function", ["rename", "remove_tree"])
-def test_killed_in_the_swap(function: str, source: str, faulty: FaultyRebuilds, tmp_path: Path) -> None:
+def test_killed_in_the_swap(
+    function: str, source: str, faulty: FaultyRebuilds, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Once the swap has begun the next run ends it, and reports what the first one did: nothing is built again."""
     options = {"to": "rocksdb", "source": source, "golden": True, "what": "kill"}
     calls = faulty.run(golden.unpack("basic", tmp_path), function, **options).calls
@@ -370,6 +402,9 @@ def test_killed_in_the_swap(function: str, source: str, faulty: FaultyRebuilds, 
         report = convert(store, "rocksdb", source)
         assert any(NOTHING_TO_DO in note for note in report.notes)
         assert (report.queues, report.queue_entries, report.taken_over) == (29, 2845, [])
+        show_report(report)
+        # No rate is told of work that this run has not done.
+        assert re.fullmatch(r"\d+\.\d s", capsys.readouterr().out.splitlines()[-1])
         assert stores.leftovers(store) == []
         assert_sound(store, stores.GOLDEN)
 

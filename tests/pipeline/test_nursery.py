@@ -6,6 +6,7 @@ import gc
 import os
 import socket
 import stat
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -51,6 +52,32 @@ def test_sockets_of_workers(spark: SparkContext) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert folder.stat().st_uid == os.getuid()
     assert [path for path in folder.iterdir() if path.name.endswith(".sock")]
+
+
+def test_a_killed_driver_s_folder_is_removed(tmp_path: Path) -> None:
+    """The folder of a driver that was killed goes with the next nursery; that of one that lives stays."""
+    code = "from reput.pipeline.nursery import start_nursery; print(start_nursery(), flush=True); input()"
+    started: list[tuple[subprocess.Popen[str], Path]] = []
+    try:
+        for kills in (True, False, False):
+            process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | {"TMPDIR": str(tmp_path)},
+                text=True,
+            )
+            assert process.stdout is not None
+            started.append((process, Path(process.stdout.readline().strip()).parent))
+            if kills:
+                process.kill()
+                process.wait()
+                assert started[0][1].exists()
+        assert [folder.exists() for _, folder in started] == [False, True, True]
+    finally:
+        for process, _ in started:
+            process.communicate()
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_one(tmp_path: Path) -> None:

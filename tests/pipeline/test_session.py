@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from reput.errors import ConfigError
 from reput.pipeline.engine import _failure
 from reput.pipeline.session import refuse_unknown_master
+from support.processes import in_session
 
 
 @pytest.mark.parametrize(
@@ -46,18 +45,6 @@ def test_a_master_that_nobody_reaches_is_named() -> None:
     )
 
 
-def in_session(number: int) -> dict[int, str]:
-    """The processes of a session, by id, with their names."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
-            fields = rest.split()
-            if int(fields[3]) == number and fields[0] != "Z":
-                found[int(folder.name)] = name
-    return found
-
-
 @pytest.mark.spark
 def test_ctrl_c_while_spark_starts() -> None:
     """Ctrl-C while the JVM comes up ends the JVM and the nursery too, and only the driver speaks."""
@@ -70,6 +57,26 @@ def test_ctrl_c_while_spark_starts() -> None:
     _, told = driver.communicate()
     assert told.count("Traceback") == 1
     assert driver.returncode != 0
+    while (left := in_session(driver.pid)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not left
+
+
+@pytest.mark.spark
+def test_a_driver_that_is_killed() -> None:
+    """A driver that is killed while its context is up leaves neither a JVM nor a nursery."""
+    code = (
+        "from reput.pipeline.session import start_context; start_context('local[1]'); print('up', flush=True); input()"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-c", code], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == b"up\n"
+    assert "java" in in_session(driver.pid).values()
+    driver.kill()
+    driver.communicate()
+    until = time.monotonic() + 30
     while (left := in_session(driver.pid)) and time.monotonic() < until:
         time.sleep(0.1)
     assert not left

@@ -230,6 +230,22 @@ def test_a_rebuild_behind_new_messages(tmp_path: Path) -> None:
         assert spans(store)["orders", 0] == (0, 2)
 
 
+def test_a_name_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`reput delete` says like the other verbs which store it is and what is near; what is there stays."""
+    path = golden.unpack("basic", tmp_path)
+    monkeypatch.chdir(path.parent)
+    words = ["--set", f"mappedFileSizeConsumeQueue={golden.QUEUE_FILE_SIZE}"]
+    before = stores.queue_files(path)
+    for asked, said in (
+        (["-t", "order"], f"{path}: no topic order. Near it: orders"),
+        (["-t", "orders", "-q", "9"], f"{path}: topic orders has no queue 9. There are: 0"),
+    ):
+        error = CliRunner().invoke(delete, [path.name, *asked, *words], standalone_mode=False).exception
+        assert isinstance(error, ConfigError)
+        assert str(error).startswith(said)
+    assert stores.queue_files(path) == before
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_lost_report_is_no_failed_deletion(tmp_path: Path) -> None:
     """Where only the report cannot be written, the error says that the queues are gone."""

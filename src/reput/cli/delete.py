@@ -6,7 +6,6 @@ import click
 
 from reput.cli import opened as stores
 from reput.cli import options, output
-from reput.errors import ConfigError
 
 
 @click.command()
@@ -38,13 +37,11 @@ def delete(
     reput delete /data/store -t orders
     reput delete /data/store -t orders -q 2
     """  # noqa: D301 - click wants the control character
-    import reput
-
-    with reput.MessageStore.open(store, options.config_of(config_path, assignments, store), create=False) as opened:
+    with stores.writing(store, options.config_of(config_path, assignments, store)) as opened:
         gone = opened.delete_queues_of(topic, queue_id)
         if not gone:
-            queue = "" if queue_id is None else f", queue {queue_id}"
-            raise ConfigError(f"{store}: no topic {topic!r}{queue}. `reput info` lists them")
+            # It says what there is.
+            stores.queues_of(opened, topic, queue_id)
     with output.reporting("The deletion itself is done"):
         if as_json:
             output.emit_json({"ok": True, "topic": topic, "queues": gone})

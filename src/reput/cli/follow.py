@@ -55,6 +55,7 @@ def follow(
     reput follow /data/store --master spark://host:7077 --json
     """  # noqa: D301 - click wants the control character
     import reput
+    from reput.errors import EngineError
     from reput.pipeline.listener import ProgressListener
 
     class Notes(ProgressListener):
@@ -86,6 +87,12 @@ def follow(
     except KeyboardInterrupt:
         output.say("interrupted: what was taken in is durable")
         return _INTERRUPTED
+    except EngineError as error:
+        # A service's stop sends SIGTERM to Spark's workers, too, and a batch that they are at fails.
+        if not ended.is_set():
+            raise
+        if not job.quiet:
+            output.say(f"note: Spark ended first ({error}); what was taken in is durable")
     finally:
         signal.signal(signal.SIGTERM, before)
     return 0

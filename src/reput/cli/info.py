@@ -29,7 +29,7 @@ def info(
     """Tell what STORE holds, and what is missing or behind.
 
     Reads names, headers and ends of files only, so it is quick whatever the store's size. Nothing is changed, and a
-    broker may have the store open. Exit code 1 when something is damaged.
+    broker may have the store open. Exit code 1 when something is damaged, 0 when it is only missing or behind.
 
     \b
     reput info /data/store
@@ -122,6 +122,11 @@ def _own_text(found: StoreInfo) -> str:
         told.append(f"open for messages in process {own.writer}" if own.writer else "a job is at work")
     if own.leftovers:
         told.append(f"left over: {', '.join(own.leftovers)}")
+    if own.resumable:
+        told.append(
+            f"{own.resumable} is a conversion that was killed: the same `reput convert` goes on with it, any other "
+            "command that changes the store removes it"
+        )
     return "; ".join(told) or "no state of its own here"
 
 
@@ -169,8 +174,8 @@ def _show_index_files(found: StoreInfo) -> None:
 def _name(topic: TopicInfo) -> str:
     from reput.formats.queue_types import BATCH
 
-    short = topic.topic if len(topic.topic) < 60 else topic.topic[:56] + "..."
-    return f"{short} (batches)" if topic.type == BATCH else short
+    name = output.name_in_table(topic.topic)
+    return f"{name} (batches)" if topic.type == BATCH else name
 
 
 def _notes(kind: str, lines: list[str]) -> None:

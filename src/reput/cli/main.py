@@ -74,8 +74,8 @@ def cli() -> None:
 
     STORE is the folder that RocketMQ calls storePathRootDir, the one with `commitlog` in it.
 
-    Data goes to stdout, all else to stderr. Exit codes: 0 all is well, 1 the store's bytes are wrong, 2 it could not be
-    looked at or changed.
+    Data goes to stdout, all else to stderr. Exit codes: 0 all is well, 1 the store's bytes are wrong, or differ (diff),
+    2 it could not be looked at or changed, 130 it was ended by Ctrl-C.
     """
 
 
@@ -93,6 +93,10 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         silence_stdout()
         return 0
+    except ConnectionError as error:
+        # Only Spark's JVM is reached over a connection.
+        output.say(f"error: Spark's JVM has ended, or does not answer any more: {error.strerror or error}")
+        return 2
     except OSError as error:
         return _output_failed(error)
 

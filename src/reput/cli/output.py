@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+_NAME_WIDTH = 60
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -83,6 +84,11 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
     for row in rows:
         table.add_row(*(Text(printable(_cell(cell))) for cell in row))
     Console().print(table)
+
+
+def name_in_table(name: str) -> str:
+    """A name that may be long, cut for a table that people see; whole where stdout is no terminal."""
+    return name if len(name) < _NAME_WIDTH or not sys.stdout.isatty() else f"{name[: _NAME_WIDTH - 4]}..."
 
 
 def _cell(value: object) -> str:

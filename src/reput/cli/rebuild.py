@@ -106,13 +106,7 @@ def _interrupted(store: str, config: StoreConfig) -> str:
 def show_report(report: RebuildReport, quiet: bool = False) -> None:
     """The report of a rebuild as text: tables on stdout, what a person should know on stderr."""
     rows = [
-        (
-            topic.topic if len(topic.topic) < 60 else topic.topic[:56] + "...",
-            topic.queues,
-            topic.entries,
-            topic.min_offset,
-            topic.max_offset,
-        )
+        (output.name_in_table(topic.topic), topic.queues, topic.entries, topic.min_offset, topic.max_offset)
         for topic in report.topics[:_TOPICS_SHOWN]
     ]
     output.show_table("Queues", ("topic", "queues", "entries", "min offset", "max offset"), rows)
@@ -123,7 +117,7 @@ def show_report(report: RebuildReport, quiet: bool = False) -> None:
     if not quiet:
         _notes("assumed", report.assumed)
         _notes("note", report.notes)
-    _notes("resumed", [_taken_over(stage) for stage in report.taken_over])
+    _notes("resumed", [_taken_over(stage) for stage in report.taken_over if stage.taken_over])
     _notes("kept", [f"queue {text}" for text in report.retained_queues])
     _notes("gap", [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes" for gap in report.gaps])
     _notes("queue", [_crooked(queue) for queue in report.crooked_queues])
@@ -158,7 +152,8 @@ def _summary(report: RebuildReport) -> list[str]:
         "index": f"{counted(report.index_items, 'item')} in {counted(len(report.index_files), 'IndexFile')}",
     }
     built = f"built {' and '.join(report.built)}: {', '.join(parts[one] for one in report.built)}"
-    return [log, built, f"{seconds:.1f} s ({stages}): {rates}"]
+    # Without a stage an earlier run had done it all.
+    return [log, built, f"{seconds:.1f} s ({stages}): {rates}" if stages else f"{seconds:.1f} s"]
 
 
 def _notes(kind: str, lines: list[str]) -> None:

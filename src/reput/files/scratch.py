@@ -39,6 +39,13 @@ class ScratchFolder:
             (self.path / "lock.new").rename(self.path / _LOCK_NAME)
 
 
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
 def _remove(path: str, descriptor: int) -> None:
     shutil.rmtree(path, ignore_errors=True)
     os.close(descriptor)

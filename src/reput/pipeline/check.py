@@ -7,7 +7,6 @@ store is created or changed; what one stage leaves for the next lies in a tempor
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import time
 from bisect import bisect_right
 from functools import partial
@@ -19,6 +18,7 @@ import numpy as np
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs, locks
+from reput.files.scratch import ScratchFolder
 from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import list_index_files
 from reput.log.files import list_log_files
@@ -85,8 +85,8 @@ def check_store(
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
     standstill = begin_reading(layout)
-    with tempfile.TemporaryDirectory(prefix="reput-check-") as work:
-        check = _prepare(layout, engine, config, verify_crc, Path(work), listener or ProgressListener())
+    with ScratchFolder("reput-check-") as work:
+        check = _prepare(layout, engine, config, verify_crc, work, listener or ProgressListener())
         try:
             _run(check, split_mb)
         except ReputError as error:

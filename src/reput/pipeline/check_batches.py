@@ -15,7 +15,7 @@ from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.formats.paths import offset_name
 from reput.pipeline.batch_build import BatchOutcome, build_batch_queues
-from reput.pipeline.check_findings import log_place
+from reput.pipeline.check_findings import log_place, what_is_there
 from reput.pipeline.check_state import Check
 from reput.pipeline.job import Job
 from reput.pipeline.merge import QueueTable
@@ -181,8 +181,9 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
     configured = configured_topics(check.layout)
     if fs.exists(folder):
         # What lacks at the end alone is what a crash leaves.
-        detail = f"{one.missing} batches without an entry"
-        report.after_crash("queue-behind", *_place(check, folder, one.first_missing), one.missing, detail)
+        file, offset, where = what_is_there(*_place(check, folder, one.first_missing))
+        detail = f"{where}{one.missing} batches without an entry"
+        report.after_crash("queue-behind", file, offset, one.missing, detail)
     elif configured is not None and one.key.topic not in configured:
         detail = f"the topic was deleted, {one.missing} of its batches are still in the log"
         report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)

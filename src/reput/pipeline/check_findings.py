@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
@@ -102,13 +103,13 @@ def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) ->
         if not fs.exists(folder) and not is_behind(check, min(one.missing_from for one in ones if one.missing)):
             absent.append((key, missing))
             continue
-        file, offset = _entry_place(folder, file_size, first_missing)
+        file, offset, where = what_is_there(*_entry_place(folder, file_size, first_missing))
         if first_missing + missing == int(table.next[table.rows[key]]):
             detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
-            report.after_crash("queue-behind", file, offset, missing, detail)
+            report.after_crash("queue-behind", file, offset, missing, where + detail)
         else:
             detail = f"records without an entry, first queue offset {first_missing}"
-            report.damage("queue-entry-missing", file, offset, missing, detail)
+            report.damage("queue-entry-missing", file, offset, missing, where + detail)
     if absent:
         named = ", ".join(str(key) for key, _ in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
         total = sum(missing for _, missing in absent)
@@ -145,6 +146,15 @@ def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, i
     position = queue_offset * ENTRY_SIZE
     start = position // file_size * file_size
     return f"{folder}/{offset_name(start)}", position - start
+
+
+def what_is_there(file: str, offset: int) -> tuple[str, int | None, str]:
+    """A place in a file; of a file that is not there the lowest folder that is, and the beginning of a detail."""
+    path = Path(file)
+    if fs.exists(path):
+        return file, offset, ""
+    there = next(folder for folder in path.parents if fs.exists(folder))
+    return str(there), None, f"no {path.relative_to(there)}: "
 
 
 def outside_finding(check: Check, one: OutsideFinding, log_end: int) -> None:

@@ -156,7 +156,7 @@ class FollowHandle:
 
     def _fail(self, error: BaseException) -> None:
         if self._error is None:
-            self._error = error
+            self._error = error if self.query is None else _without_py4j(error)
 
     # --- Spark ---------------------------------------------------------------------------------
 
@@ -211,6 +211,17 @@ def _url(folder: Path | str) -> str:
     """A folder as Spark wants it: with its scheme, and with blanks and other letters as they are, not as %20."""
     text = str(folder)
     return text if "://" in text else f"file://{Path(text.removeprefix('file:')).absolute()}"
+
+
+def _without_py4j(error: BaseException) -> BaseException:
+    """An error of the connection to Spark's JVM in our own words, any other as it is."""
+    from py4j.protocol import Py4JError
+
+    if not isinstance(error, Py4JError | ConnectionError):
+        return error
+    told = EngineError(f"Spark's JVM has ended, or does not answer any more ({type(error).__name__}: {error})")
+    told.__cause__ = error
+    return told
 
 
 def _error_of(broken: Exception) -> ReputError:

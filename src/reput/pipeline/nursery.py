@@ -5,7 +5,8 @@ loaded. On this machine alone (`local` masters) the driver starts the nursery to
 Spark starts later only hands its pipes and its environment over; the nursery forks, and the child is the daemon.
 Whatever goes wrong on the way, the daemon loads everything itself.
 
-The socket lies in a folder of this user alone. The nursery ends with the driver, whose end of a pipe it watches.
+The socket lies in a folder of this user alone, which a later driver removes where this one was killed. The nursery
+ends with the driver, whose end of a pipe it watches.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+
+from reput.files.scratch import ScratchFolder
 
 VARIABLE = "REPUT_NURSERY"
 _STANDARD_STREAMS = 3
@@ -28,14 +30,14 @@ _TAKEN_OVER = b"!"
 _ENVIRONMENT_LIMIT = 1 << 20
 _SOCKET_PATH_LIMIT, _WORKER_SOCKET_SIZE = 107, len("/.") + 36 + len(".sock")
 """The longest path that a socket can have on Linux, and what PySpark adds to the folder for a worker's."""
-_ready: list[tuple[tempfile.TemporaryDirectory[str], subprocess.Popen[bytes]]] = []
+_ready: list[tuple[ScratchFolder, subprocess.Popen[bytes]]] = []
 
 
 def start_nursery() -> str:
     """Start a nursery for this process; returns the path of its socket, where it will listen when it is ready."""
     if not _ready or _ready[0][1].poll() is not None:
-        folder = tempfile.TemporaryDirectory(prefix="reput-nursery-")
-        path = str(Path(folder.name) / "socket")
+        folder = ScratchFolder("reput-nursery-")
+        path = str(folder.path / "socket")
         command = [sys.executable, "-m", "reput.pipeline.nursery", path]
         # Its stdin is the pipe that it watches.
         environment = {**os.environ, "PYTHONPATH": _import_path()}
@@ -46,7 +48,7 @@ def start_nursery() -> str:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _ready[:] = [(folder, process)]
-    return str(Path(_ready[0][0].name) / "socket")
+    return str(_ready[0][0].path / "socket")
 
 
 def folder_of_sockets(path: str) -> str | None:
@@ -86,8 +88,9 @@ def hand_over(path: str) -> bool:
 
 def _serve(path: str) -> None:
     """Load what workers need, then fork a daemon for each that asks, until stdin ends."""
-    # Ctrl-C is the driver's affair: this process, its daemon and the workers end when the driver does.
+    # Ctrl-C and SIGTERM are the driver's affair: this process, its daemon and the workers end when the driver does.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     listening = socket.socket(socket.AF_UNIX)
     try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reput.errors import ConfigError, EngineError
 from reput.pipeline import jvm_archive, nursery
@@ -89,8 +91,11 @@ def _launch_gateway(conf: SparkConf) -> JavaGateway:
     """Start the JVM, in a thread of its own: Ctrl-C in the middle of that would leave a JVM that nobody ends."""
     from pyspark.java_gateway import launch_gateway
 
+    streams = {"stdout": _jvm_log, "stderr": _jvm_log}
+    # A local cluster ends its executors by SIGTERM, and they would inherit this.
+    is_deaf = not (conf.get("spark.master") or "").startswith("local-cluster")
     with ThreadPoolExecutor(1) as pool:
-        launching = pool.submit(launch_gateway, conf, {"stdout": _jvm_log, "stderr": _jvm_log})
+        launching = pool.submit(launch_gateway, conf, _DeafToSignals(streams) if is_deaf else streams)
         try:
             return launching.result()
         except KeyboardInterrupt:
@@ -99,6 +104,27 @@ def _launch_gateway(conf: SparkConf) -> JavaGateway:
             # The JVM ends where this ends.
             gateway.proc.stdin.close()
             raise
+
+
+class _DeafToSignals(dict[str, Any]):
+    """Arguments of the Popen of the JVM, to which PySpark adds a function that lets the JVM ignore Ctrl-C.
+
+    It ignores SIGTERM, too, which a service's stop sends to every process: the driver ends its query first. The JVM
+    ends when the pipe to its stdin closes, whatever became of the driver.
+    """
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name == "preexec_fn":
+            value = _also_deaf_to_sigterm(value)
+        super().__setitem__(name, value)
+
+
+def _also_deaf_to_sigterm(prepare: Callable[[], None]) -> Callable[[], None]:
+    def both() -> None:
+        prepare()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    return both
 
 
 def _last_words() -> str:

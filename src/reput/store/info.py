@@ -197,6 +197,9 @@ def _own_state(layout: StoreLayout, info: StoreInfo) -> OwnInfo:
         kind, _, epoch = entry.name.partition("-")
         if entry.is_dir and kind in ("staging", "aside") and epoch.isdigit() and not at_work:
             found.leftovers.append(entry.name)
+    conversion = swap.resumable_epoch(layout)
+    if conversion is not None and not at_work and not found.pending_swap:
+        found.resumable = own.staging_name(conversion)
     page = fs.read_bytes(layout.own(own.WATERMARKS_NAME), own.WATERMARKS.size)
     if page is not None and len(page) == own.WATERMARKS.size:
         values = dict(zip(own.WATERMARKS.offsets, own.WATERMARKS.struct.unpack(page), strict=True))

@@ -85,7 +85,7 @@ class MessageStore(ProgressCalls, Reading):
         super().__init__(opened.view)
         self.layout = layout
         self.config = config
-        self.notes: list[str] = opened.notes
+        self.notes: list[str] = [*(owned.notes if owned is not None else ()), *opened.notes]
         self.opened_in_s = opened.seconds
         self.progress = ConsumerProgress.load(
             layout.root / paths.CONFIG,

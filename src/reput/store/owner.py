@@ -119,9 +119,15 @@ def own_store(layout: StoreLayout, *, resumes: bool = False) -> Iterator[Ownersh
                 if swap.finish_swap(layout):
                     owned.indexes_replaced()
                     owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
-                owned.left = swap.resumable_epoch(layout) if resumes else None
+                conversion = swap.resumable_epoch(layout)
+                owned.left = conversion if resumes else None
                 if left := swap.remove_leftovers(layout, owned.left):
                     owned.notes.append(f"removed what an earlier job had left: {', '.join(left)}")
+                if conversion is not None and not resumes:
+                    owned.notes.append(
+                        f"{own.staging_name(conversion)} was a `reput convert` that was killed and could have gone on; "
+                        "the next one begins from the start"
+                    )
                 yield owned
             finally:
                 watermarks.close()
