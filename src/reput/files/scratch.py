@@ -38,7 +38,6 @@ class ScratchFolder:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             (self.path / "lock.new").rename(self.path / _LOCK_NAME)
 
-
     def __enter__(self) -> Path:
         return self.path
 

@@ -103,13 +103,13 @@ def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) ->
         if not fs.exists(folder) and not is_behind(check, min(one.missing_from for one in ones if one.missing)):
             absent.append((key, missing))
             continue
-        file, offset, where = what_is_there(*_entry_place(folder, file_size, first_missing))
+        place, byte, where = what_is_there(*_entry_place(folder, file_size, first_missing))
         if first_missing + missing == int(table.next[table.rows[key]]):
             detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
-            report.after_crash("queue-behind", file, offset, missing, where + detail)
+            report.after_crash("queue-behind", place, byte, missing, where + detail)
         else:
             detail = f"records without an entry, first queue offset {first_missing}"
-            report.damage("queue-entry-missing", file, offset, missing, where + detail)
+            report.damage("queue-entry-missing", place, byte, missing, where + detail)
     if absent:
         named = ", ".join(str(key) for key, _ in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
         total = sum(missing for _, missing in absent)

@@ -46,8 +46,8 @@ def diff_sides(
         return sides[0], _sides(other, config)[0]
     if len(sides) < 2:
         raise ConfigError(
-            f"{sides[0].store}: has {sides[0].kind.name} queues alone, so there is nothing to hold them against. Give another "
-            "store, or hold them against the log with `reput check`"
+            f"{sides[0].store}: has {sides[0].kind.name} queues alone, so there is nothing to hold them "
+            "against. Give another store, or hold them against the log with `reput check`"
         )
     return sides[0], sides[1]
 
