@@ -85,7 +85,7 @@ def test_killed_at_every_call(
     """Killed at the k-th call, for every k: old or new, never a mix, and nothing is left over after the next run."""
     for k in range(1, MOST_CALLS):
         victim = original._replace(store=Path(shutil.copytree(original.store, tmp_path / f"{k}")))
-        outcome = faulty.run(victim.store, function, at=k, what=what, split_mb=0.0005)
+        outcome = faulty.run(victim.store, function, at=k, what=what, split_mb=0.0015)
         if outcome.how == DONE:
             assert k > 1, f"{function} is never called"
             assert stores.indexes(victim.store) == victim.new

@@ -31,7 +31,7 @@ def test_full_disk_at_every_call(function: str, original: Victim, tmp_path: Path
     """No space at the k-th call, for every k: NoSpaceError, old indexes (or all new ones), no leftovers."""
     for k in range(1, MOST_CALLS):
         victim = original._replace(store=Path(shutil.copytree(original.store, tmp_path / f"{k}")))
-        outcome = faulty.run(victim.store, function, at=k, what="ENOSPC", split_mb=0.0005)
+        outcome = faulty.run(victim.store, function, at=k, what="ENOSPC", split_mb=0.0015)
         if outcome.how == DONE:
             assert k > 1, f"{function} is never called"
             return

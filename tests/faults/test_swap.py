@@ -34,7 +34,7 @@ def test_errors_tell_which_indexes_are_live(
         store = Path(shutil.copytree(original.store, tmp_path / f"{k}"))
         before = stores.indexes(store)
         # With salvage no check of ours follows, whose own calls would count.
-        outcome = faulty.run(store, function, at=k, what="EIO", split_mb=0.0005, topics=topics, salvage=True)
+        outcome = faulty.run(store, function, at=k, what="EIO", split_mb=0.0015, topics=topics, salvage=True)
         if outcome.how == DONE and outcome.calls < k:
             assert k > 1, f"{function} is never called"
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -48,6 +49,7 @@ def numbers(store: reput.MessageStore) -> list[int]:
 @pytest.mark.parametrize("indexes", [True, False], ids=["indexed", "not indexed"])
 def test_a_reader_that_was_first(stays: bool, indexes: bool, tmp_path: Path) -> None:
     """Whatever a writer does that came later, pulls, look-ups and results that are kept are right."""
+    before = set(threading.enumerate())
     with reput.MessageStore.open(tmp_path, CONFIG) as store:
         put(store, 40)
         store.reput(spark=False)
@@ -68,7 +70,7 @@ def test_a_reader_that_was_first(stays: bool, indexes: bool, tmp_path: Path) -> 
             assert [int(one.body) for one in reader.query_message("orders", f"U{last - 1}")] == [last - 1]
             assert [int(message.body) for message in kept] == list(range(32))
             writer.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "reput-newcomers"]
+    assert not [one for one in threading.enumerate() if one.name == "reput-newcomers" and one not in before]
 
 
 @pytest.mark.golden
@@ -101,6 +103,20 @@ def test_a_rebuild_beside_a_reader(tmp_path: Path) -> None:
         soon(lambda: bool(reader.max_offset("orders", 0)) and reader.view is not before)
         assert numbers(reader) == list(range(3000))
         assert [int(message.body) for message in kept] == list(range(32))
+
+
+def test_a_store_that_is_dropped(tmp_path: Path) -> None:
+    """A store that is let go of without being closed leaves no thread behind."""
+    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+        put(store, 3)
+    reader = reput.MessageStore.open(tmp_path, CONFIG, read_only=True)
+    newcomers = reader._newcomers
+    assert newcomers is not None
+    thread = newcomers._thread
+    del reader
+    gc.collect()
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_nobody_comes(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import EngineError, ReputError
+from reput.errors import DamagedStoreError, EngineError, ReputError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
@@ -271,7 +271,7 @@ def _publish(
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)
         checkpoint = _mark_known_good(run, stitched, old, checkpoint)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
-        before = read_frontier(layout) or _frontier_of_others(run)
+        before = read_frontier(layout) or _frontier_of_others(run, whole)
         frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
         publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
         swap_parts = [paths.CHECKPOINT, own.FRONTIER_PART]
@@ -283,17 +283,22 @@ def _publish(
         publish.go_live(run.owned, swap_parts, run.report)
 
 
-def _frontier_of_others(run: Run) -> own.Frontier:
-    """How far the queues are complete that somebody else has built, as who opens the store finds it."""
+def _frontier_of_others(run: Run, whole: bool) -> own.Frontier:
+    """How far the queues are complete that somebody else has built and this job leaves (unless it makes the `whole`).
+
+    It is what opening the store finds; queues that cannot be read are complete up to nowhere.
+    """
     layout, job = run.layout, run.job
     nothing = own.Frontier(run.owned.watermarks.store_id)
     kinds = present_kinds(layout, job.queue_file_size)
-    if not kinds:
+    if not kinds or whole:
         return nothing
     log = LogMaps(layout.commit_log, run.log.file_size)
     try:
         found = find_start(layout, log, kinds, job.build_index, job.types).frontiers.queue_offset
         fingerprint = fingerprint_before(log, found)
+    except DamagedStoreError:
+        return nothing
     finally:
         log.close()
     return nothing if fingerprint is None else nothing._replace(queue_offset=found, queue_fingerprint=fingerprint)

@@ -16,6 +16,7 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -405,6 +406,8 @@ class MessageStore(ProgressCalls, Reading):
             self.view.watch(newcomers.watched)
         self._newcomers = newcomers
         newcomers.start()
+        # Who drops the store without closing it leaves no thread either.
+        weakref.finalize(self, newcomers.end)
 
     def _open_again(self, come: Newcomers) -> None:
         """Somebody else writes the store, or has written it, than when it was opened to read."""

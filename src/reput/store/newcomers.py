@@ -68,7 +68,11 @@ class Newcomers:
                 self._page[0] += 1
                 return
 
-    def close(self) -> None:
-        """Look out no more."""
+    def end(self) -> None:
+        """Look out no more; waits for nothing."""
         self._ended.set()
+
+    def close(self) -> None:
+        """Look out no more; the thread has gone when this returns."""
+        self.end()
         self._thread.join()
