@@ -106,7 +106,7 @@ def test_sigterm_to_all_of_it(store: Path) -> None:
     # PySpark's own socket server may have something to say of a process that was stopped with it.
     assert process.returncode == 0, errors
     assert_sound(store, stores.SMALL)
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while (left := in_session(process.pid)) and time.monotonic() < until:
         time.sleep(0.1)
     assert not left
