@@ -103,8 +103,8 @@ def test_sigterm_to_all_of_it(store: Path) -> None:
         for one in in_session(process.pid):
             os.kill(one, signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
-    # PySpark's own socket server may have something to say of a process that was stopped with it.
     assert process.returncode == 0, errors
+    assert "Traceback" not in errors, errors
     assert_sound(store, stores.SMALL)
     until = time.monotonic() + 120
     while (left := in_session(process.pid)) and time.monotonic() < until:

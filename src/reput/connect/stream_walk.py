@@ -5,7 +5,6 @@ The walk is what proves the batch's end, and the borders between its tasks, to b
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,21 +16,14 @@ from reput.connect.snapshot import CUT_BYTES
 from reput.errors import DamagedLogError, DataLossError
 from reput.files import fs
 from reput.formats.record import Verdict, examine
-from reput.kernels.columns import IN_QUEUE, MULTI_DISPATCH, Columns, State, Stop
+from reput.kernels.columns import IN_QUEUE, MULTI_DISPATCH, Columns, Scratch, State, Stop
 from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.files import LogFile, LogFiles
 from reput.log.reader import place
 
 _PIECE_BYTES = 4 << 20
-
-
-class _Scratch(threading.local):
-    """Columns that a thread's walks share, since a stream walks every moment."""
-
-    columns: Columns | None = None
-
-
-_scratch = _Scratch()
+_scratch = Scratch()
+"""A stream walks every moment."""
 
 
 @dataclass
@@ -118,10 +110,9 @@ class StreamWalk:
 
     def _columns(self) -> Columns:
         """Empty columns."""
-        if _scratch.columns is None:
-            _scratch.columns = Columns.for_range(_PIECE_BYTES)
-        _scratch.columns.clear()
-        return _scratch.columns
+        columns = _scratch.for_range(_PIECE_BYTES)
+        columns.clear()
+        return columns
 
     def _starts_well(self, data: memoryview) -> bool:
         """Whether a record stands here: where nothing is new the kernels need not be loaded."""

@@ -6,6 +6,7 @@ use them again for the next range. Column `i` of a record holds record `i` in lo
 
 from __future__ import annotations
 
+import threading
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -252,3 +253,15 @@ def _resized(array: np.ndarray, length: int) -> np.ndarray:
     bigger = np.empty(length, dtype=array.dtype)
     bigger[: len(array)] = array
     return bigger
+
+
+class Scratch(threading.local):
+    """Columns that a thread uses again and again: fresh memory for each range would cost its page faults."""
+
+    _columns: Columns | None = None
+
+    def for_range(self, size: int) -> Columns:
+        """Columns with room for the records of `size` bytes of log; what they held last is still in them."""
+        if self._columns is None or not self._columns.hold_range(size):
+            self._columns = Columns.for_range(size)
+        return self._columns

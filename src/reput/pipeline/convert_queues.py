@@ -81,8 +81,9 @@ def convert_queues(run: Run, config: StoreConfig) -> None:
             "Convert from the log: --from log"
         )
     stage: Stage[SourceTask, Taken] = Stage(
-        "read", partial(_take_task, source), Taken, _files_left, attrgetter("entries"), places=True, sound=_is_sound
-    )
+        "read", partial(_take_task, source), Taken, files_of_split, attrgetter("entries"),
+        places=True, sound=split_is_sound,
+    )  # fmt: skip
     resumed = Resumed(run, stage, tasks)
     with run.stage("read"):
         taken = resumed.complete()
@@ -148,14 +149,6 @@ def _queues(run: Run, kind: QueueKind, covered: int) -> list[QueuePart]:
 
 def _take_task(source: Source, job: Job, task: SourceTask) -> Taken:
     return take_entries(job, source, task)
-
-
-def _files_left(job: Job, taken: Taken) -> list[str]:
-    return files_of_split(job, taken.number)
-
-
-def _is_sound(job: Job, taken: Taken) -> bool:
-    return split_is_sound(job, taken.number)
 
 
 def _compare_task(job: Job, source: Source, task: SourceTask) -> list[str]:

@@ -27,7 +27,7 @@ _AT_ONCE = 8 << 20
 
 
 class Numbered(Protocol):
-    """What a task is given: it has a number of its own in its stage."""
+    """What a task is given, and what one that reads splits or queues gives back: with its own number in its stage."""
 
     @property
     def number(self) -> int:
@@ -120,16 +120,17 @@ def placed_queues(job: Job, numbers: Sequence[int]) -> set[QueueKey]:
     return set(chain.from_iterable(one.keys for one in ranges))
 
 
-def files_of_split(job: Job, number: int) -> list[str]:
+def files_of_split(job: Job, result: Numbered) -> list[str]:
     """What a task that read a split, or queues, leaves for the next stages."""
-    folder = job.parts_folder
+    folder, number = job.parts_folder, result.number
     found = [parts.ranges_path(folder, number), *chain(*(LEFT[kind].files(job, number) for kind in job.kinds))]
     batches = parts.batches_path(folder, number)
     return [*found, batches] if fs.exists(batches) else found
 
 
-def split_is_sound(job: Job, number: int) -> bool:
+def split_is_sound(job: Job, result: Numbered) -> bool:
     """Whether those files can be what such a task leaves, and go together."""
+    number = result.number
     batches = parts.batches_path(job.parts_folder, number)
     if not parts.ranges_are_sound(parts.ranges_path(job.parts_folder, number)):
         return False

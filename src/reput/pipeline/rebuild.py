@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, Rebuild
 from reput.pipeline.resume import Resumed, begin_staging, drop_parts, finished_report, stage_report
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
+from reput.queue.kinds import QueueKind
 from reput.store import swap
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
@@ -227,17 +229,10 @@ def _split_task(job: Job, split: Split) -> SplitResult:
     return decode_and_sink(job, split)
 
 
-def _files_left(job: Job, result: SplitResult) -> list[str]:
-    return files_of_split(job, result.number)
-
-
-def _is_sound(job: Job, result: SplitResult) -> bool:
-    return split_is_sound(job, result.number)
-
-
 _DECODE: Stage[Split, SplitResult] = Stage(
-    "decode", _split_task, SplitResult, _files_left, operator.attrgetter("queue_entries"), places=True, sound=_is_sound
-)
+    "decode", _split_task, SplitResult, files_of_split, operator.attrgetter("queue_entries"),
+    places=True, sound=split_is_sound,
+)  # fmt: skip
 
 
 def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
@@ -271,7 +266,8 @@ def _publish(
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)
         checkpoint = _mark_known_good(run, stitched, old, checkpoint)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
-        before = read_frontier(layout) or _frontier_of_others(run, whole)
+        others = [] if whole else present_kinds(layout, job.queue_file_size)
+        before = read_frontier(layout) or _frontier_of_others(run, others)
         frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
         publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
         swap_parts = [paths.CHECKPOINT, own.FRONTIER_PART]
@@ -283,19 +279,17 @@ def _publish(
         publish.go_live(run.owned, swap_parts, run.report)
 
 
-def _frontier_of_others(run: Run, whole: bool) -> own.Frontier:
-    """How far the queues are complete that somebody else has built and this job leaves (unless it makes the `whole`).
+def _frontier_of_others(run: Run, kinds: Sequence[QueueKind]) -> own.Frontier:
+    """How far the queues of these kinds are complete, which somebody else has built and this job leaves.
 
     It is what opening the store finds; queues that cannot be read are complete up to nowhere.
     """
-    layout, job = run.layout, run.job
     nothing = own.Frontier(run.owned.watermarks.store_id)
-    kinds = present_kinds(layout, job.queue_file_size)
-    if not kinds or whole:
+    if not kinds:
         return nothing
-    log = LogMaps(layout.commit_log, run.log.file_size)
+    log = LogMaps(run.layout.commit_log, run.log.file_size)
     try:
-        found = find_start(layout, log, kinds, job.build_index, job.types).frontiers.queue_offset
+        found = find_start(run.layout, log, kinds, run.job.build_index, run.job.types).frontiers.queue_offset
         fingerprint = fingerprint_before(log, found)
     except DamagedStoreError:
         return nothing

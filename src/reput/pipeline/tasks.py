@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 
 from reput.dispatch.batch import QueueBatch, group_by_queue
-from reput.kernels.columns import Columns, State
+from reput.kernels.columns import Columns, Scratch, State
 from reput.pipeline import parts
 from reput.pipeline.decode import DecodedSplit, decode_split
 from reput.pipeline.job import Job, Oddities, SplitResult
@@ -15,22 +13,12 @@ from reput.pipeline.parts import key_order
 from reput.pipeline.plan import Split
 from reput.pipeline.sinks import SINKS
 
-
-class _Scratch(threading.local):
-    """The columns of this thread's last split, used again: fresh memory for each split would cost its page faults."""
-
-    columns: Columns | None = None
-
-
-_scratch = _Scratch()
+_scratch = Scratch()
 
 
 def columns_for(split: Split) -> Columns:
     """Columns with room for a split, those of this thread's split before where they are large enough."""
-    columns = _scratch.columns
-    if columns is None or not columns.hold_range(split.size):
-        columns = _scratch.columns = Columns.for_range(split.size)
-    return columns
+    return _scratch.for_range(split.size)
 
 
 def decode_and_sink(job: Job, split: Split) -> SplitResult:

@@ -193,13 +193,11 @@ def _checkpoint(layout: StoreLayout, info: StoreInfo) -> dict[str, int] | None:
 def _own_state(layout: StoreLayout, info: StoreInfo) -> OwnInfo:
     at_work = locks.owner_is_live(layout.own(own.LOCK_NAME))
     found = OwnInfo(at_work=at_work, pending_swap=swap.pending_swap(layout) and not at_work)
-    for entry in fs.list_dir(layout.reput):
-        kind, _, epoch = entry.name.partition("-")
-        if entry.is_dir and kind in ("staging", "aside") and epoch.isdigit() and not at_work:
-            found.leftovers.append(entry.name)
-    conversion = swap.resumable_epoch(layout)
-    if conversion is not None and not at_work and not found.pending_swap:
-        found.resumable = own.staging_name(conversion)
+    if not at_work:
+        found.leftovers = [name for name, _, _ in swap.leftovers(layout)]
+        conversion = swap.resumable_epoch(layout)
+        if conversion is not None and not found.pending_swap:
+            found.resumable = own.staging_name(conversion)
     page = fs.read_bytes(layout.own(own.WATERMARKS_NAME), own.WATERMARKS.size)
     if page is not None and len(page) == own.WATERMARKS.size:
         values = dict(zip(own.WATERMARKS.offsets, own.WATERMARKS.struct.unpack(page), strict=True))

@@ -127,8 +127,8 @@ class MessageStore(ProgressCalls, Reading):
     ) -> Self:
         """Open the store in `path`; a folder that is not there becomes a new store, unless `create` is False.
 
-        Opened `read_only` nothing is changed and nothing locked: another process may write meanwhile, and what it
-        confirms becomes visible. Where nobody writes at that moment, what was there is all that this reader sees.
+        Opened `read_only` nothing is changed and nothing locked: another process may write meanwhile, or begin to, and
+        what it confirms becomes visible.
 
         Raises:
             NotAStoreError: there is no store, and none is to be made.

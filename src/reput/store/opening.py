@@ -43,8 +43,7 @@ class Opened:
     """A view of a store and how it was opened.
 
     `writer` is who wrote it then. `seconds` were spent on decoding the tail; `last_store_timestamp` (ms) is that of the
-    log's last record, 0 where
-    nothing tells. `is_short`: the log ends in front of what was once known to be durable.
+    log's last record, 0 where nothing tells. `is_short`: the log ends in front of what was once known to be durable.
     """
 
     view: StoreView

@@ -166,50 +166,55 @@ def end_believed(log: LogMaps, offset: int) -> int:
     """
     if offset <= log.min_offset or not log.starts:
         return log.min_offset
+    return _chain_to(log, offset).end
+
+
+def fingerprint_before(log: LogMaps, offset: int) -> own.Fingerprint | None:
+    """The record that ends at a log offset, or in front of the blank that does; None where none is found."""
+    if offset <= log.min_offset or not log.starts:
+        return None
+    chain = _chain_to(log, offset)
+    record = log.record(chain.last, chain.size) if chain.end == offset and chain.size else None
+    if record is None:
+        return None
+    return own.Fingerprint(chain.last, chain.size, zlib.crc32(record), log.store_time(chain.last))
+
+
+class _Chain(NamedTuple):
+    """Records one behind the other, by log offsets: the `last` one and its `size` (0 for none), and where they end."""
+
+    last: int
+    size: int
+    end: int
+
+
+def _chain_to(log: LogMaps, offset: int) -> _Chain:
+    """The chain of records in front of a log offset."""
     start = log.file_at(offset - 1)
     start = log.starts[-1] if start is None else start
     data = log.array(start)
     limit = min(len(data), offset - start)
     begin = max(0, limit - _NEAR_BYTES)
     near = int(kernels().find_boundary(data, start, begin, limit, len(data), CHECK_BODY))
-    if near >= 0 and _chain_end(data.data, start, near, limit) == limit:
-        return start + limit
+    if near >= 0 and (chain := _chain_from(data.data, start, near, limit)).end == start + limit:
+        return chain
     # What was found near may only imitate a record; a file's start is a true boundary.
-    return start + _chain_end(data.data, start, 0, limit)
+    return _chain_from(data.data, start, 0, limit)
 
 
-def fingerprint_before(log: LogMaps, offset: int) -> own.Fingerprint | None:
-    """The record that ends at a log offset, or in front of the blank that does; None where none is found."""
-    start = log.file_at(offset - 1) if offset > 0 else None
-    if start is None:
-        return None
-    data, limit = log.array(start), offset - start
-    begin = max(0, limit - _NEAR_BYTES)
-    near = int(kernels().find_boundary(data, start, begin, limit, len(data), CHECK_BODY))
-    # As above: the way from the file's start is the sure one.
-    for boundary in (near, 0):
-        position, last = boundary, -1
-        while 0 <= position < limit:
-            verdict, size = examine(data.data, position, len(data), start + position, CHECK_NONE)
-            if verdict is not Verdict.GOOD:
-                break
-            last, position = position, position + size
-        if last >= 0 and (position == limit or verdict is Verdict.BLANK):
-            record = bytes(data[last:position])
-            return own.Fingerprint(start + last, len(record), zlib.crc32(record), log.store_time(start + last))
-    return None
-
-
-def _chain_end(data: memoryview, start: int, position: int, limit: int) -> int:
-    """Where the chain of records from `position` of a file on ends, at `limit` at most."""
+def _chain_from(data: memoryview, start: int, position: int, limit: int) -> _Chain:
+    """The chain of records from `position` of a file on, up to `limit` at most."""
+    last, last_size = position, 0
     while position < limit:
         verdict, size = examine(data, position, len(data), start + position, CHECK_NONE)
         if verdict is Verdict.BLANK and limit == len(data):
-            return limit
+            position = limit
+            break
         if verdict is not Verdict.GOOD or position + size > limit:
             break
+        last, last_size = position, size
         position += size
-    return position
+    return _Chain(start + last, last_size, start + position)
 
 
 def _is_record(log: LogMaps, offset: int, checks: int = CHECK_BODY) -> bool:

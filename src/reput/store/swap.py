@@ -81,7 +81,7 @@ def pending_swap(layout: StoreLayout) -> bool:
 def remove_leftovers(layout: StoreLayout, keep_staging: int | None = None) -> list[str]:
     """Remove staging and aside folders but for the staging folder of one epoch; returns their names."""
     removed = []
-    for name, kind, epoch in _leftovers(layout):
+    for name, kind, epoch in leftovers(layout):
         if (kind, epoch) != ("staging", keep_staging):
             fs.remove_tree(layout.reput / name)
             removed.append(name)
@@ -90,7 +90,7 @@ def remove_leftovers(layout: StoreLayout, keep_staging: int | None = None) -> li
 
 def resumable_epoch(layout: StoreLayout) -> int | None:
     """The epoch of the newest staging folder that another run can go on with, if there is one."""
-    found = [epoch for _, kind, epoch in _leftovers(layout) if kind == "staging"]
+    found = [epoch for _, kind, epoch in leftovers(layout) if kind == "staging"]
     return max((epoch for epoch in found if fs.exists(layout.staging(epoch) / RESUME_NAME)), default=None)
 
 
@@ -105,7 +105,7 @@ def staged_report(layout: StoreLayout) -> tuple[bytes, bytes] | None:
     return (what, report) if what is not None and report is not None else None
 
 
-def _leftovers(layout: StoreLayout) -> Iterator[tuple[str, str, int]]:
+def leftovers(layout: StoreLayout) -> Iterator[tuple[str, str, int]]:
     """The staging and aside folders: name, which of the two it is, and its epoch."""
     for entry in fs.list_dir(layout.reput):
         kind, _, epoch = entry.name.partition("-")
