@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,10 @@ _SHARED = ("peer", "spark")
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("random", derandomize=False, print_blob=True)
 settings.load_profile("repeatable")
+
+# A shell lets what runs in its background ignore Ctrl-C, and the processes that tests send it to would ignore it, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support.processes import QUICK_JVM
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -17,6 +19,7 @@ def run_example(folder: Path, *arguments: object) -> subprocess.CompletedProcess
     pytest.importorskip("matplotlib")
     environment = {
         **os.environ,
+        **QUICK_JVM,
         "PYTHONPATH": str(ROOT / "src"),
         "TMPDIR": str(folder),
         "MPLCONFIGDIR": str(folder),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,24 @@ def store(tmp_path: Path) -> Path:
     for number in range(50):
         log.message("ab"[number % 2], keys=f"k{number % 5}", tags="t")
     return stores.with_log(tmp_path, log)
+
+
+@contextlib.contextmanager
+def following(store: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A follower in a process and a session of its own, which has taken in the store's messages."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "reput", "follow", store, "--json", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(reput.__file__).parents[1])},
+        start_new_session=True,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["messages"] == 50:
+                break
+        yield process
 
 
 def test_until_caught_up(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,18 +83,7 @@ def test_quiet(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_it(number: signal.Signals, store: Path) -> None:
     """SIGTERM ends it cleanly with 0, Ctrl-C with 130; what was taken in is durable either way."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(reput.__file__).parents[1])}
-    with subprocess.Popen(
-        [sys.executable, "-m", "reput", "follow", store, "--json", *LOOP],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if json.loads(line)["messages"] == 50:
-                break
+    with following(store, *LOOP) as process:
         process.send_signal(number)
         _, errors = process.communicate(timeout=30)
     assert process.returncode == (0 if number is signal.SIGTERM else 130), errors
@@ -86,19 +95,7 @@ def test_signals_end_it(number: signal.Signals, store: Path) -> None:
 @pytest.mark.spark
 def test_sigterm_to_all_of_it(store: Path) -> None:
     """SIGTERM to every process of a follower on Spark, as a service's stop sends it, is a good end: exit code 0."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(reput.__file__).parents[1])}
-    with subprocess.Popen(
-        [sys.executable, "-m", "reput", "follow", store, "--json", "--master", "local[1]", *SMALL],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if json.loads(line)["messages"] == 50:
-                break
+    with following(store, "--master", "local[1]", *SMALL) as process:
         # Spark's own processes have groups of their own.
         for one in in_session(process.pid):
             os.kill(one, signal.SIGTERM)

@@ -12,6 +12,7 @@ import pyspark
 import pytest
 
 from support import golden
+from support.processes import QUICK_JVM
 
 SOURCE = Path(__file__).parents[2] / "src"
 PROGRAM = """
@@ -43,6 +44,7 @@ def test_spark_submit(tmp_path: Path) -> None:
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
+        **QUICK_JVM,
         "PYTHONPATH": os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(home),

@@ -11,6 +11,8 @@ import pytest
 
 import reput
 from reput.config import StoreConfig
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
+from reput.formats.consume_queue import ENTRY, QueueKey
 from reput.log.message import Message, PutStatus
 from reput.store.view import PullLimits
 from store.test_golden_answers import answer
@@ -32,6 +34,7 @@ CONFIG = StoreConfig(
     max_index_num=2000,
     enable_lmq=True,
 )
+BATCHES_A_FILE = CONFIG.mapper_file_size_batch_consume_queue // BATCH_ENTRY_SIZE
 BROKER_LIMITS = PullLimits(messages=32, total_bytes=262_144)
 BATCH = 0x80
 COUNT = 2500
@@ -132,7 +135,7 @@ def is_neighbour(store: reput.MessageStore, theirs: dict[str, Any], ours: dict[s
 
     It searches in one file of the queue, and by halves that do not look on: which of several batches of one time it
     finds depends on how many there are; in a gap, with UPPER, so does whether it finds the one before, behind, or none.
-    With LOWER, too, it finds the one before where the gap lies between two files.
+    With LOWER it finds the one before only where the gap lies between two files.
     """
     if "time" not in theirs or theirs["time"][0] != "batches":
         return False
@@ -141,10 +144,15 @@ def is_neighbour(store: reput.MessageStore, theirs: dict[str, Any], ours: dict[s
     def stored(offset: int) -> int:
         return store.store_time(topic, queue_id, offset)
 
+    def number(offset: int) -> int:
+        return store.view.batches.number_of(QueueKey(topic.encode(), queue_id), "base_offset", offset)
+
     lower, upper = stored(ours["lower"]), stored(ours["upper"])
+    behind = number(ours["lower"])
+    before_the_gap = behind % BATCHES_A_FILE == 0 and number(theirs["lower"]) == behind - 1
     # Where it finds none it says so, and the answer becomes the queue's first offset.
     either = {upper, lower, stored(store.min_offset(topic, queue_id))}
-    return stored(theirs["lower"]) in {lower, upper} and stored(theirs["upper"]) in either
+    return (stored(theirs["lower"]) == lower or before_the_gap) and stored(theirs["upper"]) in either
 
 
 def dumped_by_us(view: StoreView, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -166,8 +174,6 @@ def dumped_by_us(view: StoreView, lines: list[dict[str, Any]]) -> list[dict[str,
 
 def answer_entries(view: StoreView, line: dict[str, Any], offset: int) -> list[list[int]]:
     """The rest of a queue file, as the peer's iterator gives it."""
-    from reput.formats.consume_queue import ENTRY, QueueKey
-
     topic, queue_id = line["queue"]
     key = QueueKey(topic.encode(), queue_id)
     if line["type"] == "BatchCQ":

@@ -16,6 +16,7 @@ import pytest
 
 import reput
 from support import golden, stores
+from support.processes import QUICK_JVM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +26,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.golden]
 START_S = 60
 ATTEMPT_PAUSE_S = 0.1
 
-REBUILD = """
+REBUILD_AND_FOLLOW = """
 import json, sys
 from reput.cli.main import run
 from reput.pipeline import session
-master, store, config = sys.argv[1:]
-assert run(["rebuild", store, "--master", master, "--config", config, "--splits-mb", "0.3", "--json"]) == 0
+master, rebuilt, followed, config = sys.argv[1:]
+options = ["--master", master, "--config", config, "--json"]
+assert run(["rebuild", rebuilt, "--splits-mb", "0.3", *options]) == 0
+assert run(["follow", followed, "--until-caught-up", *options]) == 0
 context = session.start_context(master)
 assert context.master == master
 hosts = context._jsc.sc().getExecutorMemoryStatus().size() - 1
@@ -73,6 +76,7 @@ class Cluster:
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(self.source),
+            **QUICK_JVM,
         }
 
     def start(self, name: str, kind: str, *arguments: str) -> Path:
@@ -133,51 +137,31 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
 
 
 def test_cluster_builds_what_the_peer_built(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
-    """`reput rebuild --master`: two executors that share the store's files write the very bytes that RocketMQ wrote."""
+    """`rebuild` and `follow --master`: executors that share the files write the very bytes that RocketMQ wrote."""
     address, environment = master
-    store = golden.unpack("crash", tmp_path)
-    config = tmp_path / "broker.conf"
-    config.write_text(golden.CONFIG + "\n")
-    wanted = golden.shared("crash")
-    done = subprocess.run(
-        [sys.executable, "-c", REBUILD, address, store, config],
-        env=environment,
-        check=False,
-        capture_output=True,
-        timeout=90,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert '"executors": 2' in done.stdout
-    assert '"messages": 3000' in done.stdout
-    assert list(golden.queue_files(store)) == list(golden.queue_files(wanted))
-    assert [data for _, data in golden.index_files(store)] == [data for _, data in golden.index_files(wanted)]
-    assert stores.leftovers(store) == []
-
-
-def test_cluster_follows(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
-    """`reput follow --master` builds, with the same two executors, the very bytes that RocketMQ wrote."""
-    address, environment = master
-    store = golden.unpack("crash", tmp_path)
-    config = tmp_path / "broker.conf"
-    config.write_text(golden.CONFIG + "\n")
+    stores_given = [golden.unpack("crash", tmp_path / name) for name in ("rebuilt", "followed")]
     for name in ("consumequeue", "index"):
-        shutil.rmtree(store / name)
-    command = [sys.executable, "-m", "reput", "follow", store, "--config", config, "--master", address]
+        shutil.rmtree(stores_given[1] / name)
+    config = tmp_path / "broker.conf"
+    config.write_text(golden.CONFIG + "\n")
     done = subprocess.run(
-        [*command, "--until-caught-up", "--json"],
+        [sys.executable, "-c", REBUILD_AND_FOLLOW, address, *stores_given, config],
         env=environment,
         check=False,
         capture_output=True,
-        timeout=90,
+        timeout=120,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert (told["messages"], told["lag_bytes"]) == (3000, 0)
+    rebuilt, *_, followed, cluster = map(json.loads, done.stdout.splitlines())
+    assert rebuilt["messages"] == 3000
+    assert (followed["messages"], followed["lag_bytes"]) == (3000, 0)
+    assert cluster == {"executors": 2}
     wanted = golden.shared("crash")
-    assert list(golden.queue_files(store)) == list(golden.queue_files(wanted))
-    assert [data for _, data in golden.index_files(store)] == [data for _, data in golden.index_files(wanted)]
+    for store in stores_given:
+        assert list(golden.queue_files(store)) == list(golden.queue_files(wanted))
+        assert [data for _, data in golden.index_files(store)] == [data for _, data in golden.index_files(wanted)]
+    assert stores.leftovers(stores_given[0]) == []
 
 
 def test_cluster_reads(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
         outcome = faulty.run(store, "pwrite", at=2, what="ENOSPC")  the second write fails
         outcome = faulty.run(store, "pwrite")                       nothing happens; outcome.calls are counted
         outcome = faulty.run(store, "pwrite", to="rocksdb")         a conversion; golden=True: of a golden store
+    outcome = faulty.run(store, "rename", finish=True)          no job: a swap under way is finished
 
 The functions are those of `reput.files.fs`, which makes all of reput's calls about files.
 """
@@ -13,10 +14,12 @@ The functions are those of `reput.files.fs`, which makes all of reput's calls ab
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -87,10 +90,12 @@ class FaultyRebuilds:
 
 def serve() -> None:
     """Run each job of stdin in a fork; answer with its outcome on stdout."""
-    import reput.pipeline.rebuild  # noqa: F401 - loaded once, not in each fork
-    from reput.kernels.warm import warm_kernels
+    from reput.kernels.warm import warm_kernels, warm_table_kernels
 
     warm_kernels()
+    warm_table_kernels()
+    _load()
+    gc.freeze()
     for line in sys.stdin:
         reading, writing = os.pipe()
         child = os.fork()
@@ -107,11 +112,29 @@ def serve() -> None:
         sys.stdout.flush()
 
 
+def _load() -> None:
+    """Do a job of each sort on a small store: what it loads is loaded once, not in each fork."""
+    from reput.formats.record import FLAG_INNER_BATCH
+    from support import stores
+    from support.records import LogBuilder
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = LogBuilder(4096)
+        log.message("a", keys="k", tags="t")
+        log.message("b", sys_flag=FLAG_INNER_BATCH, more={"INNER_NUM": "1", "INNER_BASE": "0"})
+        stores.rebuild(stores.with_log(Path(folder), log))
+        import reput.pipeline.convert  # noqa: F401
+
+
 def _work(job: dict[str, Any], writing: int) -> None:
     import reput
     from reput.errors import ReputError
+    from reput.store import swap
+    from reput.store.layout import find_store
     from support import stores
 
+    # What a collection touches would be copied, and this process does not live long.
+    gc.disable()
     count = _spoil(job["function"], job["at"], job["what"])
     try:
         if job["user"] is not None:
@@ -123,6 +146,8 @@ def _work(job: dict[str, Any], writing: int) -> None:
             # Before a fork nobody has opened a RocksDB: its threads do not live on in one.
             config = stores.GOLDEN if options.pop("golden", False) else stores.SMALL
             reput.convert(job["store"], spark=False, config=config, **options)
+        elif "finish" in options:
+            swap.finish_swap(find_store(job["store"], stores.SMALL))
         else:
             stores.rebuild(Path(job["store"]), **options)
         answer = Outcome(DONE, calls=count())
