@@ -51,6 +51,8 @@ RECORD_BYTES = 296
 RUN_TIMEOUT_S = 7200
 SETTINGS = ("QUICK", "MESSAGES", "READ", "OPEN_GB", "BATCH", "THREADS", "PEER_HEAP")
 QUEUES_PER_TOPIC = 8
+UNDER_WAY = 256
+"""Messages of one thread that are not known to be durable yet."""
 RAISED_LIMITS = ("maxTransferCountOnMessageInMemory=500", "maxTransferBytesOnMessageInMemory=4194304")
 PUTS = {
     "put": ("put, 64 queues", 64),
@@ -122,6 +124,7 @@ class Bench:
             "key": Line("query_message by unique key", "calls/s"),
             "open": Line(f"open after a kill, {sizes.opened * RECORD_BYTES / 1e9:.1f} GB", "MB/s"),
             "sync": Line(f"put, sync flush, {sizes.threads} threads", "messages/s"),
+            "sync_async": Line(f"put_message_async, sync flush, {UNDER_WAY} under way", "messages/s"),
             "fsync": Line("fsync of the device", "calls/s"),
         }
 
@@ -215,14 +218,22 @@ class Bench:
     def _sync(self) -> None:
         sizes, line = self.sizes, self.lines["sync"]
         self.lines["fsync"].ours.append(ours("fsync", self.work, "--seconds", sizes.seconds)["rate"])
-        options = ("--warm-up", sizes.synced // 10, "--queues", 64, "--threads", sizes.threads)
+        always = ("--warm-up", sizes.synced // 10, "--queues", 64)
+        options = (*always, "--threads", sizes.threads)
         flush = ("--set", "flushDiskType=SYNC_FLUSH")
         theirs = self._in_new_store(peer_run, "bench-put", sizes.synced, *options, *flush, heap=self.heap)
         mine = self._in_new_store(ours, "put", "--messages", sizes.synced, *options, "--sync")
         assert_same("sync", theirs, mine, "messages", "log_bytes")
         line.peer.append(sizes.synced / theirs["seconds"])
         line.ours.append(sizes.synced / mine["seconds"])
+        under_way = self.lines["sync_async"]
+        one_thread = (*always, "--under-way", UNDER_WAY, "--sync")
+        mine = self._in_new_store(ours, "put", "--messages", sizes.synced, *one_thread)
+        assert_same("sync_async", theirs, mine, "messages", "log_bytes")
+        under_way.peer.append(line.peer[-1])
+        under_way.ours.append(sizes.synced / mine["seconds"])
         tell(line)
+        tell(under_way)
 
 
 def peer_run(command: str, *words: Any, heap: str) -> dict[str, Any]:

@@ -28,7 +28,8 @@ COUNTED = (
     "    messages of other keys with the same hash: left out of its sum outside the clock; reput does it inside.",
     "open: a log without indexes, as a kill leaves it, in the page cache; the peer's recovery indexes it, reput's",
     "    decodes it into the tail; afterwards both know the same queues.",
-    "sync: threads that put with sync flush. sync_group: reput's rate over the device's fsync rate times the threads.",
+    "sync: threads that put with sync flush; put_message_async: one thread that waits for its oldest message only,",
+    "    beside the peer's threads. sync_group: reput's rate with threads over the device's fsync rate times the threads.",
     "flat_256: reput's put in 256 topics over that in 64 (8 queues each); queues_10000: in 10,000 queues over 64.",
 )
 
@@ -76,6 +77,7 @@ def further_ratios(lines: dict[str, Line], threads: int) -> dict[str, float]:
         "open": lines["open"].ratio,
         "sync": lines["sync"].ratio,
         "sync_group": lines["sync"].rate / (lines["fsync"].rate * threads),
+        "sync_async": lines["sync_async"].ratio,
     }
 
 

@@ -1,6 +1,6 @@
 """reput's side of the store benchmark, one thing a process: `store_side.py COMMAND STORE ...`; prints one JSON line.
 
-put STORE --messages N --warm-up W --queues Q [--columns B] [--threads T --sync]
+put STORE --messages N --warm-up W --queues Q [--columns B] [--sync] [--threads T | --under-way U]
 read STORE --pull 32 --pull 500 --questions FILE --seconds S
 open STORE --warm-up-store SMALL
 ask STORE --count N --questions FILE    writes the questions that both sides answer
@@ -20,6 +20,7 @@ import random
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,7 @@ import reput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
 CHUNK = 500_000
 QUEUES_PER_TOPIC = 8
@@ -88,6 +90,20 @@ def put_at_once(store: reput.MessageStore, given: Chunk, threads: int) -> float:
     return time.perf_counter() - begin
 
 
+def put_under_way(store: reput.MessageStore, given: Chunk, most: int) -> float:
+    """Seconds to put messages from one thread that lets so many be under way."""
+    message, put = reput.Message, store.put_message_async
+    under_way: deque[Future[reput.PutResult]] = deque()
+    begin = time.perf_counter()
+    for topic, queue_id, body, tags, keys, unique_key in zip(*given, strict=True):
+        if len(under_way) == most and under_way.popleft().result().status is not OK:
+            raise RuntimeError("a put failed")
+        under_way.append(put(message(topic, body, tags, keys, unique_key=unique_key), queue_id))
+    if any(future.result().status is not OK for future in under_way):
+        raise RuntimeError("a put failed")
+    return time.perf_counter() - begin
+
+
 def put_columns(store: reput.MessageStore, given: Chunk, rows: int) -> float:
     """Seconds to put messages as batches of columns."""
     tables = [
@@ -112,6 +128,8 @@ def put(args: argparse.Namespace) -> dict[str, Any]:
             given = chunk(chance, first + done, min(CHUNK, count - done), args.queues)
             if args.columns:
                 took = put_columns(store, given, args.columns)
+            elif args.under_way:
+                took = put_under_way(store, given, args.under_way)
             elif args.threads > 1:
                 took = put_at_once(store, given, args.threads)
             else:
@@ -230,7 +248,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("store")
-    for name in ("messages", "warm-up", "queues", "columns", "count"):
+    for name in ("messages", "warm-up", "queues", "columns", "count", "under-way"):
         parser.add_argument(f"--{name}", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--pull", type=int, action="append", default=[])

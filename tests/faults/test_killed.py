@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FUNCTIONS = {
     "rename": ("kill", "killed after"),
-    "pwrite": ("kill", "torn"),
+    "pwrite": ("torn",),
     "write_whole": ("kill",),
     "sync_tree": ("kill",),
     "sync_path": ("kill",),

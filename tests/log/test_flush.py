@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -132,6 +133,97 @@ def test_those_who_wait_share_a_sync(tmp_path: Path, gate: Gate) -> None:
             thread.join()
         assert statuses == [PutStatus.PUT_OK] * 21
         assert gate.calls <= 3
+
+
+def test_promises_share_a_sync(tmp_path: Path, gate: Gate) -> None:
+    """One thread puts on while a sync is under way; what it was promised meanwhile is kept by the next one."""
+    with sync_log(tmp_path) as log, FlushService(log) as flush:
+        first = flush.promise(log.append(one()))
+        assert gate.entered.wait(PATIENCE_S)
+        others = [flush.promise(log.append(one())) for _ in range(20)]
+        assert not any(future.done() for future in (first, *others))
+        assert not first.cancel()
+        gate.opened.set()
+        results = [future.result(PATIENCE_S) for future in (first, *others)]
+        assert [(result.status, result.queue_offset) for result in results] == [
+            (PutStatus.PUT_OK, n) for n in range(21)
+        ]
+        assert log.flushed == results[-1].end_offset
+        assert gate.calls <= 3
+
+
+def test_promises_beside_those_who_wait(tmp_path: Path) -> None:
+    """Threads that wait and threads with promises share the syncs, and nobody is forgotten."""
+    late = []
+    with sync_log(tmp_path, sync_flush_timeout=PATIENCE_S * 1000) as log, FlushService(log) as flush:
+
+        def put(count: int, promised: bool) -> None:
+            for _ in range(count):
+                result = log.append(one())
+                result = flush.promise(result).result(PATIENCE_S) if promised else flush.settle(result)
+                if result.status is not PutStatus.PUT_OK or log.flushed < result.end_offset:
+                    late.append(result)
+
+        threads = [threading.Thread(target=put, args=(5 * number, number % 2 == 0)) for number in range(1, 11)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert late == []
+    assert len(read_log(tmp_path)) == 275
+
+
+def test_promises_that_are_kept_at_once(tmp_path: Path, gate: Gate) -> None:
+    """Where a put does not wait, or stored nothing, the future is done, and has the put's own answer."""
+    gate.opened.set()
+    with quiet_log(tmp_path / "async") as log, FlushService(log) as flush:
+        result = log.append(one())
+        assert flush.promise(result).result(0) is result
+    gate.opened.clear()
+    with sync_log(tmp_path / "sync") as log, FlushService(log) as flush:
+        assert flush.promise(log.append(one()), waits=False).result(0).status is PutStatus.PUT_OK
+        refused = log.append(one(topic=""))
+        assert flush.promise(refused).result(0) is refused
+        assert log.flushed == 0
+        gate.opened.set()
+
+
+def test_closing_keeps_promises(tmp_path: Path, gate: Gate) -> None:
+    """What was promised before the service is closed is durable afterwards; what comes then is refused."""
+    with sync_log(tmp_path) as log:
+        flush = FlushService(log)
+        futures = [flush.promise(log.append(one()))]
+        assert gate.entered.wait(PATIENCE_S)
+        futures += [flush.promise(log.append(one())) for _ in range(5)]
+        closing = threading.Thread(target=flush.close)
+        closing.start()
+        gate.opened.set()
+        closing.join()
+        assert [future.result(0).status for future in futures] == [PutStatus.PUT_OK] * 6
+        with pytest.raises(ClosedError, match="before log offset"):
+            flush.promise(log.append(one())).result(0)
+
+
+def test_a_failed_sync_fails_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Futures of what the disk refused to keep fail, those of the puts on their way then, too; none stays open."""
+    log = sync_log(tmp_path)
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with FlushService(log) as flush:
+        with monkeypatch.context() as patch:
+            patch.setattr(fs, "sync_data", refuse)
+            futures = [flush.promise(log.append(one()))]
+            with contextlib.suppress(FlushError):
+                futures.append(flush.promise(log.append(one())))
+            for future in futures:
+                with pytest.raises(FlushError, match="may be lost"):
+                    future.result(PATIENCE_S)
+        with pytest.raises(FlushError):
+            log.append(one())
+    with pytest.raises(FlushError):
+        log.close()
 
 
 def test_many_who_put_again_and_again(tmp_path: Path) -> None:

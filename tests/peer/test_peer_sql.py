@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.peer
 
-FILTERS = 200
+FILTERS = 100
 SETS = 30
 # RocketMQ stops at what it cannot make part of a filter, and overlooks the rest of the text; a filter cut short by
 # mistake then means something else. Here that is refused.

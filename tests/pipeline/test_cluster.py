@@ -26,8 +26,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.golden]
 START_S = 60
 ATTEMPT_PAUSE_S = 0.1
 
-REBUILD_AND_FOLLOW = """
+JOB = """
 import json, sys
+from pyspark.sql import SparkSession
 from reput.cli.main import run
 from reput.pipeline import session
 master, rebuilt, followed, config = sys.argv[1:]
@@ -37,19 +38,10 @@ assert run(["follow", followed, "--until-caught-up", *options]) == 0
 context = session.start_context(master)
 assert context.master == master
 hosts = context._jsc.sc().getExecutorMemoryStatus().size() - 1
-print(json.dumps({"executors": hosts}))
-context.stop()
-"""
-
-READ = """
-import json, sys
-from pyspark.sql import SparkSession
-master, store, config = sys.argv[1:]
-spark = SparkSession.builder.getOrCreate()
-assert spark.sparkContext.master == master
-frame = spark.read.format("rocketmq").option("config", config).option("minPartitions", 4).load(store)
+spark = SparkSession(context)
+frame = spark.read.format("rocketmq").option("config", config).option("minPartitions", 4).load(rebuilt)
 rows = frame.groupBy("topic").count().collect()
-print(json.dumps({"topics": {row["topic"]: row["count"] for row in rows}}))
+print(json.dumps({"executors": hosts, "topics": {row["topic"]: row["count"] for row in rows}}))
 spark.stop()
 """
 
@@ -136,8 +128,8 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
         cluster.end()
 
 
-def test_cluster_builds_what_the_peer_built(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
-    """`rebuild` and `follow --master`: executors that share the files write the very bytes that RocketMQ wrote."""
+def test_a_cluster_rebuilds_follows_and_reads(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    """Executors that share the files write the very bytes that RocketMQ wrote, and count its messages."""
     address, environment = master
     stores_given = [golden.unpack("crash", tmp_path / name) for name in ("rebuilt", "followed")]
     for name in ("consumequeue", "index"):
@@ -145,46 +137,24 @@ def test_cluster_builds_what_the_peer_built(master: tuple[str, dict[str, str]], 
     config = tmp_path / "broker.conf"
     config.write_text(golden.CONFIG + "\n")
     done = subprocess.run(
-        [sys.executable, "-c", REBUILD_AND_FOLLOW, address, *stores_given, config],
+        [sys.executable, "-c", JOB, address, *stores_given, config],
         env=environment,
         check=False,
         capture_output=True,
-        timeout=120,
+        timeout=180,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     rebuilt, *_, followed, cluster = map(json.loads, done.stdout.splitlines())
     assert rebuilt["messages"] == 3000
     assert (followed["messages"], followed["lag_bytes"]) == (3000, 0)
-    assert cluster == {"executors": 2}
     wanted = golden.shared("crash")
     for store in stores_given:
         assert list(golden.queue_files(store)) == list(golden.queue_files(wanted))
         assert [data for _, data in golden.index_files(store)] == [data for _, data in golden.index_files(wanted)]
     assert stores.leftovers(stores_given[0]) == []
-
-
-def test_cluster_reads(master: tuple[str, dict[str, str]], tmp_path: Path) -> None:
-    """`spark-submit --master` runs a job that reads on the cluster, and counts what a store on this machine holds."""
-    address, environment = master
-    store = golden.unpack("crash", tmp_path)
-    config = tmp_path / "broker.conf"
-    config.write_text(golden.CONFIG + "\n")
-    job = tmp_path / "job.py"
-    job.write_text(READ)
-    submit = Path(environment["SPARK_HOME"]) / "bin" / "spark-submit"
-    done = subprocess.run(
-        [submit, "--master", address, "--driver-memory", "512m", job, address, store, config],
-        env=environment,
-        check=False,
-        capture_output=True,
-        timeout=120,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    told = json.loads(done.stdout.splitlines()[-1])["topics"]
-    wanted: dict[str, int] = {}
-    with reput.MessageStore.open(store, reput.StoreConfig.from_file(config), read_only=True) as opened:
+    topics: dict[str, int] = {}
+    with reput.MessageStore.open(stores_given[0], reput.StoreConfig.from_file(config), read_only=True) as opened:
         for queue in opened.queues():
-            wanted[queue.topic] = wanted.get(queue.topic, 0) + queue.max_offset - queue.min_offset
-    assert told == wanted
+            topics[queue.topic] = topics.get(queue.topic, 0) + queue.max_offset - queue.min_offset
+    assert cluster == {"executors": 2, "topics": topics}

@@ -35,6 +35,7 @@ TOLD = logging.getLogger("model")
 """What a failing run is shown with: its seed, and what it did."""
 NEVER = 1 << 30
 PAGE = 512
+PATIENCE_S = 60
 ASYNC = StoreConfig(
     mapped_file_size_commit_log=1 << 14,
     mapped_file_size_consume_queue=400,
@@ -86,7 +87,10 @@ class Run:
     def put(self) -> None:
         """One message."""
         message, queue_id = self.model.message()
-        result = self.store.put_message(message, queue_id)
+        if self.rng.random() < 0.2:
+            result = self.store.put_message_async(message, queue_id).result(PATIENCE_S)
+        else:
+            result = self.store.put_message(message, queue_id)
         assert result.status is reput.PutStatus.PUT_OK, result
         assert result.queue_offset == self.model.next_number(message, queue_id)
         self.take([(message, queue_id)], [result.physical_offset], result.store_timestamp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import shutil
@@ -239,6 +240,7 @@ def test_closed(tmp_path: Path) -> None:
     calls: dict[str, Callable[[], object]] = {
         "put_message": lambda: store.put_message(reput.Message("t", b"")),
         "put_messages": lambda: store.put_messages([]),
+        "put_message_async": lambda: store.put_message_async(reput.Message("t", b"")),
         "get_message": lambda: store.get_message("t", 0, 0),
         "offset_by_time": lambda: store.offset_by_time("t", 0, 0),
         "query_message": lambda: store.query_message("t", "k"),
@@ -529,6 +531,46 @@ def test_sync_flush(tmp_path: Path) -> None:
             assert store._appender is not None
             assert store._appender.flushed >= result.end_offset
             assert store.max_offset("t", 0) == number + 1
+
+
+def test_an_event_loop_puts(tmp_path: Path) -> None:
+    """With sync flush one thread has many puts under way; each is answered when it is durable, and is then visible."""
+    config = StoreConfig(flush_disk_type="SYNC_FLUSH", mapped_file_size_commit_log=1 << 16)
+
+    async def put_one(store: reput.MessageStore, number: int) -> int:
+        result = await asyncio.wrap_future(
+            store.put_message_async(reput.Message("t", str(number).encode()), number % 3)
+        )
+        assert result.status is OK
+        assert store._appender is not None
+        assert store._appender.flushed >= result.end_offset
+        assert store.max_offset("t", number % 3) > result.queue_offset
+        return result.queue_offset
+
+    async def put_all(store: reput.MessageStore) -> list[int]:
+        return await asyncio.gather(*(put_one(store, number) for number in range(600)))
+
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        assert asyncio.run(put_all(store)) == [number // 3 for number in range(600)]
+        refused = store.put_message_async(reput.Message("t", b"", keys=["two words"]))
+        assert refused.result(0).status is reput.PutStatus.MESSAGE_ILLEGAL
+    assert_sound(tmp_path / "s", config)
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_what_is_under_way_is_kept_at_close(flush: str, tmp_path: Path) -> None:
+    """A store that is closed has kept what it promised, and told who waited for the message."""
+    config = StoreConfig(flush_disk_type=flush, mapped_file_size_commit_log=1 << 16)
+    arrived = threading.Event()
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        store.on_arrival("t", 0, 99, arrived.set)
+        futures = [store.put_message_async(reput.Message("t", b"x")) for _ in range(100)]
+    assert [future.result(0).status for future in futures] == [OK] * 100
+    assert arrived.is_set()
+    with reput.MessageStore.open(tmp_path / "s", config, read_only=True) as reader:
+        assert reader.max_offset("t", 0) == 100
+        with pytest.raises(AccessError):
+            reader.put_message_async(reput.Message("t", b"x"))
 
 
 @pytest.mark.parametrize(

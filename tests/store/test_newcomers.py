@@ -11,7 +11,6 @@ import pytest
 
 import reput
 from reput.config import parse_properties
-from reput.store.newcomers import Newcomers
 from support import golden
 
 if TYPE_CHECKING:
@@ -110,9 +109,8 @@ def test_a_store_that_is_dropped(tmp_path: Path) -> None:
     with reput.MessageStore.open(tmp_path, CONFIG) as store:
         put(store, 3)
     reader = reput.MessageStore.open(tmp_path, CONFIG, read_only=True)
-    newcomers = reader._newcomers
-    assert newcomers is not None
-    thread = newcomers._thread
+    assert reader._reopening is not None
+    thread = reader._reopening._newcomers._thread
     del reader
     gc.collect()
     thread.join(30)
@@ -125,8 +123,8 @@ def test_nobody_comes(tmp_path: Path) -> None:
         put(store, 3)
     reader = reput.MessageStore.open(tmp_path, CONFIG, read_only=True)
     view = reader.view
-    newcomers = reader._newcomers
-    assert isinstance(newcomers, Newcomers)
+    assert reader._reopening is not None
+    newcomers = reader._reopening._newcomers
     time.sleep(0.5)
     assert numbers(reader) == [0, 1, 2]
     assert reader.view is view

@@ -2,6 +2,7 @@
 
     with FlushService(log) as flush:
         result = flush.settle(log.append(message), waits=message.waits_for_flush)
+        future = flush.promise(log.append(message), waits=message.waits_for_flush)
 
 With ASYNC_FLUSH a thread syncs every 500 ms what has grown by 4 pages, and every 10 s whatever there is. With
 SYNC_FLUSH a put waits: all puts that wait at one time share one sync (group commit). The next sync begins when as many
@@ -10,7 +11,8 @@ it and wait for two. With a write buffer (transientStorePool) a second thread wr
 200 ms; readers see what it has written.
 
 Each who waits has a lock of its own. (One condition for all: each flush woke everybody, to look and to queue for the
-condition's lock again.)
+condition's lock again.) Who is not to wait gets a future: to wake a thread, and to give it the interpreter, costs
+several times a put.
 
 Source: `CommitLog.FlushRealTimeService`, `CommitLog.GroupCommitService`, `CommitLog.CommitRealTimeService`.
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from itertools import pairwise
 from threading import TIMEOUT_MAX, Condition, Lock, Thread
 from types import TracebackType
@@ -50,6 +53,23 @@ class _Waiter:
         self.wanted = min(offset, wrote)
         self.done = Lock()
         self.done.acquire()
+
+
+class _Promise(_Waiter):
+    """One who does not wait, but has a future that is told its `result` then."""
+
+    __slots__ = ("answer", "result")
+
+    def __init__(self, result: PutResult, wrote: int) -> None:
+        super().__init__(result.end_offset, wrote)
+        self.result = result
+        self.answer: Future[PutResult] = Future()
+        # Stored is stored: there is nothing to cancel.
+        self.answer.set_running_or_notify_cancel()
+
+    def keep(self) -> None:
+        """The message is durable."""
+        self.answer.set_result(self.result)
 
 
 def _rouse(waiters: Iterable[_Waiter]) -> None:
@@ -121,6 +141,32 @@ class FlushService:
         reason = f"not known to be durable after {settings.sync_flush_timeout} ms (syncFlushTimeout)"
         return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT, reason=reason)
 
+    def promise(self, result: PutResult, waits: bool = True) -> Future[PutResult]:
+        """A future of what `settle` answers, without the time-out: how long to wait for it is the caller's affair.
+
+        Its callbacks run in the thread that flushes. It fails with a FlushError where the disk refused to keep the
+        message, and with a ClosedError where the service ended before it was durable.
+        """
+        promise = _Promise(result, self._log.wrote)
+        waits = waits and self._log.settings.sync_flush and result.status is PutStatus.PUT_OK
+        if not waits or self._log.flushed >= promise.offset:
+            promise.keep()
+        elif not self._join(promise):
+            self._conclude(promise)
+        return promise.answer
+
+    def _conclude(self, promise: _Promise) -> None:
+        """Tell a promise what has become of it, since no more flushes come."""
+        if self._log.flushed >= promise.offset:
+            promise.keep()
+        else:
+            promise.answer.set_exception(self._why_not(promise.offset))
+
+    def _why_not(self, offset: int) -> ReputError:
+        if self._failure is not None:
+            return type(self._failure)(str(self._failure))
+        return ClosedError(f"{self._log.folder}: closed before log offset {offset} was durable")
+
     def wait_flushed(self, offset: int, timeout_ms: int) -> bool:
         """Wait until all below a log offset is durable; False when that takes too long.
 
@@ -138,10 +184,8 @@ class FlushService:
                 _rouse((waiter.next,))
         if self._log.flushed >= offset:
             return True
-        if self._failure is not None:
-            raise type(self._failure)(str(self._failure))
-        if not self._running:
-            raise ClosedError(f"{self._log.folder}: closed before log offset {offset} was durable")
+        if self._failure is not None or not self._running:
+            raise self._why_not(offset)
         return False
 
     def _join(self, waiter: _Waiter) -> bool:
@@ -172,7 +216,10 @@ class FlushService:
             self._wake.release()
 
     def close(self) -> None:
-        """End the threads; what they left is flushed when the log is closed."""
+        """Keep what was promised, and end the threads; what else they left is flushed when the log is closed."""
+        with contextlib.suppress(FlushError, ClosedError):
+            # What fails here fails the promises below.
+            self._keep_promises()
         self._end()
         for thread in self._threads:
             thread.join()
@@ -207,6 +254,20 @@ class FlushService:
             self._waiters, self._parked = [], []
             self._wake_up()
         _rouse(waiters)
+        for waiter in waiters:
+            if isinstance(waiter, _Promise):
+                self._conclude(waiter)
+
+    def _keep_promises(self) -> None:
+        if not any(isinstance(waiter, _Promise) for waiter in self._waiters + self._parked):
+            return
+        try:
+            self._log.commit()
+            self._log.flush()
+        except FlushError as error:
+            self._fail(error)
+            raise
+        self._release()
 
     def _flush_loop(self) -> None:
         settings = self._log.settings
@@ -237,10 +298,14 @@ class FlushService:
             self._waiters = [waiter for waiter in everybody if waiter.wanted > flushed]
             self._parked = [waiter for waiter in everybody if waiter.wanted <= flushed < waiter.offset]
             self._expected = len(done) + len(self._waiters)
-            for waiter, following in pairwise(done):
+            promises = [waiter for waiter in done if isinstance(waiter, _Promise)]
+            threads = [waiter for waiter in done if not isinstance(waiter, _Promise)] if promises else done
+            for waiter, following in pairwise(threads):
                 waiter.next = following
-            self._roused = done
-        _rouse(done[:1])
+            self._roused = threads
+        _rouse(threads[:1])
+        for promise in promises:
+            promise.keep()
 
     def _rest(self, interval_s: float) -> bool:
         """Wait for the next turn, or until as many wait for a flush as can be expected; False when the service ends."""

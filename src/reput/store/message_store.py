@@ -18,12 +18,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from reput.config import StoreConfig
-from reput.errors import AccessError, ClosedError, ReputError, StoreLockedError, TailFullError
+from reput.errors import AccessError, ClosedError, ReputError, TailFullError
 from reput.files import fs, locks
 from reput.formats import own, paths
 from reput.log.append import Flushed, LogAppender
@@ -32,7 +34,6 @@ from reput.log.flush import FlushService
 from reput.log.message import Message, PutManyResult, PutResult
 from reput.log.running import RunningFlag
 from reput.store.arrivals import Arrivals, Waiter
-from reput.store.beside import Writer
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_store
 from reput.store.deletion import delete_queues
@@ -43,12 +44,12 @@ from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_store, make_folders, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
 from reput.store.lookup import Watched
-from reput.store.newcomers import Newcomers
 from reput.store.opening import Opened, open_view
 from reput.store.owner import Ownership, take_over
 from reput.store.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
 from reput.store.progress_calls import ProgressCalls
 from reput.store.reading import Reading
+from reput.store.reopening import Reopening
 from reput.store.strays import refuse_lost_log
 from reput.store.view import PullLimits, StoreView
 
@@ -81,7 +82,7 @@ class MessageStore(ProgressCalls, Reading):
         config: StoreConfig,
         opened: Opened,
         owned: Ownership | None,
-        resources: contextlib.ExitStack,
+        reopening: Reopening | None,
     ) -> None:
         super().__init__(opened.view)
         self.layout = layout
@@ -96,7 +97,8 @@ class MessageStore(ProgressCalls, Reading):
         self.notes += self.progress.notes
         self.background_error: Exception | None = None
         self._owned = owned
-        self._resources = resources
+        self._reopening = reopening
+        self._resources = contextlib.ExitStack()
         self._appender: LogAppender | None = None
         self._flush: FlushService | None = None
         self._sync_flush = False
@@ -108,10 +110,6 @@ class MessageStore(ProgressCalls, Reading):
         # A put comes by these: one look each instead of three.
         self._tail, self._waiting = opened.view.queues_table.tail, self._arrivals.table
         self._append: Callable[[Message, int], PutResult] = self._cannot_append
-        self._newcomers: Newcomers | None = None
-        self._limits: PullLimits | None = None
-        self._outdated: StoreView | None = None
-        self._opening_again = threading.Lock()
         self._stop = threading.Event()
         self._housekeeper: threading.Thread | None = None
 
@@ -143,19 +141,18 @@ class MessageStore(ProgressCalls, Reading):
         layout = find_store(path, config)
         refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
-            owned = None if read_only else resources.enter_context(take_over(layout))
-            newcomers = Newcomers(layout) if read_only else None
-            opened = open_view(layout, config, limits, beside=read_only)
-            store = cls(layout, config, opened, owned, resources.pop_all())
-        try:
-            if owned is not None:
+            if read_only:
+                beside = partial(open_view, layout, config, limits, beside=True)
+                reopening = resources.enter_context(contextlib.closing(Reopening(layout, beside)))
+                store = cls(layout, config, reopening.open(), None, reopening)
+                # Who drops the store without closing it leaves no thread either.
+                weakref.finalize(store, reopening.end)
+            else:
+                owned = resources.enter_context(take_over(layout))
+                opened = open_view(layout, config, limits)
+                store = cls(layout, config, opened, owned, None)
                 store._begin_to_write(opened)
-            elif newcomers is not None:
-                store._limits = limits
-                store._look_out_for(newcomers, opened.writer)
-        except BaseException:
-            store._resources.close()
-            raise
+            store._resources = resources.pop_all()
         return store
 
     def _begin_to_write(self, opened: Opened) -> None:
@@ -225,6 +222,27 @@ class MessageStore(ProgressCalls, Reading):
         if self._waiting and self._arrivals.waits(message.topic, queue_id):
             self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
         return result
+
+    def put_message_async(self, message: Message, queue_id: int = 0) -> Future[PutResult]:
+        """Store one message and wait for nothing: a future has what `put_message` answers, once that is known.
+
+        With sync flush that is when the message is durable. All that is on its way then shares a sync, so one thread,
+        or an event loop (`await asyncio.wrap_future(...)`), does what would take many threads that wait. With async
+        flush, and where nothing was stored, the future is done at once. There is no FLUSH_DISK_TIMEOUT: the future's
+        own time-out tells that a disk is slow. Callbacks run in the thread that flushes, and hold it up.
+
+        The future fails with a FlushError where the disk refused to keep the message; `close` keeps what it can first.
+
+        Raises: as `put_message`; where too much is not indexed yet this waits, too.
+        """
+        if self._tail.entries >= self._tail_max:
+            self._wait_for_tail()
+        result = self._append(message, queue_id)
+        assert self._flush is not None
+        promised = self._flush.promise(result, message.waits_for_flush)
+        if self._waiting and self._arrivals.waits(message.topic, queue_id):
+            promised.add_done_callback(lambda _: self._tell_arrivals())
+        return promised
 
     def put_messages(
         self, messages: Iterable[Message] | pa.Table | pa.RecordBatch, queue_id: int | Sequence[int] = 0
@@ -393,34 +411,13 @@ class MessageStore(ProgressCalls, Reading):
         return self._current_view()
 
     def _current_view(self) -> StoreView:
-        newcomers = self._newcomers
-        if newcomers is not None and newcomers.have_come:
-            # A swap under way is over soon: until then what was there answers.
-            with self._opening_again, contextlib.suppress(StoreLockedError):
-                if newcomers is self._newcomers and not self._closed:
-                    self._open_again(newcomers)
+        if self._reopening is not None and self._reopening.is_due:
+            self._reopening.renew(lambda: self.view, self._take_over_view)
         return self.view
 
-    def _look_out_for(self, newcomers: Newcomers, writer: Writer) -> None:
-        if writer is Writer.NOBODY:
-            self.view.watch(newcomers.watched)
-        self._newcomers = newcomers
-        newcomers.start()
-        # Who drops the store without closing it leaves no thread either.
-        weakref.finalize(self, newcomers.end)
-
-    def _open_again(self, come: Newcomers) -> None:
-        """Somebody else writes the store, or has written it, than when it was opened to read."""
-        newcomers = Newcomers(self.layout)
-        opened = open_view(self.layout, self.config, self._limits, beside=True)
-        # Calls of other threads may be at the view that is outdated now, but not at the one before it any more.
-        outdated, self._outdated = self._outdated, self.view
-        if outdated is not None:
-            outdated.close()
+    def _take_over_view(self, opened: Opened) -> None:
         self.notes += [note for note in opened.notes if note not in self.notes]
         self._read(opened.view)
-        self._look_out_for(newcomers, opened.writer)
-        come.close()
 
     # --- deletion ------------------------------------------------------------------------------
 
@@ -516,8 +513,8 @@ class MessageStore(ProgressCalls, Reading):
         self._arrivals.tell_all()
         self._stop.set()
         try:
-            if self._newcomers is not None:
-                self._newcomers.close()
+            if self._reopening is not None:
+                self._reopening.close()
             if self._housekeeper is not None:
                 self._housekeeper.join()
             if self._appender is not None and self._flush is not None:
@@ -540,10 +537,7 @@ class MessageStore(ProgressCalls, Reading):
         finally:
             if self._owned is not None:
                 self._owned.watermarks["writer"] = 0
-            with self._opening_again:
-                for view in (self._outdated, self.view):
-                    if view is not None:
-                        view.close()
+            self.view.close()
             self._resources.close()
 
     def _close_log(self, appender: LogAppender) -> int:

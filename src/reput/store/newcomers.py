@@ -73,6 +73,7 @@ class Newcomers:
         self._ended.set()
 
     def close(self) -> None:
-        """Look out no more; the thread has gone when this returns."""
+        """Look out no more; the thread, if it was started, has gone when this returns."""
         self.end()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
