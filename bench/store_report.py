@@ -29,7 +29,7 @@ COUNTED = (
     "open: a log without indexes, as a kill leaves it, in the page cache; the peer's recovery indexes it, reput's",
     "    decodes it into the tail; afterwards both know the same queues.",
     "sync: threads that put with sync flush; put_message_async: one thread that waits for its oldest message only,",
-    "    beside the peer's threads. sync_group: reput's rate with threads over the device's fsync rate times the threads.",
+    "    beside the peer's threads. sync_group: reput's rate with threads over the device's fsync rate times them.",
     "flat_256: reput's put in 256 topics over that in 64 (8 queues each); queues_10000: in 10,000 queues over 64.",
 )
 
