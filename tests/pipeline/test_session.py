@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from pyspark.accumulators import AccumulatorUnixServer, UpdateRequestHandler
 
 from reput.errors import ConfigError
 from reput.pipeline.engine import _failure
-from reput.pipeline.session import refuse_unknown_master
+from reput.pipeline.session import log_errors_of, refuse_unknown_master
 from support.processes import in_session
 
 
@@ -43,6 +46,19 @@ def test_a_master_that_nobody_reaches_is_named() -> None:
     assert (
         _failure(Exception(": java.io.IOException: full"), "local") == "a Spark job failed: java.io.IOException: full"
     )
+
+
+def test_a_connection_that_ends_is_logged(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the JVM ends before the driver, PySpark's server for accumulators prints no traceback."""
+    with AccumulatorUnixServer(str(tmp_path / "socket"), UpdateRequestHandler) as server:
+        log_errors_of(server)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "socket"))
+        server.handle_request()
+    assert capfd.readouterr().err == ""
+    assert "EOFError" in caplog.text
 
 
 @pytest.mark.spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
 
 from reput.errors import ConfigError, EngineError
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
 
+_log = logging.getLogger("reput.pipeline")
 DEFAULT_MASTER = "local[*]"
 DRIVER_MEMORY = "512m"
 _LOG_TAIL = 4096
@@ -78,13 +81,28 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
     for name, value in settings(master, extra_java, use_archive).items():
         conf.set(name, value)
     try:
-        if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier context is used again
-            return SparkContext(conf=conf, gateway=_launch_gateway(conf))
-        return SparkContext(conf=conf)
+        # A JVM of an earlier context is used again.
+        gateway = _launch_gateway(conf) if SparkContext._gateway is None else None  # noqa: SLF001
+        context = SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
         raise EngineError(
             f"Spark does not start on {master}: {error}{_last_words()}. It needs Java 17 or later; {_WITHOUT_SPARK}"
         ) from error
+    log_errors_of(context._accumulatorServer)  # noqa: SLF001 - nobody else hands it out
+    return context
+
+
+def log_errors_of(server: BaseServer) -> None:
+    """Log what goes wrong with a request, which is printed otherwise.
+
+    No job of ours has accumulators, and yet the server for them would print a traceback where the JVM ends, or closes
+    its connection, before the driver does: whoever stops both by a signal leaves their order to chance.
+    """
+
+    def log(request: Any, client_address: Any) -> None:  # noqa: ARG001 - as the server has it
+        _log.warning("Spark's JVM has closed the connection of its accumulators", exc_info=True)
+
+    server.handle_error = log  # type: ignore[method-assign]
 
 
 def _launch_gateway(conf: SparkConf) -> JavaGateway:
