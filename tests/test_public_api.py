@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 import types
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,27 @@ def test_quick_verbs_are_cheap(arguments: list[str]) -> None:
 def test_package_is_typed() -> None:
     """py.typed tells type checkers that the annotations are meant."""
     assert (Path(reput.__file__).parent / "py.typed").exists()
+
+
+JOBS: dict[str, Callable[..., object]] = {
+    "rebuild": reput.rebuild,
+    "check": reput.check,
+    "convert": partial(reput.convert, to="rocksdb"),
+    "follow": reput.follow,
+    "export": lambda path, **named: reput.export(path, path.parent / "out", **named),
+}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_spark_is_not_started_for_nothing(job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no store, or the settings are wrong, every job says so before it starts Spark."""
+
+    def start_context(*_: object) -> None:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr("reput.pipeline.session.start_context", start_context)
+    with pytest.raises(reput.NotAStoreError, match="no such folder"):
+        JOBS[job](tmp_path / "nowhere")
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    with pytest.raises(reput.ConfigError):
+        JOBS[job](tmp_path / "store", config=tmp_path / "none.conf")

@@ -80,8 +80,8 @@ def rebuild(
         verify_crc=verify_crc,
         split_mb=split_mb,
     )
-    with engine_for(spark, master) as engine:
-        return rebuild_store(path, engine, config_from(config), options, listener)
+    with _engine_at(path, config, spark, master) as (engine, settings):
+        return rebuild_store(path, engine, settings, options, listener)
 
 
 def check(
@@ -101,10 +101,8 @@ def check(
     """
     from reput.pipeline.check import check_store
 
-    with engine_for(spark, master) as engine:
-        return check_store(
-            path, engine, config_from(config), verify_crc=verify_crc, split_mb=split_mb, listener=listener
-        )
+    with _engine_at(path, config, spark, master) as (engine, settings):
+        return check_store(path, engine, settings, verify_crc=verify_crc, split_mb=split_mb, listener=listener)
 
 
 def convert(
@@ -139,12 +137,12 @@ def convert(
     """
     from reput.pipeline.convert import convert_store
 
-    with engine_for(spark, master) as engine:
+    with _engine_at(path, config, spark, master) as (engine, settings):
         return convert_store(
             path,
             engine,
             to,
-            config_from(config),
+            settings,
             source=source,
             salvage=salvage,
             verify_crc=verify_crc,
@@ -205,11 +203,11 @@ def follow(
     from reput.pipeline.follow import Follow
     from reput.pipeline.follow_query import FollowHandle
 
-    with engine_for(spark, master) as engine:
+    with _engine_at(path, config, spark, master) as (engine, settings):
         follower = Follow(
             path,
             engine,
-            config_from(config),
+            settings,
             max_batch_bytes=max(1, int(max_batch_mb * (1 << 20))),
             listener=listener,
             tell=tell,
@@ -262,11 +260,10 @@ def export(
     """
     from reput.connect.export import export_store
 
-    with engine_for(spark, master) as engine:
+    with _engine_at(path, config, spark, master) as (engine, settings):
         return export_store(
-            path, folder, engine, config_from(config), topics=topics, columns=columns, salvage=salvage,
-            listener=listener,
-        )  # fmt: skip
+            path, folder, engine, settings, topics=topics, columns=columns, salvage=salvage, listener=listener
+        )
 
 
 def register(spark: SparkSession) -> None:
@@ -306,6 +303,22 @@ def config_from(config: StoreConfig | str | Path | None) -> StoreConfig:
     if config is None:
         return StoreConfig()
     return config if isinstance(config, StoreConfig) else StoreConfig.from_file(config)
+
+
+@contextlib.contextmanager
+def _engine_at(
+    path: str | Path,
+    config: StoreConfig | str | Path | None,
+    spark: SparkSession | SparkContext | Literal[False] | None,
+    master: str | None,
+) -> Iterator[tuple[Engine, StoreConfig]]:
+    """The engine for a job on a store, and its settings; both are looked at before Spark takes seconds to start."""
+    from reput.store.layout import find_store
+
+    settings = config_from(config)
+    find_store(path, settings)
+    with engine_for(spark, master) as engine:
+        yield engine, settings
 
 
 @contextlib.contextmanager

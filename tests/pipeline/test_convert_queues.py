@@ -32,7 +32,7 @@ def convert(store: Path, to: str, source: str = "queues") -> RebuildReport:
     return reput.convert(store, to=to, source=source, spark=False, config=stores.GOLDEN)  # type: ignore[arg-type]
 
 
-@pytest.fixture(params=[(1 << 20, 20_000), (70, 3)], ids=["few tasks", "many tasks"])
+@pytest.fixture(params=[(1 << 20, 20_000), (200, 8)], ids=["few tasks", "many tasks"])
 def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Queues in one task, and cut over many."""
     entries, queues = request.param
