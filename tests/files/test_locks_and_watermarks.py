@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -46,6 +48,49 @@ def test_broker_lock_is_made_where_it_is_missing(tmp_path: Path) -> None:
     assert not path.exists()
     with locks.broker_lock(path):
         assert path.exists()
+
+
+def test_a_forked_process_holds_no_lock(tmp_path: Path) -> None:
+    """What this process has let go of is free, whoever was forked while it was held; and then it has no lock itself."""
+    reading, writing = os.pipe()
+    with locks.broker_lock(tmp_path / "broker"), locks.owner_lock(tmp_path / "owner"):
+        child = os.fork()
+        if child == 0:
+            os.close(writing)
+            try:
+                with locks.owner_lock(tmp_path / "another"):
+                    os.read(reading, 1)
+            finally:
+                # 1 if any of that failed.
+                os._exit(locks._held != set() or locks._descriptors != set())
+        # The child's own lock shows that it has gone on from the fork.
+        while not locks.owner_is_live(tmp_path / "another"):
+            time.sleep(0.001)
+    try:
+        with locks.broker_lock(tmp_path / "broker"), locks.owner_lock(tmp_path / "owner"):
+            assert locks.owner_is_live(tmp_path / "another")
+    finally:
+        os.close(writing)
+        os.close(reading)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_fork_inside_a_lock_leaves_the_lock_alone(tmp_path: Path) -> None:
+    """A forked process that leaves the block in which its parent took a lock neither frees it nor closes anything."""
+    child = -1
+    try:
+        with locks.owner_lock(tmp_path / "owner"):
+            child = os.fork()
+            if child:
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+                assert locks.owner_is_live(tmp_path / "owner")
+    except BaseException:
+        if child == 0:
+            os._exit(1)
+        raise
+    if child == 0:
+        os._exit(0)
+    assert not locks.owner_is_live(tmp_path / "owner")
 
 
 HOLDER = """

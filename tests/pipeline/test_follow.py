@@ -508,13 +508,14 @@ def killed_writer(path: Path, follow_it: bool, hundreds: int) -> None:
     reading, writing = os.pipe()
     process = multiprocessing.get_context("fork").Process(target=write, args=(str(path), writing, follow_it))
     process.start()
-    for _ in range(hundreds):
-        os.read(reading, 1)
+    # Else nobody would hear of a process that ends by itself.
+    os.close(writing)
+    told = [os.read(reading, 1) for _ in range(hundreds)]
+    os.close(reading)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    os.close(reading)
-    os.close(writing)
+    assert told == [b"x"] * hundreds
 
 
 @pytest.mark.parametrize("hundreds", [1, 5, 12])

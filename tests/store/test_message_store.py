@@ -403,7 +403,10 @@ def test_killed_writer_loses_nothing(twice: bool, tmp_path: Path) -> None:
     path = tmp_path / "s"
     process = multiprocessing.get_context("fork").Process(target=_write_until_killed, args=(str(path), writing))
     process.start()
-    os.read(reading, 1)
+    # Else nobody would hear of a process that ends by itself.
+    os.close(writing)
+    assert os.read(reading, 1) == b"x"
+    os.close(reading)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
