@@ -111,9 +111,24 @@ def test_killed_while_finishing(original: Victim, tmp_path: Path, faulty: Faulty
             assert_whole(victim)
             open_next(victim, second % 2)
             tried += in_swap
-            # Where no swap is under way there is nothing to finish.
-            if again.how == DONE or not in_swap:
+            if not in_swap:
+                # There is nothing to finish.
                 break
+            if again.how == DONE:
+                # Its next rename would be one of a rebuild that has finished the swap before.
+                assert_killed_behind_the_swap(original, tmp_path / f"{first}", faulty, first, second)
+                break
+
+
+def assert_killed_behind_the_swap(
+    original: Victim, folder: Path, faulty: FaultyRebuilds, first: int, second: int
+) -> None:
+    """Killed in a swap, and the rebuild that has finished it at its own first rename: never a mix either."""
+    victim = original._replace(store=Path(shutil.copytree(original.store, folder)))
+    assert faulty.run(victim.store, "rename", at=first).how == KILLED
+    assert faulty.run(victim.store, "rename", at=second).how == KILLED
+    assert_whole(victim)
+    open_next(victim, 1)
 
 
 def test_killed_with_some_topics(original: Victim, tmp_path: Path, faulty: FaultyRebuilds) -> None:

@@ -204,6 +204,22 @@ def test_closing_keeps_promises(tmp_path: Path, gate: Gate) -> None:
             flush.promise(log.append(one())).result(0)
 
 
+def test_a_callback_that_fails_harms_nobody(tmp_path: Path, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever a callback raises, the other futures are told, and the service goes on."""
+
+    def leave(_: object) -> None:
+        raise SystemExit(1)
+
+    with sync_log(tmp_path) as log, FlushService(log) as flush:
+        futures = [flush.promise(log.append(one())) for _ in range(5)]
+        futures[1].add_done_callback(leave)
+        gate.opened.set()
+        assert [future.result(PATIENCE_S).status for future in futures] == [PutStatus.PUT_OK] * 5
+        assert flush.promise(log.append(one())).result(PATIENCE_S).status is PutStatus.PUT_OK
+        assert flush.failure is None
+    assert "SystemExit" in caplog.text
+
+
 def test_a_failed_sync_fails_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Futures of what the disk refused to keep fail, those of the puts on their way then, too; none stays open."""
     log = sync_log(tmp_path)

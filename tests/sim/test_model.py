@@ -1,7 +1,7 @@
 """A store under thousands of random operations, beside a model that is a few lists of Python.
 
 A failing run names its seed: `test_model[flush-kernels-SEED]` repeats it. `REPUT_MODEL_SEED` adds to all seeds, and
-`REPUT_MODEL_STEPS` multiplies the steps: for a night's run.
+`REPUT_MODEL_STEPS` multiplies the steps: for a night's run, with `-o faulthandler_timeout=0`.
 """
 
 from __future__ import annotations

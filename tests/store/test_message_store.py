@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import queue
 import shutil
 import signal
 import threading
@@ -561,15 +562,50 @@ def test_an_event_loop_puts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
-def test_what_is_under_way_is_kept_at_close(flush: str, tmp_path: Path) -> None:
-    """A store that is closed has kept what it promised, and told who waited for the message."""
+def test_who_waits_hears_of_what_was_under_way(flush: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as a message is visible who waits for it is told, not by the thread that flushes: he may put, too."""
+    monkeypatch.setattr(room, "_TICK_S", 3600)
     config = StoreConfig(flush_disk_type=flush, mapped_file_size_commit_log=1 << 16)
-    arrived = threading.Event()
+    told = queue.SimpleQueue[reput.PutResult]()
     with reput.MessageStore.open(tmp_path / "s", config) as store:
-        store.on_arrival("t", 0, 99, arrived.set)
+        store.on_arrival("t", 0, 99, lambda: told.put(store.put_message(reput.Message("answers", b"x"))))
+        futures = [store.put_message_async(reput.Message("t", b"x")) for _ in range(100)]
+        assert told.get(timeout=60).status is OK
+        assert [future.result(60).status for future in futures] == [OK] * 100
+
+
+def test_a_callback_that_closes_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused, since it runs in a thread that would have to end, and the store is as it was."""
+    config = StoreConfig(flush_disk_type="SYNC_FLUSH", mapped_file_size_commit_log=1 << 16)
+    told, may_sync, true = queue.SimpleQueue[Exception](), threading.Event(), fs.sync_data
+
+    def sync(descriptor: int) -> None:
+        assert may_sync.wait(60)
+        true(descriptor)
+
+    def close(_: object) -> None:
+        try:
+            store.close()
+        except AccessError as error:
+            told.put(error)
+
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
+        monkeypatch.setattr(fs, "sync_data", sync)
+        future = store.put_message_async(reput.Message("t", b"x"))
+        future.add_done_callback(close)
+        may_sync.set()
+        assert "cannot close" in str(told.get(timeout=60))
+        assert store.put_message(reput.Message("t", b"x")).status is OK
+    assert not (tmp_path / "s" / paths.ABORT).exists()
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_what_is_under_way_is_kept_at_close(flush: str, tmp_path: Path) -> None:
+    """A store that is closed has kept what it promised."""
+    config = StoreConfig(flush_disk_type=flush, mapped_file_size_commit_log=1 << 16)
+    with reput.MessageStore.open(tmp_path / "s", config) as store:
         futures = [store.put_message_async(reput.Message("t", b"x")) for _ in range(100)]
     assert [future.result(0).status for future in futures] == [OK] * 100
-    assert arrived.is_set()
     with reput.MessageStore.open(tmp_path / "s", config, read_only=True) as reader:
         assert reader.max_offset("t", 0) == 100
         with pytest.raises(AccessError):

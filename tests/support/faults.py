@@ -6,7 +6,7 @@
         outcome = faulty.run(store, "pwrite", at=2, what="ENOSPC")  the second write fails
         outcome = faulty.run(store, "pwrite")                       nothing happens; outcome.calls are counted
         outcome = faulty.run(store, "pwrite", to="rocksdb")         a conversion; golden=True: of a golden store
-    outcome = faulty.run(store, "rename", finish=True)          no job: a swap under way is finished
+        outcome = faulty.run(store, "rename", finish=True)          no job: a swap under way is finished
 
 The functions are those of `reput.files.fs`, which makes all of reput's calls about files.
 """

@@ -2,8 +2,8 @@
 
 RocketMQ's is a POSIX record lock on the first byte: it keeps two processes apart, not two parts of one process, and any
 close of the file in the process that holds it drops it. So one descriptor stays open as long as the lock is needed.
-Ours are `flock` locks, which belong to their descriptor, and so to every process that has a copy of it: a process that
-is forked gives its copies up at once, or it would go on holding what the one that took the lock has let go of.
+Ours are `flock` locks, which belong to their descriptor, and so to every process that was forked meanwhile and has a
+copy of it: who lets go does so for all of them, by unlocking, not only by closing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import errno
 import fcntl
 import os
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +44,9 @@ def broker_lock(path: Path, owner: fs.Owner | None = None, own_path: Path | None
         raise StoreLockedError(
             f"{path}: another reput job of this process is at work on this store. Wait until it ends"
         )
-    with _lock_file(path) as descriptor:
+    with fs.errors_named(path, "lock"):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
         with fs.errors_named(path, "lock"):
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
@@ -63,6 +64,8 @@ def broker_lock(path: Path, owner: fs.Owner | None = None, own_path: Path | None
             yield
         finally:
             _held.discard(identity)
+    finally:
+        os.close(descriptor)
 
 
 def _who_holds(path: Path, own_path: Path | None) -> str:
@@ -77,6 +80,8 @@ def _at_work(own_path: Path) -> str:
 
 _held: set[tuple[int, int] | None] = set()
 """Device and inode of the lock files that this process holds: to open and close one would drop its lock."""
+# A record lock is not inherited.
+os.register_at_fork(after_in_child=_held.clear)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -139,11 +144,19 @@ def follower_lock(path: Path, remedy: str) -> Iterator[None]:
 def owner_is_live(path: Path) -> bool:
     """Whether some process holds reput's own lock; nothing is made or changed."""
     try:
-        with _descriptor(path, os.O_RDONLY) as descriptor:
-            return not _try_flock(descriptor, fcntl.LOCK_SH, 0.0)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        # There is no such file; or the file system has no locks, and so nobody holds one.
         return False
+    try:
+        is_free = _try_flock(descriptor, fcntl.LOCK_SH, 0.0)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    except OSError:
+        # Where the file system has no locks nobody holds one.
+        return False
+    else:
+        return not is_free
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -170,10 +183,19 @@ def closed_fence(path: Path, wait_s: float = 60.0) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
-    with _lock_file(path) as descriptor:
+    with fs.errors_named(path, "lock"):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    process = os.getpid()
+    try:
         with fs.errors_named(path, "lock"):
             held = _try_flock(descriptor, kind, wait_s)
-        yield held
+        try:
+            yield held
+        finally:
+            if os.getpid() == process:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
 
 
 def _try_flock(descriptor: int, kind: int, wait_s: float) -> bool:
@@ -189,44 +211,3 @@ def _try_flock(descriptor: int, kind: int, wait_s: float) -> bool:
             pause = min(2 * pause, _PAUSE_MOST_S)
         else:
             return True
-
-
-@contextlib.contextmanager
-def _lock_file(path: Path) -> Iterator[int]:
-    """The descriptor of a lock file, which is made when it is not there."""
-    with contextlib.ExitStack() as held:
-        with fs.errors_named(path, "lock"):
-            descriptor = held.enter_context(_descriptor(path, os.O_RDWR | os.O_CREAT))
-        yield descriptor
-
-
-@contextlib.contextmanager
-def _descriptor(path: Path, flags: int) -> Iterator[int]:
-    """A descriptor that forked processes do not keep; one that leaves the block has given it up already."""
-    with _no_fork:
-        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        _descriptors.add(descriptor)
-    process = os.getpid()
-    try:
-        yield descriptor
-    finally:
-        if os.getpid() == process:
-            with _no_fork:
-                _descriptors.discard(descriptor)
-                os.close(descriptor)
-
-
-_no_fork = threading.Lock()
-_descriptors: set[int] = set()
-"""Of the lock files that this process has open."""
-
-
-def _let_go_in_child() -> None:
-    for descriptor in _descriptors:
-        os.close(descriptor)
-    _descriptors.clear()
-    _held.clear()
-    _no_fork.release()
-
-
-os.register_at_fork(before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_let_go_in_child)

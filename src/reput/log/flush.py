@@ -20,19 +20,21 @@ Source: `CommitLog.FlushRealTimeService`, `CommitLog.GroupCommitService`, `Commi
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from itertools import pairwise
-from threading import TIMEOUT_MAX, Condition, Lock, Thread
+from threading import TIMEOUT_MAX, Condition, Lock, Thread, current_thread
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from reput.errors import ClosedError, FlushError, ReputError
 from reput.log.append import Flushed, LogAppender
 from reput.log.message import PutManyResult, PutResult, PutStatus
 from reput.log.settings import PAGE_SIZE
 
+_log = logging.getLogger("reput.log")
 Result = TypeVar("Result", PutResult, PutManyResult)
 _GATHER_S_MAX = 0.002
 """No sync waits longer than this for more puts to share it."""
@@ -69,7 +71,19 @@ class _Promise(_Waiter):
 
     def keep(self) -> None:
         """The message is durable."""
-        self.answer.set_result(self.result)
+        self._tell(self.answer.set_result, self.result)
+
+    def break_off(self, error: ReputError) -> None:
+        """It is not, as far as is known."""
+        self._tell(self.answer.set_exception, error)
+
+    @staticmethod
+    def _tell(tell: Callable[[Any], None], value: Any) -> None:
+        try:
+            tell(value)
+        except BaseException:  # noqa: BLE001 - logged
+            # A Future lets through what is no Exception, and others wait for the thread that this is.
+            _log.exception("a callback of a message's future has failed")
 
 
 def _rouse(waiters: Iterable[_Waiter]) -> None:
@@ -160,12 +174,16 @@ class FlushService:
         if self._log.flushed >= promise.offset:
             promise.keep()
         else:
-            promise.answer.set_exception(self._why_not(promise.offset))
+            promise.break_off(self._why_not(promise.offset))
 
     def _why_not(self, offset: int) -> ReputError:
         if self._failure is not None:
             return type(self._failure)(str(self._failure))
         return ClosedError(f"{self._log.folder}: closed before log offset {offset} was durable")
+
+    def runs_here(self) -> bool:
+        """Whether the caller is a callback, in one of the service's own threads."""
+        return current_thread() in self._threads
 
     def wait_flushed(self, offset: int, timeout_ms: int) -> bool:
         """Wait until all below a log offset is durable; False when that takes too long.
@@ -217,10 +235,10 @@ class FlushService:
 
     def close(self) -> None:
         """Keep what was promised, and end the threads; what else they left is flushed when the log is closed."""
-        with contextlib.suppress(FlushError, ClosedError):
-            # What fails here fails the promises below.
+        try:
             self._keep_promises()
-        self._end()
+        finally:
+            self._end()
         for thread in self._threads:
             thread.join()
 
@@ -264,10 +282,11 @@ class FlushService:
         try:
             self._log.commit()
             self._log.flush()
-        except FlushError as error:
+        except (FlushError, ClosedError) as error:
+            # Who closes the log hears of it again.
             self._fail(error)
-            raise
-        self._release()
+        else:
+            self._release()
 
     def _flush_loop(self) -> None:
         settings = self._log.settings
@@ -302,7 +321,8 @@ class FlushService:
             threads = [waiter for waiter in done if not isinstance(waiter, _Promise)] if promises else done
             for waiter, following in pairwise(threads):
                 waiter.next = following
-            self._roused = threads
+            # Those of another thread's flush may not have been woken yet.
+            self._roused = [*(waiter for waiter in self._roused if waiter.done.locked()), *threads]
         _rouse(threads[:1])
         for promise in promises:
             promise.keep()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import operator
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +40,6 @@ from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, Rebuild
 from reput.pipeline.resume import Resumed, begin_staging, drop_parts, finished_report, stage_report
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
-from reput.queue.kinds import QueueKind
 from reput.store import swap
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
@@ -266,8 +264,7 @@ def _publish(
         checkpoint = publish.next_checkpoint(old, last, whole, index_files)
         checkpoint = _mark_known_good(run, stitched, old, checkpoint)
         publish.stage_checkpoint(layout, run.owned.epoch, checkpoint, job.owner)
-        others = [] if whole else present_kinds(layout, job.queue_file_size)
-        before = read_frontier(layout) or _frontier_of_others(run, others)
+        before = read_frontier(layout) or _frontier_of_others(run, whole)
         frontier = publish.next_frontier(run.owned, run.log, stitched.end, last, whole, index_files, before)
         publish.stage_frontier(layout, run.owned.epoch, frontier, job.owner)
         swap_parts = [paths.CHECKPOINT, own.FRONTIER_PART]
@@ -279,12 +276,13 @@ def _publish(
         publish.go_live(run.owned, swap_parts, run.report)
 
 
-def _frontier_of_others(run: Run, kinds: Sequence[QueueKind]) -> own.Frontier:
-    """How far the queues of these kinds are complete, which somebody else has built and this job leaves.
+def _frontier_of_others(run: Run, whole: bool) -> own.Frontier:
+    """How far the queues are complete which somebody else has built and this job, unless it builds the `whole`, leaves.
 
     It is what opening the store finds; queues that cannot be read are complete up to nowhere.
     """
     nothing = own.Frontier(run.owned.watermarks.store_id)
+    kinds = [] if whole else present_kinds(run.layout, run.job.queue_file_size)
     if not kinds:
         return nothing
     log = LogMaps(run.layout.commit_log, run.log.file_size)

@@ -100,7 +100,7 @@ def log_errors_of(server: BaseServer) -> None:
     """
 
     def log(request: Any, client_address: Any) -> None:  # noqa: ARG001 - as the server has it
-        _log.warning("Spark's JVM has closed the connection of its accumulators", exc_info=True)
+        _log.info("a request to Spark's server for accumulators has failed", exc_info=True)
 
     server.handle_error = log  # type: ignore[method-assign]
 

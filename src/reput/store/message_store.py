@@ -111,6 +111,7 @@ class MessageStore(ProgressCalls, Reading):
         self._tail, self._waiting = opened.view.queues_table.tail, self._arrivals.table
         self._append: Callable[[Message, int], PutResult] = self._cannot_append
         self._stop = threading.Event()
+        self._house_calls = threading.Event()
         self._housekeeper: threading.Thread | None = None
 
     @classmethod
@@ -229,7 +230,8 @@ class MessageStore(ProgressCalls, Reading):
         With sync flush that is when the message is durable. All that is on its way then shares a sync, so one thread,
         or an event loop (`await asyncio.wrap_future(...)`), does what would take many threads that wait. With async
         flush, and where nothing was stored, the future is done at once. There is no FLUSH_DISK_TIMEOUT: the future's
-        own time-out tells that a disk is slow. Callbacks run in the thread that flushes, and hold it up.
+        own time-out tells that a disk is slow. Callbacks run in the thread that flushes: they hold it up, and can
+        neither wait for another put nor close the store.
 
         The future fails with a FlushError where the disk refused to keep the message; `close` keeps what it can first.
 
@@ -240,8 +242,9 @@ class MessageStore(ProgressCalls, Reading):
         result = self._append(message, queue_id)
         assert self._flush is not None
         promised = self._flush.promise(result, message.waits_for_flush)
-        if self._waiting and self._arrivals.waits(message.topic, queue_id):
-            promised.add_done_callback(lambda _: self._tell_arrivals())
+        # With sync flush it is visible later: the flush has the housekeeper tell.
+        if not self._sync_flush and self._waiting and self._arrivals.waits(message.topic, queue_id):
+            self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
         return promised
 
     def put_messages(
@@ -461,7 +464,7 @@ class MessageStore(ProgressCalls, Reading):
         next_checkpoint = time.monotonic() + _CHECKPOINT_S
         clean_s = self._appender.settings.clean_resource_interval / 1000 if self._appender else _CHECKPOINT_S
         next_clean = time.monotonic() + clean_s
-        while not self._stop.wait(_TICK_S):
+        while self._is_called():
             try:
                 self.view.catch_up()
                 self._take_over_frontier()
@@ -478,6 +481,12 @@ class MessageStore(ProgressCalls, Reading):
                 # Kept for whoever asks; puts and reads meet the same trouble themselves where it concerns them.
                 self.background_error = error
 
+    def _is_called(self) -> bool:
+        """Wait until there is something to do, or a moment; False when the store is closed."""
+        self._house_calls.wait(_TICK_S)
+        self._house_calls.clear()
+        return not self._stop.is_set()
+
     def _look_out(self) -> None:
         while not self._stop.wait(_LOOK_OUT_S):
             try:
@@ -488,6 +497,8 @@ class MessageStore(ProgressCalls, Reading):
     def _on_flushed(self, flushed: Flushed) -> None:
         # Of two flushes at one time the earlier may tell last.
         self._flushed_to_ms = max(self._flushed_to_ms, flushed.store_timestamp)
+        if self._waiting:
+            self._house_calls.set()
 
     def _write_checkpoint(self) -> None:
         """Say in the checkpoint up to which store time the log is durable.
@@ -506,12 +517,16 @@ class MessageStore(ProgressCalls, Reading):
 
         Raises:
             FlushError: the disk refused it; all is let go of all the same.
+            AccessError: called by a future's callback, which runs in a thread that would have to end.
         """
         if self._closed:
             return
+        if self._flush is not None and self._flush.runs_here():
+            raise AccessError(f"{self.layout.root}: a callback of put_message_async cannot close the store")
         self._closed = True
         self._arrivals.tell_all()
         self._stop.set()
+        self._house_calls.set()
         try:
             if self._reopening is not None:
                 self._reopening.close()
