@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -52,6 +53,7 @@ def test_a_connection_that_ends_is_logged(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Where the JVM ends before the driver, PySpark's server for accumulators prints no traceback."""
+    caplog.set_level(logging.INFO, "reput.pipeline")
     with AccumulatorUnixServer(str(tmp_path / "socket"), UpdateRequestHandler) as server:
         log_errors_of(server)
         with socket.socket(socket.AF_UNIX) as client:
