@@ -169,3 +169,38 @@ def test_the_help_names_every_exit_code() -> None:
     told = " ".join(reput("--help").stdout.split())
     for words in ("0 all is well", "1 the store's bytes are wrong, or differ (diff)", "2 it could", "130 it was ended"):
         assert words in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rebiuld", "store"], "Did you mean rebuild?"),
+        (["dump", "quue", "store"], "Did you mean queue?"),
+        (["/data/store"], "reput info /data/store"),
+        (["dump", "/data/store"], "reput dump index /data/store"),
+        (["frobnicate"], "reput --help"),
+    ],
+    ids=["verb", "verb of a group", "store", "store of a group", "nothing near"],
+)
+def test_a_mistyped_verb_is_answered_with_what_to_write(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unknown verb is exit code 2 and a line that names the nearest verb, or an example."""
+    assert main.run(arguments) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("error: no command")
+    assert said in line
+
+
+def test_the_shell_completes_verbs_and_options() -> None:
+    """The completion that `docs/operations.md` sets up offers verbs that begin so, and the options of a verb."""
+
+    def completed(words: str, place: int) -> list[str]:
+        environment = {**os.environ, "_REPUT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+        script = "import sys; from reput.cli.main import main; sys.argv = ['reput']; main()"
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert completed("reput re", 1) == ["rebuild"]
+    assert "--topic" in completed("reput get --t", 2)

@@ -23,6 +23,7 @@ from reput.cli.dump_parts import (
     some,
     text_of,
 )
+from reput.cli.groups import VerbGroup
 from reput.cli.opened import near
 from reput.formats.queue_kinds import STORE_TYPES
 
@@ -45,7 +46,7 @@ _queue_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def dump() -> None:
     """Show what stands in a store: records of its log, entries of its queues, or items of its IndexFiles.
 

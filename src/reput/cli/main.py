@@ -6,13 +6,17 @@ import logging
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reput import __version__
 from reput.cli import output
+from reput.cli.groups import VerbGroup
 from reput.errors import ReputError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _VERBS = {
     "info": "what a store holds, and what is missing or behind (quick, reads little)",
@@ -36,8 +40,8 @@ _MODULES = {"progress": "lag"}
 _INTERRUPTED = 130
 
 
-class _Verbs(click.Group):
-    """The verbs, each imported only when it is called: `info` needs no Spark, and no time to load it."""
+class _Verbs(VerbGroup):
+    """The verbs. Each is imported when it is called, so that `info` does not wait for what `rebuild` needs."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a verb; who reads our output may stop at any time (click would make exit code 1 of that)."""
@@ -65,6 +69,13 @@ class _Verbs(click.Group):
         """The list of verbs in the help, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(_VERBS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs and options that begin with `incomplete`, without importing the verbs."""
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(name, help=text) for name, text in _VERBS.items() if name.startswith(incomplete)]
+        return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
