@@ -1,7 +1,8 @@
 # reput: `make` alone lists the targets. Each one sets up what it needs first.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-VENV := .venv
+VENV ?= .venv
+export VENV
 PYTHON := $(VENV)/bin/python
 # Set-up writes the Java that it found or installed, so that Spark uses that one.
 WITH_JAVA = JAVA_HOME="$$(cat $(VENV)/java-home)"
@@ -27,8 +28,21 @@ example: setup  ## from a broker's files to a plot with Spark; STORE=PATH takes 
 	@$(WITH_JAVA) $(PYTHON) examples/broker_to_plot.py $(if $(STORE),"$(STORE)")
 
 .PHONY: test
-test: setup lint  ## style, types and all tests
+test: setup lint pytest  ## style, types and all tests
+
+.PHONY: pytest
+pytest:
 	$(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup
+
+.PHONY: test-python
+test-python:  ## all tests on another Python: VERSION=3.12 (needs python3.12 on the PATH; makes .venv-3.12)
+	@test -n "$(VERSION)" || { echo "name the Python to test with: make test-python VERSION=3.12" >&2; exit 2; }
+	@REPUT_PYTHON=python$(VERSION) VENV=.venv-$(VERSION) scripts/setup.sh
+	$(MAKE) --no-print-directory pytest VENV=.venv-$(VERSION)
+
+.PHONY: test-install
+test-install: setup  ## install the wheel without Spark into a folder of its own, put and get a message there
+	@scripts/test_install.sh $(PYTHON)
 
 .PHONY: fuzz
 fuzz: setup  ## the property tests on new random examples, ROUNDS=10 times over
@@ -75,5 +89,5 @@ bench-queues: setup  ## RocksDB queues and a million queues beside RocketMQ itse
 
 .PHONY: clean
 clean:  ## remove what the targets made, .venv included
-	rm -rf .venv .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store bench/work
+	rm -rf .venv .venv-3.* .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store bench/work
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

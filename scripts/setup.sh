@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Makes everything that the Makefile's targets need: .venv with the pinned packages and reput itself, and a Java 17 or
-# later for Spark. Safe to run again: it does only what is missing. Details go to .setup.log.
+# Makes everything that the Makefile's targets need: a virtual environment with the pinned packages and reput itself, and
+# a Java 17 or later for Spark. Safe to run again: it does only what is missing. Details go to .setup.log.
+#
+#   VENV           the environment's folder (.venv)
+#   REPUT_PYTHON   the interpreter to make it with (the newest of python3.13, 3.12 and 3.11, else python3)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-VENV=.venv
+VENV=${VENV:-.venv}
 BOOTSTRAP=.venv-bootstrap
 LOG=$PWD/.setup.log
 STAMP=$VENV/setup-stamp
@@ -62,7 +65,7 @@ apt_install() {
 
 find_python() {
     local name
-    for name in python3.13 python3.12 python3.11 python3; do
+    for name in ${REPUT_PYTHON:-python3.13 python3.12 python3.11 python3}; do
         if "$name" -c "import sys; sys.exit(sys.version_info < $PYTHON_MIN)" 2>/dev/null; then
             command -v "$name"
             return
@@ -160,7 +163,8 @@ packages_ready() {
 
 if ! packages_ready; then
     : >"$LOG"
-    python=$(find_python) || fail "no Python 3.11 or later: install one (Debian 12, Ubuntu 24.04: apt-get install python3)"
+    python=$(find_python) || fail "no ${REPUT_PYTHON:-Python 3.11 or later} that runs: install one (Debian 12, Ubuntu 24.04: \
+apt-get install python3)"
     if ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
         say "making $VENV with $("$python" -V)"
         make_venv "$python"

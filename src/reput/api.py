@@ -278,6 +278,9 @@ def register(spark: SparkSession) -> None:
     Spark's Python workers must have reput, too: without PYSPARK_PYTHON they are the `python3` of the PATH, and where
     that is another Python than this program's a RuntimeWarning says so.
     """
+    from reput.pipeline.session import refuse_missing_pyspark
+
+    refuse_missing_pyspark()
     from reput.connect.registration import register as register_source
 
     register_source(spark)

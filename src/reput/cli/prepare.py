@@ -24,6 +24,7 @@ def prepare() -> int:
         warm_table_kernels,
     )
     from reput.pipeline.jvm_archive import java_command, make_archive
+    from reput.pipeline.session import has_pyspark
 
     warm_kernels()
     warm_field_kernels()
@@ -34,6 +35,9 @@ def prepare() -> int:
     lookup_kernels()
     encode_kernels()
     output.say("kernels: compiled and cached")
+    if not has_pyspark():
+        output.say("Spark: PySpark is not installed (pip install 'reput[spark]'), so there is nothing to prepare")
+        return 0
     if java_command() is None:
         output.say("Spark: no Java found, so no archive; install Java 17 or later for Spark")
         return 0

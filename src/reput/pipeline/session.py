@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
@@ -50,8 +51,9 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
     """A Spark context on `master`, `local[*]` by default, or the one that this process has already.
 
     Raises:
-        EngineError: there is no Java 17, or Spark does not start.
+        EngineError: PySpark is not installed, there is no Java 17, or Spark does not start.
     """
+    refuse_missing_pyspark()
     from pyspark import SparkConf, SparkContext
 
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no public way to ask
@@ -90,6 +92,24 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
         ) from error
     log_errors_of(context._accumulatorServer)  # noqa: SLF001 - nobody else hands it out
     return context
+
+
+def has_pyspark() -> bool:
+    """Whether PySpark is installed (the extra `spark`); importing it would take half a second."""
+    try:
+        return find_spec("pyspark") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def refuse_missing_pyspark() -> None:
+    """Refuse a job on Spark where PySpark is not installed.
+
+    Raises:
+        EngineError: it is not.
+    """
+    if not has_pyspark():
+        raise EngineError(f"PySpark is not installed: pip install 'reput[spark]'; {_WITHOUT_SPARK}")
 
 
 def log_errors_of(server: BaseServer) -> None:

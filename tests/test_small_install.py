@@ -1,0 +1,119 @@
+"""An install without the extra `spark`: everything but jobs on Spark works, and those say what to install."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support import golden, stores
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Python finds neither package, as where they are not installed.
+WITHOUT_PYSPARK = """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+"""
+
+
+def run_without_pyspark(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own that has no PySpark."""
+    script = WITHOUT_PYSPARK + textwrap.dedent(code)
+    return subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_an_embedded_store_needs_no_pyspark(tmp_path: Path) -> None:
+    """Put, get, look up by key, build indexes and follow work without PySpark."""
+    done = run_without_pyspark(
+        """
+        import reput
+
+        with reput.MessageStore.open(sys.argv[1], create=True, follow="loop") as store:
+            store.put_message(reput.Message("orders", b"an apple", keys="o-1"))
+            assert [message.body for message in store.get_message("orders", 0, 0)] == [b"an apple"]
+            assert [message.body for message in store.query_message("orders", "o-1")] == [b"an apple"]
+        with reput.MessageStore.open(sys.argv[1]) as store:
+            store.put_message(reput.Message("orders", b"a pear"))
+            store.reput(spark=False)
+        assert reput.check(sys.argv[1], spark=False).sound
+        """,
+        tmp_path / "store",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_jobs_of_the_loop_engine_need_no_pyspark(tmp_path: Path) -> None:
+    """Rebuild, check, convert and export run in this process without PySpark; `prepare` compiles the kernels."""
+    store = golden.unpack("basic", tmp_path)
+    done = run_without_pyspark(
+        """
+        from reput.cli.main import run
+
+        store, folder = sys.argv[1:]
+        for arguments in (
+            ["rebuild", store, "-q"],
+            ["convert", store, "--to", "both", "-q"],
+            ["check", store, "-q"],
+            ["export", store, "--to", folder],
+        ):
+            assert run([*arguments, "--engine", "loop"]) == 0, arguments
+        assert run(["prepare"]) == 0
+        """,
+        store,
+        tmp_path / "lake",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "PySpark is not installed" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["rebuild", "check", "follow"])
+def test_a_job_on_spark_says_what_to_install(verb: str, tmp_path: Path) -> None:
+    """A job that was asked to run on Spark is refused, and the store stays as it is."""
+    store = golden.unpack("basic", tmp_path)
+    before = stores.digest(store)
+    done = run_without_pyspark(
+        f"""
+        from reput.cli.main import run
+
+        sys.exit(run([{verb!r}, sys.argv[1], "--engine", "spark"]))
+        """,
+        store,
+    )
+    assert done.returncode == 2
+    assert "pip install 'reput[spark]'" in done.stderr
+    assert "--engine loop" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert stores.digest(store) == before
+
+
+def test_python_calls_say_what_to_install(tmp_path: Path) -> None:
+    """`reput.rebuild`, `reput.follow` and `reput.register` raise an EngineError that names the extra."""
+    store = golden.unpack("basic", tmp_path)
+    done = run_without_pyspark(
+        """
+        import reput
+
+        for call, argument in ((reput.rebuild, sys.argv[1]), (reput.follow, sys.argv[1]), (reput.register, None)):
+            try:
+                call(argument)
+            except reput.EngineError as error:
+                assert "reput[spark]" in str(error), error
+            else:
+                raise AssertionError("no error")
+        """,
+        store,
+    )
+    assert done.returncode == 0, done.stderr
