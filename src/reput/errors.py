@@ -21,11 +21,19 @@ Each message names the file, the offset where there is one, and what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 
 class ReputError(Exception):
-    """Base of all errors that reput raises on purpose; `exit_code` is what the command line returns."""
+    """Base of all errors that reput raises on purpose; `exit_code` is what the command line returns.
+
+    `details` are values for programs, which `--json` gives beside the message.
+    """
 
     exit_code = 2
+    details: Mapping[str, Any] = MappingProxyType({})
 
 
 class ConfigError(ReputError):
@@ -65,7 +73,12 @@ class ClosedError(ReputError):
 
 
 class FlushError(ReputError):
-    """The disk refused to make the log durable: what it kept is unknown until the store is opened again."""
+    """The disk refused to make the log durable: what it kept is unknown until the store is opened again.
+
+    `stored` is the result of the put that raised it, where the log has taken its messages; None where it took none.
+    """
+
+    stored: Any = None
 
 
 class DataLossError(ReputError):

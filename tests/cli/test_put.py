@@ -143,8 +143,9 @@ def test_a_report_that_nobody_reads_stops_no_put(path: Path) -> None:
     assert len(stored(path)) == 5000
 
 
-def test_interrupted(path: Path) -> None:
-    """A line of a pipe is stored and reported as it comes; Ctrl-C ends with 130, and what was stored is indexed."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted(number: signal.Signals, code: int, path: Path) -> None:
+    """A line of a pipe is stored and reported as it comes; a signal ends it, and what was stored is indexed."""
     command = [sys.executable, "-m", "reput", "put", str(path), "-t", "t", "--create", *SMALL]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -152,10 +153,13 @@ def test_interrupted(path: Path) -> None:
         process.stdin.write(b"first\nhalf a l")
         process.stdin.flush()
         assert process.stdout.readline().startswith(b"t/0\t0\t")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        process.send_signal(number)
+        assert process.wait(60) == code
         assert process.stderr is not None
-        assert process.stderr.read() == b"stored 1 message\n"
+        assert process.stderr.read().decode() == (
+            f"stored 1 message\nended by {number.name}\n1 line of stdin taken, line 2 comes next: to go on, run the "
+            "command again with the same input and --skip-lines 1\n"
+        )
     assert [message.body for message in stored(path)] == [b"first"]
     assert_sound(path)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import pytest
 from reput.errors import NoSpaceError
 from reput.formats import own, paths
 from support import stores
+from support.disks import mounted
 from support.faults import DONE, FAILED
 from support.records import LogBuilder
 
@@ -70,15 +70,8 @@ def test_refused_rename(what: str, original: Victim, tmp_path: Path, faulty: Fau
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB; skips where none can be mounted."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("mounting a small file system needs root")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("no tmpfs can be mounted here")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
+    with mounted(tmp_path / "disk", "256k") as folder:
+        yield folder
 
 
 def test_truly_full_disk(small_disk: Path) -> None:

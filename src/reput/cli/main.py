@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -152,12 +153,22 @@ def _output_failed(error: OSError) -> int:
 
 def _failed(arguments: list[str], error: ReputError) -> int:
     output.say(f"error: {error}")
+    for note in getattr(error, "__notes__", ()):
+        output.say(note)
     _failed_json(arguments, error, str(error))
     return error.exit_code
 
 
 def _failed_json(arguments: list[str], error: Exception, message: str) -> None:
-    """Who asked for JSON gets a document whatever happens."""
+    """Give a caller who asked for JSON a document whatever happens."""
     if "--json" in arguments:
-        output.emit_json({"ok": False, "error": {"kind": type(error).__name__, "message": message}})
+        emit_failure(type(error).__name__, message, getattr(error, "details", {}))
+
+
+def emit_failure(kind: str, message: str, details: Mapping[str, Any]) -> None:
+    """Give the JSON document of a failure; that nobody reads it does not make the failure a success."""
+    try:
+        output.emit_json({"ok": False, "error": {"kind": kind, "message": message}, **details})
         sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()

@@ -62,9 +62,8 @@ def writing(
     Raises:
         ReputError: as `MessageStore.open`, `reput` and `close`.
     """
-    from reput.cli.progress import progress
     from reput.embedded import MessageStore
-    from reput.errors import NotAStoreError
+    from reput.errors import NotAStoreError, ReputError
 
     try:
         opened = MessageStore.open(store, config, create=bool(create))
@@ -74,17 +73,46 @@ def writing(
     try:
         _tell_opening(opened)
         yield opened
-    finally:
+    except BaseException as error:
         try:
-            if reput:
-                # What waits in a write buffer, or for a sync, is behind as well.
-                opened.flush()
-            # A follower does it already.
-            if reput and opened.behind_bytes and not opened.is_followed:
-                with progress(quiet=not sys.stderr.isatty()) as listener:
-                    opened.reput(spark=False, listener=listener)
-        finally:
-            opened.close(reput=False)
+            _finish(opened, reput)
+        except ReputError as further:
+            # The first error says why the block ended. A full disk mostly fails both times.
+            if type(further) is not type(error):
+                error.add_note(f"error: {further}")
+        raise
+    _finish(opened, reput)
+
+
+def _finish(opened: MessageStore, reput: bool) -> None:
+    """Let the indexes of a store catch up if `reput` says so, and close it."""
+    try:
+        if reput:
+            # What waits in a write buffer, or for a sync, is behind as well.
+            opened.flush()
+            if opened.behind_bytes:
+                catch_up(opened, quiet=not sys.stderr.isatty())
+    finally:
+        opened.close(reput=False)
+
+
+def catch_up(opened: MessageStore, *, quiet: bool = True) -> bool:
+    """Bring the durable indexes up to the log; False where a follower does so already, or begins to at this moment.
+
+    Raises:
+        ReputError: as `MessageStore.reput`.
+    """
+    from reput.cli.progress import progress
+    from reput.errors import StoreLockedError
+
+    if opened.is_followed:
+        return False
+    try:
+        with progress(quiet=quiet) as listener:
+            opened.reput(spark=False, listener=listener)
+    except StoreLockedError:
+        return False
+    return True
 
 
 def _tell_opening(opened: MessageStore) -> None:

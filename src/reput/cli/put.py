@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reput.cli import opened as stores
 from reput.cli import options, output
+from reput.cli.main import emit_failure, silence_stdout
+from reput.cli.put_end import Taken
+from reput.cli.signals import EndingSignals, StoppedError
+from reput.errors import ConfigError, FlushError, NoSpaceError, ReputError
 
 if TYPE_CHECKING:
-    from reput.cli.put_lines import Line
+    from reput.cli.put_lines import Defaults, Line
     from reput.embedded import MessageStore
-    from reput.log.message import PutResult
+    from reput.log.message import PutManyResult, PutResult
 
 _AT_ONCE = 1000
 _BEHIND_MAX = 512 << 20
 """Bytes of log after which the indexes catch up in between: well below what the tail may hold."""
-_INTERRUPTED = 130
 
 
 @click.command()
@@ -32,6 +37,9 @@ _INTERRUPTED = 130
 @click.option("--json-lines", is_flag=True, help="Each line is a JSON object; the options are for what it leaves out.")
 @click.option("--create", is_flag=True, help="Make a new store where there is none.")
 @click.option("--sync", is_flag=True, help="Sync flush: a message that is reported is durable (flushDiskType).")
+@click.option(
+    "--skip-lines", "skip", type=click.IntRange(min=0), default=0, help="Pass over the first lines: they are stored."
+)
 @click.option("--no-reput", is_flag=True, help="Leave the indexes behind; the next `put`, or a rebuild, catches up.")
 @options.config_options
 @stores.json_lines_option
@@ -45,6 +53,7 @@ def put(
     json_lines: bool,
     create: bool,
     sync: bool,
+    skip: int,
     no_reput: bool,
     config_path: str | None,
     assignments: tuple[str, ...],
@@ -58,44 +67,36 @@ def put(
 
     Delayed messages (property DELAY) are refused: only a broker delivers them when they are due.
 
-    A line that cannot be stored ends it with exit code 2; the lines in front of it are stored, those behind are not.
+    A line that cannot be stored ends it with exit code 2. The lines before it are stored, those after it are not.
+
+    Whenever it ends early, for whatever reason, it says how many lines are taken. The same command with the same input
+    and --skip-lines then goes on behind them, so that each line is stored exactly once.
 
     \b
     echo "hello" | reput put /data/store -t orders --create
     reput put /data/store -t orders -q 2 --key o-17 --tag paid < bodies.txt
     reput put /data/store --json-lines --sync --json < messages.jsonl
     """  # noqa: D301 - click wants the control character
-    from reput.cli.put_lines import Defaults, lines_of, messages_of
-
     if topic is None and not json_lines:
         raise click.UsageError("give -t TOPIC, or --json-lines whose objects name their topics")
+    if sys.stdin is None:
+        raise click.UsageError("stdin is closed: give lines to put")
     _refuse_two_keys(keys)
+    from reput.cli.put_lines import Defaults
+
     given = Defaults(topic, queue_id, list(keys), tag, _properties(properties))
     config = options.config_of(config_path, assignments, store)
     if sync:
         config = config.updated(["flushDiskType=SYNC_FLUSH"])
     if sys.stdin.isatty():
         output.say("reading messages from the terminal, a line each; Ctrl-D ends")
-    putter: Putter | None = None
-    try:
-        with stores.writing(store, config, create=create, reput=not no_reput) as opened:
-            putter = Putter(opened, as_json, may_reput=not no_reput)
-            for lines in lines_of(sys.stdin.buffer):
-                messages, wrong = messages_of(lines, given, json_lines)
-                putter.put(messages)
-                if wrong is not None:
-                    raise wrong
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    finally:
-        if putter is not None:
-            _say_end(putter)
-    return 0
+    opening = stores.writing(store, config, create=create, reput=not no_reput)
+    with EndingSignals() as signals:
+        return _Put(signals, given, json_lines, as_json, skip, may_reput=not no_reput).run(opening)
 
 
 def _properties(assignments: Sequence[str]) -> dict[str, str]:
     """The map that `--property` makes."""
-    from reput.errors import ConfigError
     from reput.formats.properties import DELAY
     from reput.log.message import NOBODY_DELIVERS
 
@@ -116,43 +117,94 @@ def _refuse_two_keys(keys: Sequence[str]) -> None:
             raise click.BadParameter(f"{key!r}: a key holds no space; give --key again for each", param_hint="--key")
 
 
-def _say_end(putter: Putter) -> None:
-    output.say(f"stored {output.counted(putter.stored, 'message')}")
-    if putter.timed_out:
-        output.say(f"note: {putter.timed_out} of them were not known to be durable within syncFlushTimeout")
+class _Put:
+    """Puts lines in batches, reports each message, and says at the end how far it got."""
 
-
-class Putter:
-    """Puts lines in batches and reports each message; `stored` counts them."""
-
-    def __init__(self, opened: MessageStore, as_json: bool, *, may_reput: bool) -> None:
-        from reput.store.follower import TAIL_MAX_ENTRIES
-
-        self.opened, self.as_json, self.may_reput = opened, as_json, may_reput
-        self.stored = 0
-        self.timed_out = 0
+    def __init__(
+        self, signals: EndingSignals, given: Defaults, json_lines: bool, as_json: bool, skip: int, *, may_reput: bool
+    ) -> None:
+        self.signals, self.given, self.json_lines, self.as_json = signals, given, json_lines, as_json
+        self.may_reput = may_reput
+        self.taken = Taken(skip)
+        self.store: MessageStore | None = None
         self._mute = False
-        self._tail_max = opened.config.tail_max_entries or TAIL_MAX_ENTRIES
-        self._waiting = opened.view.queues_table.tail.entries
+        self._tail_max = self._waiting = 0
 
-    def put(self, lines: Sequence[Line]) -> None:
-        """Store all lines, up to the first that cannot be.
+    def run(self, opening: AbstractContextManager[MessageStore]) -> int:
+        """Open the store and put all lines of stdin; returns the exit code.
 
         Raises:
-            ConfigError: the store refuses a line; those in front are stored.
+            ReputError: with notes, and details, about the lines that were taken and how to go on.
+            OSError: stdout cannot be written; with the same notes.
+        """
+        try:
+            with opening as self.store:
+                self._put_all(self.store)
+        except StoppedError as stop:
+            with self.signals.held():
+                self._say_stored()
+                for sentence in (f"ended by {stop.signal_name}", *self.taken.sentences(self.store)):
+                    output.say(sentence)
+                if self.as_json:
+                    emit_failure("Interrupted", f"ended by {stop.signal_name}", self.taken.values(self.store))
+            return stop.exit_code
+        except Exception as error:
+            with self.signals.held():
+                if self.store is not None:
+                    self._say_stored()
+                for sentence in self.taken.sentences(self.store):
+                    error.add_note(sentence)
+                if isinstance(error, ReputError):
+                    error.details = self.taken.values(self.store)
+            raise
+        self._say_stored()
+        return 0
+
+    def _say_stored(self) -> None:
+        output.say(f"stored {output.counted(self.taken.messages, 'message')}")
+        if self.taken.timed_out:
+            output.say(f"note: {self.taken.timed_out} of them were not known to be durable within syncFlushTimeout")
+
+    def _put_all(self, store: MessageStore) -> None:
+        """Put line after line.
+
+        Raises:
+            RefusedLineError: a line is no message, or the store refuses it; those before it are stored.
             NoSpaceError: the disk is full.
         """
-        for begin in range(0, len(lines), _AT_ONCE):
-            self._put_batch(lines[begin : begin + _AT_ONCE])
+        from reput.cli.put_lines import lines_of, messages_of, skip_lines
+        from reput.store.follower import TAIL_MAX_ENTRIES
 
-    def _put_batch(self, lines: Sequence[Line]) -> None:
-        self._make_room()
+        self._tail_max = store.config.tail_max_entries or TAIL_MAX_ENTRIES
+        self._waiting = store.view.queues_table.tail.entries
+        stream = sys.stdin.buffer
+        try:
+            begin = skip_lines(stream, self.taken.skipped)
+        except ConfigError:
+            # This is not the input of which they were taken.
+            self.taken.lines = 0
+            raise
+        for numbered in lines_of(stream, self.taken.lines + 1, begin):
+            lines, refused = messages_of(numbered, self.given, self.json_lines)
+            for first in range(0, len(lines), _AT_ONCE):
+                self._put_batch(store, lines[first : first + _AT_ONCE])
+            if refused is not None:
+                self.taken.refuse(refused.number)
+                raise refused
+            # Empty lines between objects are done with, too.
+            self.taken.lines = numbered[-1][0]
+        self.taken.at_end = True
+
+    def _put_batch(self, store: MessageStore, lines: Sequence[Line]) -> None:
+        self._make_room(store)
         queues = [line.queue_id for line in lines]
-        result = self.opened.put_messages([line.message for line in lines], queues)
+        with self._counting(store, lines):
+            result = store.put_messages([line.message for line in lines], queues)
+            self._count(store, lines, result)
         if not result.status.is_stored:
-            # All or none: one by one all in front of the refused line are stored.
+            # All or none: one by one all before the refused line are stored.
             for line in lines:
-                self._put_one(line)
+                self._put_one(store, line)
             return
         places = zip(
             lines,
@@ -161,35 +213,55 @@ class Putter:
             result.sizes.tolist(),
             strict=True,
         )
-        self._count(len(lines), result.status.name)
         self._report([(line, queue, at, size, result.store_timestamp) for line, queue, at, size in places])
 
-    def _put_one(self, line: Line) -> None:
-        result = self.opened.put_message(line.message, line.queue_id)
+    def _put_one(self, store: MessageStore, line: Line) -> None:
+        with self._counting(store, [line]):
+            result = store.put_message(line.message, line.queue_id)
+            self._count(store, [line], result)
         if not result.status.is_stored:
-            raise _refusal(line, result)
-        self._count(1, result.status.name)
+            raise self._refusal(line, result)
         self._report([(line, result.queue_offset, result.physical_offset, result.size, result.store_timestamp)])
 
-    def _make_room(self) -> None:
+    @contextlib.contextmanager
+    def _counting(self, store: MessageStore, lines: Sequence[Line]) -> Iterator[None]:
+        """Let nothing come between a put and its count: a line that is stored and not counted would be stored again."""
+        with self.signals.held():
+            try:
+                yield
+            except FlushError as error:
+                if error.stored is not None:
+                    self._count(store, lines, error.stored)
+                raise
+
+    def _count(self, store: MessageStore, lines: Sequence[Line], result: PutResult | PutManyResult) -> None:
+        if not result.status.is_stored:
+            return
+        self.taken.add(len(lines), lines[-1].number, result.end_offset, store.flushed_offset)
+        self._waiting += len(lines)
+        if result.status.name == "FLUSH_DISK_TIMEOUT":
+            self.taken.timed_out += len(lines)
+
+    def _refusal(self, line: Line, result: PutResult) -> Exception:
+        from reput.cli.put_lines import RefusedLineError
+        from reput.log.message import PutStatus
+
+        if result.status is PutStatus.DISK_FULL:
+            return NoSpaceError(f"line {line.number}: {result.status.name}: {result.reason}")
+        self.taken.refuse(line.number)
+        return RefusedLineError(line.number, f"{result.status.name}: {result.reason}")
+
+    def _make_room(self, store: MessageStore) -> None:
         """Index what is there before the tail is full: a put would wait for somebody to do so, and nobody else is here.
 
         Counted here, since the tail itself follows the log a little later.
         """
         is_full = self._waiting and self._waiting + _AT_ONCE > self._tail_max
-        if self.may_reput and (is_full or self.opened.behind_bytes > _BEHIND_MAX) and not self.opened.is_followed:
-            self.opened.reput(spark=False)
+        is_due = self.may_reput and (is_full or store.behind_bytes > _BEHIND_MAX)
+        if is_due and stores.catch_up(store):
             self._waiting = 0
 
-    def _count(self, stored: int, status: str) -> None:
-        self.stored += stored
-        self._waiting += stored
-        if status == "FLUSH_DISK_TIMEOUT":
-            self.timed_out += stored
-
     def _report(self, places: list[tuple[Line, int, int, int, int]]) -> None:
-        from reput.cli.main import silence_stdout
-
         if self._mute:
             return
         try:
@@ -201,15 +273,6 @@ class Putter:
             # Who reads the report may go; the messages are stored all the same.
             self._mute = True
             silence_stdout()
-
-
-def _refusal(line: Line, result: PutResult) -> Exception:
-    from reput.cli.put_lines import in_front
-    from reput.errors import ConfigError, NoSpaceError
-    from reput.log.message import PutStatus
-
-    kind = NoSpaceError if result.status is PutStatus.DISK_FULL else ConfigError
-    return kind(f"line {line.number}: {result.status.name}: {result.reason}. {in_front(line.number)}")
 
 
 def _values(place: tuple[Line, int, int, int, int]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any, NamedTuple
 
 from reput.errors import ConfigError
+from reput.files import fs
 from reput.formats import properties as props
 from reput.log.message import NOBODY_DELIVERS, Message
 
@@ -50,15 +51,44 @@ class Defaults(NamedTuple):
     properties: dict[str, str]
 
 
-def lines_of(stream: IO[bytes]) -> Iterator[list[tuple[int, bytes]]]:
+def skip_lines(stream: IO[bytes], count: int) -> bytes:
+    """Read past the first `count` lines of a stream; returns what was read behind them.
+
+    Raises:
+        ConfigError: there are fewer.
+    """
+    left, rest = count, b""
+    while left:
+        chunk = _read(stream)
+        if not chunk:
+            # A last line needs no end.
+            if rest:
+                left, rest = left - 1, b""
+            if left:
+                raise ConfigError(f"--skip-lines {count}: stdin has only {count - left} lines")
+            break
+        pieces = chunk.split(b"\n", left)
+        left -= len(pieces) - 1
+        rest = pieces[-1]
+    return rest
+
+
+def _read(stream: IO[bytes]) -> bytes:
+    with fs.errors_named("stdin", "read lines"):
+        return getattr(stream, "read1", stream.read)(_CHUNK)
+
+
+def lines_of(stream: IO[bytes], number: int = 1, begin: bytes = b"") -> Iterator[list[tuple[int, bytes]]]:
     """The lines of a stream with their numbers, as many at once as have come: those of a pipe without delay.
+
+    The first has this `number`; `begin` was read from the stream already.
 
     Raises:
         ConfigError: a line is longer than any message.
+        ReputError: the system cannot read it.
     """
-    read = getattr(stream, "read1", stream.read)
-    rest, number = bytearray(), 1
-    while chunk := read(_CHUNK):
+    rest, chunk = bytearray(), begin or _read(stream)
+    while chunk:
         first, *more = chunk.split(b"\n")
         rest += first
         if len(rest) > _LINE_MAX:
@@ -68,13 +98,22 @@ def lines_of(stream: IO[bytes]) -> Iterator[list[tuple[int, bytes]]]:
             rest = bytearray(more[-1])
             yield list(enumerate(whole, number))
             number += len(whole)
+        chunk = _read(stream)
     if rest:
         yield [(number, bytes(rest))]
 
 
+class RefusedLineError(ConfigError):
+    """Line `number` of stdin is no message, or one that the store does not take."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(f"line {number}: {why}. {lines_before(number)}")
+        self.number = number
+
+
 def messages_of(
     lines: Iterable[tuple[int, bytes]], given: Defaults, json_lines: bool
-) -> tuple[list[Line], ConfigError | None]:
+) -> tuple[list[Line], RefusedLineError | None]:
     """The messages of numbered lines, up to the first that is none, and what is wrong with that one.
 
     Empty lines between JSON objects count as nothing.
@@ -87,13 +126,13 @@ def messages_of(
             try:
                 found.append(_of_json(number, data, given))
             except ValueError as error:
-                return found, ConfigError(f"line {number}: {error}. {in_front(number)}")
+                return found, RefusedLineError(number, str(error))
     return found, None
 
 
-def in_front(number: int) -> str:
-    """What became of the lines in front of a refused one."""
-    return "The lines in front of it are stored" if number > 1 else "Nothing was stored"
+def lines_before(number: int) -> str:
+    """Say what became of the lines before a refused one."""
+    return "The lines before it are stored" if number > 1 else "Nothing was stored"
 
 
 def _of_json(number: int, data: bytes, given: Defaults) -> Line:

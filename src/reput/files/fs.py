@@ -44,7 +44,7 @@ def errors_named(path: Path | str, doing: str) -> Iterator[None]:
     except OSError as error:
         text = f"{path}: cannot {doing}: {error.strerror or error}"
         if error.errno in _NO_SPACE:
-            raise NoSpaceError(f"{text}. Make room on this file system and run the command again") from error
+            raise NoSpaceError(f"{text}. Make room on this file system") from error
         if error.errno in _NO_RIGHTS:
             raise AccessError(f"{text}. Run as the user that owns the store, or give this user the rights") from error
         if error.errno == errno.EMFILE:

@@ -145,13 +145,17 @@ class FlushService:
         A put that does not wait (the property WAIT=false), or stored nothing, is answered at once.
 
         Raises:
-            FlushError: the disk refused to keep it.
+            FlushError: the disk refused to keep it; the error's `stored` is `result`.
         """
         settings = self._log.settings
         if not settings.sync_flush or not waits or result.status is not PutStatus.PUT_OK:
             return result
-        if self.wait_flushed(result.end_offset, settings.sync_flush_timeout):
-            return result
+        try:
+            if self.wait_flushed(result.end_offset, settings.sync_flush_timeout):
+                return result
+        except FlushError as error:
+            error.stored = result
+            raise
         reason = f"not known to be durable after {settings.sync_flush_timeout} ms (syncFlushTimeout)"
         return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT, reason=reason)
 

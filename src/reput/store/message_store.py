@@ -258,7 +258,7 @@ class MessageStore(ProgressCalls, Reading):
         Raises: as `put_message`.
         """
         appender = self._writer()
-        if self.view.queues_table.tail.entries >= self._tail_max:
+        if self.is_tail_full:
             self._wait_for_tail()
         if hasattr(messages, "schema"):
             result = appender.append_columns(messages)
@@ -286,7 +286,7 @@ class MessageStore(ProgressCalls, Reading):
 
     def _wait_for_tail(self) -> None:
         deadline = time.monotonic() + TAIL_WAIT_S
-        while self.view.queues_table.tail.entries >= self._tail_max:
+        while self.is_tail_full:
             if time.monotonic() >= deadline:
                 raise TailFullError(
                     f"{self.layout.root}: {self.view.queues_table.tail.entries} entries are not in durable indexes yet "
@@ -357,6 +357,16 @@ class MessageStore(ProgressCalls, Reading):
     def is_writing(self) -> bool:
         """Whether messages can be put: it is open, and not read-only."""
         return self._appender is not None and not self._closed
+
+    @property
+    def is_tail_full(self) -> bool:
+        """Whether more waits for its indexes than may: puts fail, and the store is not opened before it is less."""
+        return self.view.queues_table.tail.entries >= self._tail_max
+
+    @property
+    def flushed_offset(self) -> int:
+        """The log offset up to which the log is durable, as far as this writer knows; 0 for a reader."""
+        return 0 if self._appender is None else self._appender.flushed
 
     @property
     def behind_bytes(self) -> int:
