@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reput.api import check, convert, diff, export, follow, info, read_report, rebuild, register
+    from reput.api import check, convert, diff, export, follow, info, read_report, rebuild, register, scan
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
     from reput.errors import (
@@ -57,6 +57,7 @@ _HOMES = {
     "read_report": "reput.api",
     "rebuild": "reput.api",
     "register": "reput.api",
+    "scan": "reput.api",
     "StoreConfig": "reput.config",
     "AccessError": "reput.errors",
     "ClosedError": "reput.errors",
@@ -108,6 +109,7 @@ __all__ = [
     "read_report",
     "rebuild",
     "register",
+    "scan",
 ]
 
 

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Literal
 from reput.config import StoreConfig
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -264,6 +267,73 @@ def export(
         return export_store(
             path, folder, engine, settings, topics=topics, columns=columns, salvage=salvage, listener=listener
         )
+
+
+def scan(
+    path: str | Path,
+    *,
+    columns: str | Sequence[str] | None = None,
+    topic: str | Sequence[str] | None = None,
+    queue_id: int | Sequence[int] | None = None,
+    start_time: datetime | int | None = None,
+    end_time: datetime | int | None = None,
+    key: str | Sequence[str] | None = None,
+    tags: str | None = None,
+    sql: str | None = None,
+    schema: Literal["native", "kafka"] = "native",
+    config: StoreConfig | str | Path | None = None,
+    verify_crc: bool | None = None,
+    fail_on_data_loss: bool = True,
+) -> pa.RecordBatchReader:
+    """Read a store's messages as Arrow record batches, in this process, without Spark and Java.
+
+        reput.scan("/data/store", topic="orders", columns=["queueOffset", "body"]).read_pandas()
+
+    The call plans and returns at once. Batches come as they are asked for: threads read a few of them ahead, so memory
+    does not grow with the store. What another process writes after the call is not read. Messages of a queue come in
+    its order. Ask only for the columns that you use: without `body` and `properties` a scan is several times as fast.
+
+    | column | Arrow type |
+    |---|---|
+    | topic, brokerName, keys, tags, uniqKey, offsetMsgId, bornHost, storeHost | string |
+    | body | binary |
+    | properties | map<string, string> |
+    | queueId, flag, storeSize, bodyCRC, sysFlag, reconsumeTimes | int32 |
+    | queueOffset, physicalOffset, preparedTransactionOffset | int64 |
+    | bornTimestamp, storeTimestamp | timestamp[us, UTC] |
+
+    With `schema="kafka"`: key and value (binary), topic (string), partition and timestampType (int32), offset (int64),
+    timestamp (timestamp[us, UTC]), and headers (list<struct<key: string, value: binary>>) where `columns` names it.
+
+    Args:
+        path: the store's root (storePathRootDir).
+        columns: only these columns, in this order; all without.
+        topic: a topic, or several; all without.
+        queue_id: a queue of each topic, or several; all without.
+        start_time: messages stored at this time or later: a datetime (local time without a zone), or milliseconds
+            since 1970.
+        end_time: messages stored before this time.
+        key: messages that have this key or unique key, or one of several.
+        tags: messages with one of these tags: "paid || sent".
+        sql: messages whose properties match: "amount > 100 AND region = 'eu'" (RocketMQ's SQL92).
+        schema: columns as the data source names them, or those of Spark's Kafka source.
+        config: as for `rebuild`.
+        verify_crc: check each body's CRC; without, where the body is read.
+        fail_on_data_loss: False passes over messages that are gone or damaged (`failOnDataLoss` in an error's text).
+
+    Raises:
+        ConfigError: an argument is not of its form, or names a column or a topic that is not there.
+        DamagedLogError: bytes of the log are no record; comes with the batch.
+        DataLossError: messages that are asked for are gone.
+        ReputError: see `reput.errors`.
+    """
+    from reput.connect.local_scan import scan_store
+
+    return scan_store(
+        path, config_from(config), columns=columns, topic=topic, queue_id=queue_id, start_time=start_time,
+        end_time=end_time, key=key, tags=tags, sql=sql, schema=schema, verify_crc=verify_crc,
+        fail_on_data_loss=fail_on_data_loss,
+    )  # fmt: skip
 
 
 def register(spark: SparkSession) -> None:

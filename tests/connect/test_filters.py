@@ -22,10 +22,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 import reput
 from reput.connect.filters import narrowed
 from reput.connect.options import read_options
-from reput.connect.partitions import read_partition, tasks_of
 from reput.connect.plan import explain, plan_batch
 from reput.connect.selection import Selection, Span, selection_of
 from reput.connect.source import RocketmqReader, RocketmqSource
+from reput.connect.tasks import tasks_of
 from reput.errors import ConfigError
 from support import golden, stores
 from support.records import LogBuilder
@@ -106,7 +106,7 @@ def test_only_spaces_part_keys(tmp_path: Path, keys: str, scan: str) -> None:
         options = read_options({"path": str(store), "scan": scan})
         plan = plan_batch(options, narrowed(selection_of(options), [one]))
         assert plan.scan == ("log" if scan == "log" else "key")
-        found = [batch.to_pylist() for task in tasks_of(plan) for batch in read_partition(task)]
+        found = [batch.to_pylist() for task in tasks_of(plan) for batch in task.read()]
         assert [row["keys"] for rows in found for row in rows] == [keys]
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from reput.connect.arrays import arrow_schema
 from reput.connect.options import read_options
-from reput.connect.partitions import read_partition, tasks_of
 from reput.connect.plan import plan_batch
+from reput.connect.tasks import tasks_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,5 +29,5 @@ def table(store: Path | str, **options: Any) -> pa.Table:
 
 def rows_of(planned: ScanPlan) -> pa.Table:
     """All rows of a plan."""
-    batches = [batch for task in tasks_of(planned) for batch in read_partition(task)]
+    batches = [batch for task in tasks_of(planned) for batch in task.read()]
     return pa.Table.from_batches(batches, arrow_schema(planned.job.columns))

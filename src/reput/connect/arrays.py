@@ -242,9 +242,26 @@ def _headers(rows: Rows) -> pa.Array:
 def _hosts(rows: Rows, row: Field) -> pa.Array:
     """Hosts as text: few are distinct, and only those are spelt."""
     at, size = rows.table[row], rows.table[row + 1]
-    raw = _gathered(rows, at, size, pa.binary()).dictionary_encode()
-    spelt = [str(Host(value[:-4], int.from_bytes(value[-4:], signed=True))) for value in raw.dictionary.to_pylist()]
-    return pa.array(spelt, pa.string()).take(raw.indices)
+    raw = _gathered(rows, at, size, pa.binary())
+    if len(raw) and _is_one_value(raw):
+        return pa.repeat(_host_text(raw[0].as_py()), len(raw))
+    raw = raw.dictionary_encode()
+    return pa.array(map(_host_text, raw.dictionary.to_pylist()), pa.string()).take(raw.indices)
+
+
+def _is_one_value(array: pa.Array) -> bool:
+    """Whether all values of a binary array are the same: a cheap look, since nearly all stores have one store host."""
+    _, offsets, data = array.buffers()
+    size = len(array[0].as_py())
+    if data.size != size * len(array) or (np.frombuffer(offsets, np.int32) != size * np.arange(len(array) + 1)).any():
+        return False
+    # Each value is the one before it.
+    values = np.frombuffer(data, np.uint8)
+    return bool((values[size:] == values[:-size]).all())
+
+
+def _host_text(value: bytes) -> str:
+    return str(Host(value[:-4], int.from_bytes(value[-4:], signed=True)))
 
 
 def _message_ids(rows: Rows) -> pa.Array:
@@ -252,12 +269,11 @@ def _message_ids(rows: Rows) -> pa.Array:
     at, size = rows.table[Field.STORE_HOST_AT], rows.table[Field.STORE_HOST_SIZE]
     ends = np.cumsum(2 * (size + 8))
     offsets = np.concatenate([[0], ends]).astype(np.int32)
-    lengths = np.unique(size).tolist()
-    if len(lengths) == 1:
-        data = _hex_ids(rows, at, lengths[0], slice(None)).reshape(-1)
+    if len(size) and size.min() == size.max():
+        data = _hex_ids(rows, at, int(size[0]), slice(None)).reshape(-1)
     else:
         data = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
-        for length in lengths:
+        for length in np.unique(size).tolist():
             chosen = np.flatnonzero(size == length)
             places = offsets[chosen][:, None] + np.arange(2 * (length + 8))
             data[places] = _hex_ids(rows, at, length, chosen)
@@ -266,10 +282,13 @@ def _message_ids(rows: Rows) -> pa.Array:
 
 def _hex_ids(rows: Rows, at: Int64s, length: int, chosen: Any) -> NDArray[np.uint8]:
     """The ids of rows whose store hosts have one length, a row each."""
-    host = rows.buffer[at[chosen][:, None] + np.arange(length)]
-    place = rows.places[chosen].astype(">i8").view(np.uint8).reshape(-1, 8)
-    raw = np.concatenate([host, place], axis=1)
-    digits: NDArray[np.uint8] = _HEX_PAIRS[raw].view(np.uint8).reshape(len(raw), -1)
+    places = rows.places[chosen].astype(">i8")
+    host = np.empty(len(places) * length, dtype=np.uint8)
+    sizes, offsets = np.full(len(places), length, dtype=np.int64), np.empty(len(places) + 1, dtype=np.int32)
+    if field_kernels().gather_bytes(rows.buffer, np.ascontiguousarray(at[chosen]), sizes, host, offsets) != len(host):
+        raise ReputError(f"{rows.path}: a record's parts changed while they were read")
+    raw = np.concatenate([host.reshape(-1, length), places.view(np.uint8).reshape(-1, 8)], axis=1)
+    digits: NDArray[np.uint8] = np.take(_HEX_PAIRS, raw).view(np.uint8).reshape(len(raw), -1)
     return digits
 
 

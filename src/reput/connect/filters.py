@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from reput.connect.instants import ms_down, ms_up, us_of
 from reput.connect.selection import NO_END, Selection, Span
 from reput.formats.properties import KEY_SEPARATOR
 
@@ -29,7 +30,6 @@ _TOPIC, _QUEUE_ID = ("topic",), ("queueid", "partition")
 _QUEUE_OFFSET, _STORED = ("queueoffset", "offset"), ("storetimestamp", "timestamp")
 _POSITION, _KEYS, _UNIQUE = ("physicaloffset",), ("keys", "key"), ("uniqkey",)
 _KEY_SEPARATOR = KEY_SEPARATOR.decode()
-_US_PER_MS = 1000
 
 
 def narrowed(selection: Selection, filters: Iterable[Filter]) -> Selection:
@@ -93,10 +93,10 @@ def _numbers(one: Filter, span: Span) -> Span:
 def _times(one: Filter, span: Span) -> Span:
     value = getattr(one, "value", None)
     if isinstance(one, In) and value and all(map(_is_instant, value)):
-        return span.cut(_ms_up(_us(min(value))), _ms_down(_us(max(value))) + 1)
+        return span.cut(ms_up(us_of(min(value))), ms_down(us_of(max(value))) + 1)
     if not _is_instant(value):
         return span
-    low, high = _ms_down(_us(value)), _ms_up(_us(value))
+    low, high = ms_down(us_of(value)), ms_up(us_of(value))
     if isinstance(one, EqualTo | EqualNullSafe):
         return span.cut(high, low + 1)
     return _ranged(one, span, low, high)
@@ -117,16 +117,3 @@ def _ranged(one: Filter, span: Span, low: int, high: int) -> Span:
 
 def _is_instant(value: Any) -> TypeGuard[datetime]:
     return isinstance(value, datetime) and value.tzinfo is not None
-
-
-def _us(value: datetime) -> int:
-    # `timestamp()` is a float, which does not hold microseconds of our time exactly.
-    return round(value.replace(microsecond=0).timestamp()) * 1_000_000 + value.microsecond
-
-
-def _ms_down(microseconds: int) -> int:
-    return microseconds // _US_PER_MS
-
-
-def _ms_up(microseconds: int) -> int:
-    return -(-microseconds // _US_PER_MS)

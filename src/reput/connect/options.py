@@ -21,6 +21,8 @@ E = TypeVar("E", bound=StrEnum)
 
 _TRUE, _FALSE = "true", "false"
 _INT64_MAX = (1 << 63) - 1
+TASK_BYTES = 256 << 20
+"""A task reads at most so many bytes of log."""
 
 
 class Scan(StrEnum):
@@ -97,6 +99,7 @@ class ReadOptions:
     scan: Scan
     crc_check: int
     report: str | None = None
+    task_bytes: int = TASK_BYTES
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:

@@ -47,7 +47,6 @@ from reput.log.reader import LogWalk
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-_MOST_BYTES = 256 << 20
 _LEAST_BYTES = 8 << 20
 _LEAST_RECORDS = 1 << 16
 _TASKS_PER_CORE = 3
@@ -310,7 +309,7 @@ def split_bytes(options: ReadOptions, size: int, each: int) -> int:
     """How large a task's range of the log is, where a record takes `each` bytes."""
     tasks = max(options.min_partitions, _TASKS_PER_CORE * (os.cpu_count() or 1))
     least = 1 if options.min_partitions > 1 else _LEAST_BYTES
-    step = max(least, min(_MOST_BYTES, -(-size // tasks)))
+    step = max(least, min(options.task_bytes, -(-size // tasks)))
     if options.max_records_per_partition is not None:
         step = min(step, options.max_records_per_partition * each)
     return max(1, step)

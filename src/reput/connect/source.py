@@ -17,12 +17,13 @@ from pyspark.sql.datasource import (
 
 from reput.connect.filters import narrowed
 from reput.connect.options import ReadOptions, read_options
-from reput.connect.partitions import read_partition, tasks_of
+from reput.connect.partitions import TaskPartition, read_partition
 from reput.connect.plan import plan_batch
 from reput.connect.schemas import ddl
 from reput.connect.selection import selection_of
 from reput.connect.short_errors import short_errors, with_short_errors
 from reput.connect.stream import RocketmqStreamReader, stream_options
+from reput.connect.tasks import tasks_of
 from reput.errors import ConfigError
 
 NAME = "rocketmq"
@@ -125,7 +126,8 @@ class RocketmqReader(DataSourceReader):
     @with_short_errors
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
-        return tasks_of(plan_batch(self.options, narrowed(selection_of(self.options), self.filters)))
+        plan = plan_batch(self.options, narrowed(selection_of(self.options), self.filters))
+        return [TaskPartition(task) for task in tasks_of(plan)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a task."""

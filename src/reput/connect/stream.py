@@ -26,13 +26,14 @@ from reput.connect.bounds import refuse_what_is_gone
 from reput.connect.cuts import merged
 from reput.connect.edges import LATEST, Kind
 from reput.connect.options import ReadOptions
-from reput.connect.partitions import LogPartition, read_partition
+from reput.connect.partitions import TaskPartition, read_partition
 from reput.connect.plan import USUAL_RECORD_BYTES, job_of, split_bytes
 from reput.connect.queue_cuts import CLOCK_SLACK_MS
 from reput.connect.selection import NO_END, selection_of
 from reput.connect.short_errors import short_errors, with_short_errors
 from reput.connect.snapshot import confirmed_by, take_snapshot
 from reput.connect.stream_walk import Limits, StreamWalk, Walked
+from reput.connect.tasks import LogTask
 from reput.errors import ConfigError, DataLossError
 from reput.files.watermarks import Watermarks
 from reput.formats import own
@@ -161,7 +162,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
         job = job_of(self.options, self.selection, self._decode().delays_ms)
         step = split_bytes(self.options, behind - begin, USUAL_RECORD_BYTES)
-        return [LogPartition(job, cut) for cut in merged(walked.cuts, step)]
+        return [TaskPartition(LogTask(job, cut)) for cut in merged(walked.cuts, step)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a task."""

@@ -256,7 +256,8 @@ def written_behind(log: LogMaps, offset: int) -> int:
     for start in reversed(log.starts):
         array = log.array(start)
         begin = max(0, offset - start)
-        position = len(array)
+        # Most of a new file is a hole, which need not be read.
+        position = fs.end_of_data(log.folder / paths.offset_name(start), len(array))
         while position > begin:
             chunk = max(begin, position - _CHUNK_BYTES)
             data = array[chunk:position]
