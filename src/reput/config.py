@@ -75,10 +75,30 @@ class StoreConfig:
 
     tail_max_entries: int | None = None
     """reput's own: how many messages may wait for their durable indexes before a put waits."""
+    delete_expired: bool | None = None
+    """reput's own: whether an open store deletes log files that have expired. None: the other settings decide."""
+
+    @property
+    def asks_to_delete(self) -> bool:
+        """Whether a program that has the store open deletes expired log files by itself.
+
+        `delete_expired` decides. Without it each setting that says when log files go asks for deletion.
+        """
+        if self.delete_expired is not None:
+            return self.delete_expired
+        when = (self.delete_when, self.file_reserved_time, self.disk_max_used_space_ratio)
+        return self.asks_to_delete_forcibly or any(value is not None for value in when)
+
+    @property
+    def asks_to_delete_forcibly(self) -> bool:
+        """Whether the settings let a nearly full disk take log files of any age."""
+        if self.clean_file_forcibly_enable is not None:
+            return self.clean_file_forcibly_enable
+        return self.disk_space_clean_forcibly_ratio is not None
 
     @classmethod
     def from_file(cls, path: Path | str) -> StoreConfig:
-        """Read a broker.conf.
+        """Read a broker.conf. It brings RocketMQ's policy of deletion along, its defaults included.
 
         Raises:
             ConfigError: it cannot be read, or a value is not of its kind.
@@ -91,7 +111,9 @@ class StoreConfig:
             raise ConfigError(f"{path}: holds bytes that no text has; this is no broker.conf")
         if len(data) > _CONFIG_LIMIT:
             raise ConfigError(f"{path}: over {_CONFIG_LIMIT} bytes; this is no broker.conf")
-        return cls.from_properties(parse_properties(data.decode("utf-8", "replace")), str(path))
+        properties = {"deleteExpired": _TRUE, "cleanFileForciblyEnable": _TRUE}
+        properties |= parse_properties(data.decode("utf-8", "replace"))
+        return cls.from_properties(properties, str(path))
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], where: str = "settings") -> StoreConfig:
@@ -121,8 +143,11 @@ class StoreConfig:
             if name.strip() not in _FIELDS:
                 raise ConfigError(f"--set {assignment}: {_unknown(name.strip())}")
             properties[name.strip()] = value
-        told = self.from_properties(properties, "--set")
-        return replace(self, **{f.name: v for f in fields(told) if (v := getattr(told, f.name)) is not None})
+        return self.with_given(self.from_properties(properties, "--set"))
+
+    def with_given(self, other: StoreConfig) -> StoreConfig:
+        """These settings with those that `other` gives on top."""
+        return replace(self, **{f.name: v for f in fields(other) if (v := getattr(other, f.name)) is not None})
 
 
 def _unknown(name: str) -> str:
@@ -131,6 +156,12 @@ def _unknown(name: str) -> str:
     near = [folded[found] for found in get_close_matches(name.lower(), folded, n=3, cutoff=0.7)]
     told = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(_FIELDS))}"
     return f"no setting of this name is used here; {told}"
+
+
+def deletion_properties(config: StoreConfig) -> dict[str, str]:
+    """The given settings that say whether, when and which log files go, under RocketMQ's names."""
+    given = {name: getattr(config, field) for name, field in _FIELDS.items() if field in _OF_DELETION}
+    return {name: str(value).lower() for name, value in given.items() if value is not None}
 
 
 def setting_names() -> list[str]:
@@ -150,6 +181,12 @@ _FIELDS["checkCRCOnRecover"] = _FIELDS.pop("checkCrcOnRecover")
 _FIELDS["enabledAppendPropCRC"] = _FIELDS.pop("enabledAppendPropCrc")
 _FIELDS["rocksdbCQDoubleWriteEnable"] = _FIELDS.pop("rocksdbCqDoubleWriteEnable")
 _FIELDS["enableDLegerCommitLog"] = _FIELDS.pop("enableDledgerCommitLog")
+_OF_DELETION = frozenset(
+    {
+        "delete_expired", "delete_when", "file_reserved_time", "disk_max_used_space_ratio",
+        "disk_space_clean_forcibly_ratio", "clean_file_forcibly_enable", "delete_file_batch_max",
+    }
+)  # fmt: skip
 # RocketMQ gives 0 a meaning here: at once, anything at all, or the lowest that it takes.
 _MAY_BE_ZERO = frozenset(
     {

@@ -94,6 +94,7 @@ class MessageStore(message_store.MessageStore):
         read_only: bool = False,
         create: bool = True,
         limits: PullLimits | None = None,
+        delete_expired: bool | None = None,
         follow: bool | SparkSession | SparkContext | Literal["loop"] = False,
         master: str | None = None,
     ) -> Self:
@@ -101,7 +102,9 @@ class MessageStore(message_store.MessageStore):
 
         Args:
             config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's
-                defaults.
+                defaults. A broker.conf, or settings that say when log files go, turn their deletion on.
+            delete_expired: whether log files that have expired are deleted while the store is open; None leaves it to
+                the configuration. `notes` and the log of `reput.store` name each file that went.
             follow: let a follower build the durable indexes all the time: True starts Spark for it (on `master`,
                 `local[*]` by default), a session or context is used, "loop" does without Spark. `follower` is its
                 handle. Where more waits for its indexes than the tail may hold, it catches up first.
@@ -110,7 +113,9 @@ class MessageStore(message_store.MessageStore):
         if follow is not False and read_only:
             raise ConfigError(f"{path}: opened read-only, and a follower writes. Leave one of them out")
         try:
-            store = super().open(path, config, read_only=read_only, create=create, limits=limits)
+            store = super().open(
+                path, config, read_only=read_only, create=create, limits=limits, delete_expired=delete_expired
+            )
         except TailFullError:
             if follow is False:
                 raise
@@ -118,7 +123,7 @@ class MessageStore(message_store.MessageStore):
                 path, spark=_spark_of(follow), master=master, config=config, until_caught_up=True
             ) as catching_up:
                 catching_up.wait()
-            store = super().open(path, config, create=create, limits=limits)
+            store = super().open(path, config, create=create, limits=limits, delete_expired=delete_expired)
         if follow is not False:
             try:
                 store.follower = reput_follow(path, spark=_spark_of(follow), master=master, config=config)

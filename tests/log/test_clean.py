@@ -124,9 +124,9 @@ def test_clean_removes_and_the_log_goes_on(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / "unknown").touch()
         with fs.mapped(tmp_path / f"{0:020d}", 0, 1000) as view:
             before = view.tobytes()
-            assert clean(tmp_path, settings, manual=True).remove == (0, 1000, 2000)
+            assert clean(tmp_path, settings, deletes=True, manual=True).remove == (0, 1000, 2000)
             assert view.tobytes() == before
-        assert clean(tmp_path, settings, manual=True).remove == ()
+        assert clean(tmp_path, settings, deletes=True, manual=True).remove == ()
         assert sorted(path.name for path in tmp_path.iterdir()) == [f"{3000:020d}", f"{4000:020d}", "unknown"]
         assert log.append(Message("orders", b"")).status is PutStatus.PUT_OK
     assert [record.queue_offset for record in read_log(tmp_path, 3000)] == [3, 4, 5]

@@ -15,7 +15,7 @@ from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
 from reput.formats.record import MIN_RECORD_SIZE
 from reput.store.checkpoint import read_checkpoint
-from support import inner, stores
+from support import golden, inner, stores
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 from support.records import LogBuilder
@@ -336,3 +336,17 @@ def test_an_empty_log_beside_queues_is_refused(tmp_path: Path) -> None:
     shutil.move(tmp_path / "elsewhere", path / paths.COMMIT_LOG)
     with reput.MessageStore.open(path, CONFIG) as store:
         assert len(bodies(store)) == 20
+
+
+@pytest.mark.golden
+def test_index_files_that_a_crash_left_are_named(tmp_path: Path) -> None:
+    """IndexFiles of a broker that crashed are removed and built again as in RocketMQ, and the notes name each one."""
+    path = golden.unpack("crash", tmp_path)
+    before = {file.name for file in (path / paths.INDEX).iterdir()}
+    with reput.MessageStore.open(path) as store:
+        store.reput(spark=False)
+        gone = before - {file.name for file in (path / paths.INDEX).iterdir()}
+        told = [note for note in store.notes if "removed IndexFiles that a crash left" in note]
+        assert gone
+        assert all(name in told[0] for name in gone)
+    assert_sound(path)

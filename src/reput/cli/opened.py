@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -55,9 +56,17 @@ def reading(store: str, config: StoreConfig) -> Iterator[MessageStore]:
 
 @contextlib.contextmanager
 def writing(
-    store: str, config: StoreConfig, *, create: bool | None = None, reput: bool = True
+    store: str,
+    config: StoreConfig,
+    *,
+    create: bool | None = None,
+    reput: bool = True,
+    delete_expired: bool | None = False,
 ) -> Iterator[MessageStore]:
     """The store, held for writing while the block runs; then its indexes catch up, unless `reput` is False.
+
+    Expired log files stay, unless `delete_expired` says otherwise as for `MessageStore.open`. True deletes them at
+    once, too. Each one that goes is said.
 
     Raises:
         ReputError: as `MessageStore.open`, `reput` and `close`.
@@ -66,22 +75,44 @@ def writing(
     from reput.errors import NotAStoreError, ReputError
 
     try:
-        opened = MessageStore.open(store, config, create=bool(create))
+        opened = MessageStore.open(store, config, create=bool(create), delete_expired=delete_expired)
     except NotAStoreError as error:
         # None: the verb has no such option.
         raise NotAStoreError(f"{error}. --create makes a new one" if create is False else str(error)) from None
-    try:
-        _tell_opening(opened)
-        yield opened
-    except BaseException as error:
+    with _saying_what_is_logged():
         try:
-            _finish(opened, reput)
-        except ReputError as further:
-            # The first error says why the block ended. A full disk mostly fails both times.
-            if type(further) is not type(error):
-                error.add_note(f"error: {further}")
-        raise
-    _finish(opened, reput)
+            _tell_opening(opened)
+            if delete_expired:
+                opened.delete_expired(manual=True)
+            yield opened
+        except BaseException as error:
+            try:
+                _finish(opened, reput)
+            except ReputError as further:
+                # The first error says why the block ended. A full disk mostly fails both times.
+                if type(further) is not type(error):
+                    error.add_note(f"error: {further}")
+            raise
+        _finish(opened, reput)
+
+
+@contextlib.contextmanager
+def _saying_what_is_logged() -> Iterator[None]:
+    """Say on stderr what an open store logs while the block runs, such as each file that it deletes."""
+    handler, logger = _Said(), logging.getLogger("reput.store")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Said(logging.Handler):
+    """Says on stderr what is logged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say one thing."""
+        output.say(f"note: {record.getMessage()}")
 
 
 def _finish(opened: MessageStore, reput: bool) -> None:

@@ -41,6 +41,12 @@ _BEHIND_MAX = 512 << 20
     "--skip-lines", "skip", type=click.IntRange(min=0), default=0, help="Pass over the first lines: they are stored."
 )
 @click.option("--no-reput", is_flag=True, help="Leave the indexes behind; the next `put`, or a rebuild, catches up.")
+@click.option(
+    "--delete-expired/--keep-expired",
+    default=None,
+    help="Delete log files older than fileReservedTime (72 hours), or keep them.  [default: keep, unless --config, "
+    "--set or the settings that the store was made with say when log files go]",
+)
 @options.config_options
 @stores.json_lines_option
 def put(
@@ -55,6 +61,7 @@ def put(
     sync: bool,
     skip: int,
     no_reput: bool,
+    delete_expired: bool | None,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -64,6 +71,9 @@ def put(
     A line is a body, or with --json-lines an object of topic, queue_id, body or body_base64, tags, keys, properties,
     born_timestamp, flag and unique_key. Where each message was stored comes out, a line each: topic/queue, queue
     offset, log offset and size. Without --sync all is durable when the command ends. Then the indexes are caught up.
+
+    Log files that have expired are deleted only where --delete-expired or the configuration asks for it. Each one is
+    named on stderr.
 
     Delayed messages (property DELAY) are refused: only a broker delivers them when they are due.
 
@@ -90,7 +100,7 @@ def put(
         config = config.updated(["flushDiskType=SYNC_FLUSH"])
     if sys.stdin.isatty():
         output.say("reading messages from the terminal, a line each; Ctrl-D ends")
-    opening = stores.writing(store, config, create=create, reput=not no_reput)
+    opening = stores.writing(store, config, create=create, reput=not no_reput, delete_expired=delete_expired)
     with EndingSignals() as signals:
         return _Put(signals, given, json_lines, as_json, skip, may_reput=not no_reput).run(opening)
 

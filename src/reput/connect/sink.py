@@ -99,8 +99,8 @@ class Target:
         return Staged(stager.files)
 
     def open(self) -> MessageStore:
-        """The store, to write it."""
-        return MessageStore.open(self.path, self.config, create=False)
+        """The store, to write it; no log file is deleted meanwhile."""
+        return MessageStore.open(self.path, self.config, create=False, delete_expired=False)
 
 
 class RocketmqWriter(DataSourceArrowWriter):

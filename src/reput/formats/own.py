@@ -8,6 +8,8 @@
     intent              the swap that is under way; JSON, replaced whole by rename; see below
     rocksdb-log/        RocksDB's own text about what it did, where the queues are in RocksDB
     follow-checkpoint/  Spark's own files about the streaming query; nothing is believed from there
+    expiry.conf         settings of deletion that reput made the store with, as broker.conf has them; without it an
+                        open store deletes no log file unless a call or its configuration asks
     sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
                         see reput.connect.ledger
     staging-EPOCH/      what a job is building; removed by the next owner when its job died, except that a conversion
@@ -71,6 +73,7 @@ FOLLOWER_NAME = "follower"
 FOLLOW_CHECKPOINT_NAME = "follow-checkpoint"
 ROCKSDB_LOGS = "rocksdb-log"
 INTENT_NAME = "intent"
+EXPIRY_NAME = "expiry.conf"
 SINKS_NAME = "sinks"
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1

@@ -104,6 +104,8 @@ class LogAppender:
         self.settings = settings
         self.clock_steps_back = 0
         """How many puts were given the time of the one before, because the clock had gone back."""
+        self.when_disk_full = ""
+        """What a put that finds no room adds to its reason."""
         if not fs.exists(folder):
             fs.make_dirs(folder, owner)
             # The folder's own name must be as durable as what will be in it.
@@ -183,17 +185,14 @@ class LogAppender:
         known = self._known.get(topic)
         return 0 if known is None else max(known.next_offset(queue_id), 0)
 
-    def set_running(self, flags: RunningFlag) -> None:
+    def set_running(self, flags: RunningFlag, reason: str = "") -> None:
         """Refuse puts while one of the flags forbids them: DISK_FULL for a full disk, else SERVICE_NOT_AVAILABLE."""
         with self._lock:
             self._blocked = None
             if not flags.is_writeable:
                 full = RunningFlag.DISK_FULL in flags
                 status = PutStatus.DISK_FULL if full else PutStatus.SERVICE_NOT_AVAILABLE
-                reason = f"{self.folder}: the store is not writeable: {flags.name}"
-                if full:
-                    level = self.settings.disk_space_warning_level_ratio
-                    reason += f"; the disk is over {level} % (diskSpaceWarningLevelRatio), puts go on when it is not"
+                reason = reason or f"{self.folder}: the store is not writeable: {flags.name}"
                 self._blocked = MessageRefusedError(status, reason)
                 # Without room every put comes by the place where this is looked at.
                 self._room_end = -1
@@ -418,7 +417,13 @@ class LogAppender:
             stopped = self._stop(cause)
             # An interrupt goes on its way; the log says to the next caller what has become of it.
             return next((one for one in (error, worse) if not isinstance(one, Exception)), stopped)
-        return MessageRefusedError(PutStatus.DISK_FULL, str(error)) if isinstance(error, NoSpaceError) else error
+        return self._disk_full(error) if isinstance(error, NoSpaceError) else error
+
+    def _disk_full(self, error: NoSpaceError) -> MessageRefusedError:
+        """The answer to a put for which the disk has no blocks."""
+        percent = fs.disk_use(self.folder).percent
+        reason = f"{error}. The disk is {percent} % full. {self.when_disk_full}".rstrip()
+        return MessageRefusedError(PutStatus.DISK_FULL, reason)
 
     # --- places --------------------------------------------------------------------------------
 
@@ -449,7 +454,7 @@ class LogAppender:
         try:
             file, offset = self._files.make_room(self._end, size, by_write)
         except NoSpaceError as error:
-            raise MessageRefusedError(PutStatus.DISK_FULL, str(error)) from error
+            raise self._disk_full(error) from error
         if offset != self._end:
             self._end = self._committed = self._wrote[0] = offset
             self._committed_ms = self._last_ms

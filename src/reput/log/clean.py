@@ -1,7 +1,8 @@
 """Which files of the log go when they have expired or the disk fills.
 
-`decide` is a pure function of the files, the clock and the disk; `clean` asks the system, decides and removes. Readers
-that have a removed file mapped keep its bytes until they let go of it.
+`decide` is a pure function of the files, the clock and the disk; `clean` asks the system, decides and removes. Whether
+files may go at all, `reput.store.expiry` says. Readers that have a removed file mapped keep its bytes until they let go
+of it.
 
 A file expires `fileReservedTime` hours after its last change. Expired files go in the hours of `deleteWhen`, and at
 any hour when the disk is fuller than `diskMaxUsedSpaceRatio`. If it is fuller than `diskSpaceCleanForciblyRatio` as
@@ -15,7 +16,7 @@ Source: `DefaultMessageStore.CleanCommitLogService`, `MappedFileQueue.deleteExpi
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -35,17 +36,23 @@ class AgedFile(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Which files go (start offsets, oldest first), whether puts are to be refused, and why, for people."""
+    """Which files go (start offsets, oldest first) and why, for people; how full the disk is, and may be for puts."""
 
     remove: tuple[int, ...]
-    disk_full: bool
+    disk_percent: int
+    warning_percent: int
     reason: str = ""
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether puts are to be refused."""
+        return self.disk_percent > self.warning_percent
 
 
 def decide(
     files: Sequence[AgedFile], now_ms: int, hour: int, disk_percent: int, settings: LogSettings, *, manual: bool = False
 ) -> Decision:
-    """What one run removes; pure.
+    """Decide what one run removes; pure.
 
     Args:
         files: the log's files, oldest first.
@@ -53,7 +60,7 @@ def decide(
         hour: the hour of the local day.
         disk_percent: how full the log's disk is.
         settings: when files expire, and from when on a disk counts as full.
-        manual: somebody has asked for a run: expired files go at any hour.
+        manual: a call asks for this run: expired files go at any hour.
     """
     warning, forcibly, ratio = _ratios(settings)
     reason = ""
@@ -62,7 +69,7 @@ def decide(
     elif hour in settings.delete_hours():
         reason = f"it is {hour:02d} o'clock (deleteWhen)"
     elif manual:
-        reason = "somebody has asked for it"
+        reason = "a call or an option asks for it"
     at_once = bool(reason) and disk_percent > forcibly and settings.clean_file_forcibly_enable
     if at_once:
         reason = f"the disk is {disk_percent} % full, over {forcibly} % (diskSpaceCleanForciblyRatio)"
@@ -72,7 +79,7 @@ def decide(
             if not at_once and file.modified_ms + settings.file_reserved_time * _HOUR_MS > now_ms:
                 break
             remove.append(file.start)
-    return Decision(tuple(remove), disk_percent > warning, reason if remove else "")
+    return Decision(tuple(remove), disk_percent, warning, reason if remove else "")
 
 
 def _ratios(settings: LogSettings) -> tuple[int, int, int]:
@@ -88,27 +95,46 @@ def _bounded(value: int, least: int, most: int) -> int:
     return min(max(value, least), most)
 
 
-def clean(folder: Path, settings: LogSettings, *, manual: bool = False, below: int | None = None) -> Decision:
+def clean(
+    folder: Path,
+    settings: LogSettings,
+    *,
+    deletes: bool,
+    manual: bool = False,
+    below: int | None = None,
+    report: Callable[[Path, str], None] | None = None,
+) -> Decision:
     """Remove the files of a log that have to go now; `remove` of the answer names those that went.
 
-    Files that reach past log offset `below` stay, whatever their age: no index covers them yet.
+    Args:
+        folder: the commitlog folder.
+        settings: when files expire, and from when on a disk counts as full.
+        deletes: False only looks at the disk: no file goes.
+        manual: as for `decide`.
+        below: files that reach past this log offset stay, whatever their age: no index covers them yet.
+        report: called with each file that went, and why it did.
 
     Raises:
         AccessError: no right to remove them.
     """
     now = time.time()
-    percent = fs.disk_use(folder).percent
-    files = aged_files(folder)
+    hour, percent = time.localtime(now).tm_hour, fs.disk_use(folder).percent
+    files = aged_files(folder) if deletes else []
     if below is not None:
         # A file ends where the next one starts.
         files = [file for file, behind in pairwise(files) if behind.start <= below] + files[-1:]
-    decision = decide(files, int(now * 1000), time.localtime(now).tm_hour, percent, settings, manual=manual)
+    decision = decide(files, int(now * 1000), hour, percent, settings, manual=manual)
+    if not decision.remove:
+        return decision
     for start in decision.remove:
-        fs.remove_file(folder / paths.offset_name(start))
-    if decision.remove:
-        # Else a crash could bring back an older file behind one that stays away.
-        fs.sync_path(folder)
-    return decision
+        path = folder / paths.offset_name(start)
+        fs.remove_file(path)
+        if report is not None:
+            report(path, decision.reason)
+    # Else a crash could bring back an older file behind one that stays away.
+    fs.sync_path(folder)
+    # The files that went may have made room enough for puts.
+    return decision._replace(disk_percent=fs.disk_use(folder).percent)
 
 
 def aged_files(folder: Path) -> list[AgedFile]:

@@ -442,6 +442,11 @@ def _items_below(task: CatchUpTask, path: Path, count: int) -> int:
 
 def _remove_files_behind(task: CatchUpTask, end: IndexEnd) -> None:
     """Remove IndexFiles that hold nothing below the frontier: a broker that crashed, or a job that died, left them."""
-    for file in list_index_files(task.layout.index):
-        if file.path.name > end.name:
-            fs.remove_file(file.path)
+    removed = [file.path for file in list_index_files(task.layout.index) if file.path.name > end.name]
+    for path in removed:
+        fs.remove_file(path)
+    if removed:
+        task.owned.notes.append(
+            f"removed IndexFiles that a crash left ahead of the indexes' end at log offset {min(task.frontiers)}; what "
+            f"they held is indexed again: {', '.join(path.name for path in removed)}"
+        )

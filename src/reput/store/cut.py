@@ -28,7 +28,9 @@ def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Own
     queues = [name for kind in view.kinds for name in kind.cut(tail.end, owner, whole)]
     queues += view.batches.files.cut(tail.end, owner, whole)
     if view.ext is not None:
-        cut_all_units(layout.consume_queue, view.ext, owner, whole)
+        units = cut_all_units(layout.consume_queue, view.ext, owner, whole)
+        if units:
+            notes.append(f"cut ext units behind the last entries of their queues: {', '.join(map(str, units))}")
     removed = cut_log(view.log, tail.end, tail.written, owner)
     if tail.written:
         notes.append(

@@ -99,14 +99,17 @@ def _zero_behind(file: QueueFile, begin: int, owner: fs.Owner) -> bool:
     return found
 
 
-def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole: int = NO_BOUND) -> None:
+def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole: int = NO_BOUND) -> list[Path]:
     """Cut the units of all queues behind their last entries: after a cut of the queues, or behind a crash.
+
+    Returns the files that changed.
 
     A crash may have lost the units of entries of records from log offset `whole` on, which are built again.
 
     Raises:
         DamagedStoreError: a last entry below that points to no unit.
     """
+    changed = []
     for queue in list_queues(consume_queue):
         key = QueueKey(queue.topic.encode("utf-8", "surrogateescape"), queue.queue_id)
         if not list_ext_files(reader.folder, key):
@@ -115,4 +118,5 @@ def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole
         address = last_address(queue.path, end)
         if address is not None and reader.unit(key, address) is None:
             end = queue_span(queue, below=whole).max_offset
-        cut_units(reader, key, end_of_units(queue.path, reader, key, end), owner)
+        changed += cut_units(reader, key, end_of_units(queue.path, reader, key, end), owner)
+    return changed

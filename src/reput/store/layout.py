@@ -150,13 +150,14 @@ def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
     return found
 
 
-def make_folders(root: Path, config: StoreConfig) -> None:
-    """Make the folders of a new store, where `root` is empty or not there; else nothing."""
+def make_folders(root: Path, config: StoreConfig) -> bool:
+    """Make the folders of a new store, where `root` is empty or not there; returns whether it did."""
     commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
     if fs.is_dir(commit_log):
-        return
+        return False
     if fs.list_dir(root):
         # What is there is no store: a new one is not put between other people's files.
-        return
+        return False
     for folder in (commit_log, root / paths.CONSUME_QUEUE, root / paths.INDEX, root / paths.CONFIG):
         fs.make_dirs(folder)
+    return True

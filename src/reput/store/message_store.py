@@ -19,6 +19,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -29,15 +30,13 @@ from reput.errors import AccessError, ClosedError, ReputError, TailFullError
 from reput.files import fs, locks
 from reput.formats import own, paths
 from reput.log.append import Flushed, LogAppender
-from reput.log.clean import clean
 from reput.log.flush import FlushService
 from reput.log.message import Message, PutManyResult, PutResult
-from reput.log.running import RunningFlag
 from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_store
 from reput.store.deletion import delete_queues
-from reput.store.expired import delete_expired_indexes
+from reput.store.expiry import Expiry, keep_settings, with_own_settings
 from reput.store.follower import TAIL_MAX_ENTRIES
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
@@ -87,7 +86,9 @@ class MessageStore(ProgressCalls, Reading):
         super().__init__(opened.view)
         self.layout = layout
         self.config = config
-        self.notes: list[str] = [*(owned.notes if owned is not None else ()), *opened.notes]
+        # One list with the owner's: what a job finds later is told here, too.
+        self.notes: list[str] = owned.notes if owned is not None else []
+        self.notes += opened.notes
         self.opened_in_s = opened.seconds
         self.progress = ConsumerProgress.load(
             layout.root / paths.CONFIG,
@@ -100,6 +101,7 @@ class MessageStore(ProgressCalls, Reading):
         self._reopening = reopening
         self._resources = contextlib.ExitStack()
         self._appender: LogAppender | None = None
+        self._expiry: Expiry | None = None
         self._flush: FlushService | None = None
         self._sync_flush = False
         self._flushed_to_ms = 0
@@ -123,11 +125,16 @@ class MessageStore(ProgressCalls, Reading):
         read_only: bool = False,
         create: bool = True,
         limits: PullLimits | None = None,
+        delete_expired: bool | None = None,
     ) -> Self:
         """Open the store in `path`; a folder that is not there becomes a new store, unless `create` is False.
 
         Opened `read_only` nothing is changed and nothing locked: another process may write meanwhile, or begin to, and
         what it confirms becomes visible.
+
+        Log files that have expired are deleted only if somebody asks: `delete_expired` does, a broker.conf or another
+        configuration that says when files go, or the configuration that the store was made with. See
+        `reput.store.expiry`.
 
         Raises:
             NotAStoreError: there is no store, and none is to be made.
@@ -137,8 +144,9 @@ class MessageStore(ProgressCalls, Reading):
             ReputError: see `reput.errors`.
         """
         config = config or StoreConfig()
-        if create and not read_only:
-            make_folders(Path(path), config)
+        if delete_expired is not None:
+            config = replace(config, delete_expired=delete_expired)
+        is_new = create and not read_only and make_folders(Path(path), config)
         layout = find_store(path, config)
         refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
@@ -151,12 +159,12 @@ class MessageStore(ProgressCalls, Reading):
             else:
                 owned = resources.enter_context(take_over(layout))
                 opened = open_view(layout, config, limits)
-                store = cls(layout, config, opened, owned, None)
-                store._begin_to_write(opened)
+                store = cls(layout, with_own_settings(layout, config), opened, owned, None)
+                store._begin_to_write(opened, config if is_new else None)
             store._resources = resources.pop_all()
         return store
 
-    def _begin_to_write(self, opened: Opened) -> None:
+    def _begin_to_write(self, opened: Opened, made_with: StoreConfig | None) -> None:
         assert self._owned is not None
         owner, view = fs.owner_of(self.layout.root), self.view
         # From now on puts wait.
@@ -181,6 +189,10 @@ class MessageStore(ProgressCalls, Reading):
             batch_topics=view.settings.types.batch,
         )
         appender = self._appender
+        if made_with is not None:
+            # Only now: the appender has refused what no settings can be.
+            keep_settings(self.layout, made_with, owner)
+        self._expiry = Expiry(self.layout, self.config, view, appender, self._reputting, self.notes)
         self._append = appender.append
         self._sync_flush = appender.settings.sync_flush
         if self._sync_flush:
@@ -437,11 +449,15 @@ class MessageStore(ProgressCalls, Reading):
     def delete_expired(self, manual: bool = False) -> list[str]:
         """Delete log files that have expired (deleteWhen, fileReservedTime, disk ratios); returns their names.
 
-        Runs by itself every cleanResourceInterval. `manual`: now, whatever the hour. At most deleteFileBatchMax files a
-        run, never the last one, nor one that no durable index covers yet. Queue and index files follow the log's
-        minimum. A disk over its highest ratio stops puts (DISK_FULL) until there is room again.
+        The call asks for it, so it deletes where deletion is off, too. Where it is on, this runs by itself every
+        cleanResourceInterval. `manual`: now, whatever the hour. At most deleteFileBatchMax files a run, never the last
+        one, nor one that no durable index covers yet. Queue and index files follow the log's minimum. What went is in
+        `notes`, and in the log of `reput.store`. A disk over its highest ratio stops puts (DISK_FULL) until there is
+        room again.
         """
-        return self._clean(self._writer(), manual)
+        self._writer()
+        assert self._expiry is not None
+        return self._expiry.run(self._durable_frontier(), manual=manual)
 
     def delete_queues_with(self, indexer: Indexer, topic: str, queue_id: int | None = None) -> list[int]:
         """Delete a topic's queues, or one of them; see `reput.MessageStore.delete_topic`. Returns their ids."""
@@ -456,17 +472,6 @@ class MessageStore(ProgressCalls, Reading):
             appender.forget_queues(topic, queue_id)
             self.view.load(self.view.frontiers)
         return [one.queue_id for one in gone]
-
-    def _clean(self, appender: LogAppender, manual: bool = False) -> list[str]:
-        below = self._durable_frontier()
-        decision = clean(self.layout.commit_log, appender.settings, manual=manual, below=below)
-        appender.set_running(RunningFlag.DISK_FULL if decision.disk_full else RunningFlag(0))
-        if decision.remove:
-            self.view.log.refresh()
-            with self._reputting:
-                delete_expired_indexes(self.layout, self.view.kinds, self.view.log.min_offset)
-                self.view.load(self.view.frontiers)
-        return [paths.offset_name(start) for start in decision.remove]
 
     # --- background, closing -------------------------------------------------------------------
 
@@ -484,9 +489,9 @@ class MessageStore(ProgressCalls, Reading):
                 if time.monotonic() >= next_checkpoint:
                     next_checkpoint = time.monotonic() + _CHECKPOINT_S
                     self._write_checkpoint()
-                if self._appender is not None and time.monotonic() >= next_clean:
+                if self._expiry is not None and time.monotonic() >= next_clean:
                     next_clean = time.monotonic() + clean_s
-                    self._clean(self._appender)
+                    self._expiry.run(self._durable_frontier(), asked=self.config.asks_to_delete)
             except ReputError as error:
                 # Kept for whoever asks; puts and reads meet the same trouble themselves where it concerns them.
                 self.background_error = error

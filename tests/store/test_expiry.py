@@ -1,0 +1,396 @@
+"""An open store deletes log files that have expired only if somebody asks for it, and reports each one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+import reput
+from reput.cli.main import cli
+from reput.config import StoreConfig
+from reput.errors import ConfigError, DamagedStoreError, NoSpaceError
+from reput.files import fs
+from reput.formats import own, paths
+from reput.store import expiry
+from support import golden, stores
+from support.checked import assert_sound
+from support.opened import CONFIG, bodies, put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TEN_DAYS_S = 10 * 86400
+SOON = {"clean_resource_interval": 1}
+"""Housekeeping looks after its first tick, a tenth of a second."""
+ROOM, FULL = 50, 91
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How full the disk is, in percent; a test may set it."""
+    percent = [ROOM]
+    monkeypatch.setattr(fs, "disk_use", lambda _path: fs.DiskUse(percent[0], 100 - percent[0]))
+    return percent
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A copy of a store of RocketMQ's whose files were written ten days ago."""
+    return aged(golden.unpack("basic", tmp_path))
+
+
+def aged(store: Path) -> Path:
+    """Set all files of a store back by ten days."""
+    then = time.time() - TEN_DAYS_S
+    for path in store.rglob("*"):
+        os.utime(path, (then, then))
+    return store
+
+
+def log_files(store: Path) -> list[str]:
+    """The names of a store's log files."""
+    return sorted(path.name for path in (store / paths.COMMIT_LOG).iterdir())
+
+
+def all_files(store: Path) -> set[str]:
+    """Every file that RocketMQ's folders of a store hold."""
+    parts = (paths.COMMIT_LOG, paths.CONSUME_QUEUE, paths.INDEX, paths.CONFIG)
+    return {str(path) for part in parts for path in (store / part).rglob("*") if path.is_file()}
+
+
+def small(**values: object) -> StoreConfig:
+    """Settings of small files, with others on top."""
+    return replace(CONFIG, **{"mapped_file_size_commit_log": 1 << 12, **SOON, **values})  # type: ignore[arg-type]
+
+
+def filled(path: Path, config: StoreConfig) -> Path:
+    """A closed store of several log files, all ten days old."""
+    with reput.MessageStore.open(path, config) as store:
+        put(store, 300)
+    return aged(path)
+
+
+def wait_for_house(store: reput.MessageStore, done: Callable[[], bool] | None = None) -> None:
+    """Wait until housekeeping has looked twice, or until it is done."""
+    assert store._expiry is not None
+    looks = [0]
+    run = store._expiry.run
+
+    def counted(*arguments: int, **named: bool) -> list[str]:
+        gone = run(*arguments, **named)
+        looks[0] += 1
+        return gone
+
+    store._expiry.run = counted  # type: ignore[method-assign]
+    deadline = time.monotonic() + 20
+    while looks[0] < 2 or (done is not None and not done()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert store.background_error is None
+
+
+def call(store: Path, *arguments: str) -> Result:
+    """`reput put` of one message."""
+    return CliRunner().invoke(cli, ["put", str(store), "-t", "orders", *arguments], input="one\n")
+
+
+# --- nothing goes without being asked for -----------------------------------------------------------
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("percent", [ROOM, FULL])
+@pytest.mark.parametrize("age", ["ten days", "now"])
+def test_opening_deletes_nothing_unasked(
+    age: str, percent: int, tmp_path: Path, disk: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Opened, put to and kept open, a store of RocketMQ's keeps all files, however old they are or full the disk is.
+
+    A bug once: `put`, and opening without a put, deleted files ten days old, and at 91 % files a minute old.
+    """
+    path = golden.unpack("basic", tmp_path)
+    if age == "ten days":
+        aged(path)
+    disk[0] = percent
+    before = all_files(path)
+    with reput.MessageStore.open(path, StoreConfig(**SOON)) as store:  # type: ignore[arg-type]
+        store.put_message(reput.Message("orders", b"one"))
+        wait_for_house(store)
+        assert before <= all_files(path)
+        assert not [note for note in store.notes if "deleted" in note]
+    assert before <= all_files(path)
+    assert not caplog.records
+    assert_sound(path)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("arguments", [(), ("--keep-expired",), ("--set", "flushDiskType=SYNC_FLUSH")])
+def test_put_deletes_nothing_unasked(arguments: tuple[str, ...], old: Path, disk: list[int]) -> None:
+    """`reput put` keeps files that have expired, and says nothing of deletion; nor do settings of other things ask."""
+    before = all_files(old)
+    done = call(old, *arguments, "--set", "cleanResourceInterval=1")
+    assert done.exit_code == 0, done.stderr
+    assert before <= all_files(old)
+    assert "delete" not in done.stderr
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    "verb", [("delete", "-t", "orders", "-q", "0"), ("progress", "-g", "g", "-t", "orders", "-q", "0", "--commit", "1")]
+)
+def test_only_put_deletes(verb: tuple[str, ...], old: Path, tmp_path: Path, disk: list[int]) -> None:
+    """Other verbs that open a store to write keep all log files, a broker.conf or not."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text(golden.CONFIG + "cleanResourceInterval=1\n")
+    before = log_files(old)
+    name, *options = verb
+    done = CliRunner().invoke(cli, [name, str(old), *options, "--config", str(conf)])
+    assert done.exit_code == 0, done.stderr
+    assert log_files(old) == before
+
+
+# --- each way to ask ------------------------------------------------------------------------------
+
+
+@pytest.mark.golden
+def test_a_broker_conf_asks(old: Path, tmp_path: Path, disk: list[int], caplog: pytest.LogCaptureFixture) -> None:
+    """With a broker.conf RocketMQ's policy counts, its defaults included; each file is in notes and in the log."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text(golden.CONFIG + "cleanResourceInterval=1\n")
+    before, disk[0] = log_files(old), 76
+    with reput.MessageStore.open(old, conf) as store:
+        wait_for_house(store, lambda: len(log_files(old)) == 1)
+        gone = before[:-1]
+        reported = [note for note in store.notes if note.startswith("deleted ")]
+        assert reported[: len(gone)] == [
+            f"deleted {old / paths.COMMIT_LOG / name}: the disk is 76 % full, over 75 % (diskMaxUsedSpaceRatio)"
+            for name in gone
+        ]
+        assert any("only spoke of deleted log files" in note for note in reported)
+        assert [record.message for record in caplog.records] == reported
+        assert {(record.name, record.levelno) for record in caplog.records} == {("reput.store", logging.WARNING)}
+    assert_sound(old)
+
+
+@pytest.mark.parametrize(
+    ("given", "percent", "goes"),
+    [
+        ({"delete_expired": True}, 76, True),
+        ({"file_reserved_time": 24}, 76, True),
+        ({"file_reserved_time": 24, "delete_expired": False}, FULL, False),
+        ({"delete_when": "00;01;02;03;04;05;06;07;08;09;10;11;12;13;14;15;16;17;18;19;20;21;22;23"}, ROOM, True),
+        ({"disk_max_used_space_ratio": 40}, ROOM, True),
+        ({"clean_file_forcibly_enable": False}, FULL, False),
+        ({"disk_space_warning_level_ratio": 80}, FULL, False),
+        ({"delete_file_batch_max": 3}, FULL, False),
+        ({"file_reserved_time": 1000}, FULL, False),
+        ({"file_reserved_time": 1000, "clean_file_forcibly_enable": True}, FULL, True),
+        ({"file_reserved_time": 1000, "disk_space_clean_forcibly_ratio": 80}, FULL, True),
+    ],
+)
+def test_settings_that_ask(given: dict[str, object], percent: int, goes: bool, tmp_path: Path, disk: list[int]) -> None:
+    """A setting that says when files go asks for it; files that have not expired go only where a setting names that."""
+    path = filled(tmp_path / "s", small())
+    before = log_files(path)
+    disk[0] = percent
+    with reput.MessageStore.open(path, small(**given)) as store:
+        wait_for_house(store, (lambda: len(log_files(path)) < len(before)) if goes else None)
+        assert any("deleted" in note for note in store.notes) == goes
+    assert (log_files(path) == before) != goes
+    assert_sound(path, small())
+
+
+@pytest.mark.parametrize("made_with", ["settings", "broker.conf", "call"])
+def test_a_store_remembers_the_policy_it_was_made_with(made_with: str, tmp_path: Path, disk: list[int]) -> None:
+    """Made with settings of deletion a store deletes when it is opened without; a call that says otherwise wins."""
+    path, conf = tmp_path / "s", tmp_path / "broker.conf"
+    if made_with == "call":
+        reput.MessageStore.open(path, small(), delete_expired=True).close()
+    elif made_with == "settings":
+        reput.MessageStore.open(path, small(file_reserved_time=24, delete_when="04;16")).close()
+    else:
+        conf.write_text("mappedFileSizeCommitLog=4096\nfileReservedTime=24\ndeleteWhen=04;16\n")
+        reput.MessageStore.open(path, conf).close()
+    kept = (path / paths.REPUT / own.EXPIRY_NAME).read_text()
+    assert ("fileReservedTime=24\n" in kept, "deleteWhen=04;16\n" in kept) == ((made_with != "call"),) * 2
+    with reput.MessageStore.open(path, small(), delete_expired=False) as store:
+        put(store, 300)
+        assert not store.config.delete_expired
+    aged(path)
+    before, disk[0] = log_files(path), 76
+    with reput.MessageStore.open(path, small(), delete_expired=False) as store:
+        wait_for_house(store)
+        assert log_files(path) == before
+    with reput.MessageStore.open(path, small()) as store:
+        assert store.config.file_reserved_time == (None if made_with == "call" else 24)
+        assert store.config.clean_file_forcibly_enable is (made_with == "broker.conf")
+        wait_for_house(store, lambda: len(log_files(path)) < len(before))
+    (path / paths.REPUT / own.EXPIRY_NAME).unlink()
+    with reput.MessageStore.open(path, small()) as store:
+        assert not store.config.delete_expired
+
+
+def test_a_store_made_without_a_policy_keeps_none(tmp_path: Path) -> None:
+    """Nothing is remembered where nothing was asked for, nor where an existing store is opened with settings."""
+    reput.MessageStore.open(tmp_path / "s", small()).close()
+    reput.MessageStore.open(tmp_path / "s", small(file_reserved_time=24)).close()
+    assert not (tmp_path / "s" / paths.REPUT / own.EXPIRY_NAME).exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("fileReservedTime=soon", ConfigError),
+        ("deleteWhen=99\nfileReservedTime=1", ConfigError),
+        ("#" * 5000, DamagedStoreError),
+    ],
+)
+def test_hostile_settings_of_a_store(text: str, error: type[Exception], tmp_path: Path) -> None:
+    """A file of settings that reput cannot have written is refused by name; other settings in it count for nothing."""
+    path = tmp_path / "s"
+    reput.MessageStore.open(path, small()).close()
+    conf = path / paths.REPUT / own.EXPIRY_NAME
+    conf.write_text(text)
+    with pytest.raises(error, match=r"expiry\.conf|deleteWhen=99"):
+        reput.MessageStore.open(path, small())
+    conf.write_text("mappedFileSizeCommitLog=77\nstorePathCommitLog=/nowhere\nfileReservedTime=5\n")
+    with reput.MessageStore.open(path, StoreConfig()) as store:
+        assert store.config.file_reserved_time == 5
+        assert (store.config.mapped_file_size_commit_log, store.config.store_path_commit_log) == (None, None)
+
+
+def test_the_call_asks(tmp_path: Path, disk: list[int]) -> None:
+    """`delete_expired` deletes what has expired though deletion is off; a full disk takes nothing younger along."""
+    path = filled(tmp_path / "s", small())
+    with reput.MessageStore.open(path, small(clean_resource_interval=1 << 30)) as store:
+        put(store, 300)
+        store.reput(spark=False)
+        before = log_files(path)
+        fresh = [name for name in before if (path / paths.COMMIT_LOG / name).stat().st_mtime > time.time() - 3600]
+        disk[0] = FULL
+        gone = store.delete_expired()
+        assert gone == before[: len(gone)]
+        while gone := store.delete_expired(manual=True):
+            pass
+        assert log_files(path) == fresh
+        assert len(fresh) > 1
+    assert_sound(path, small())
+
+
+@pytest.mark.golden
+def test_the_flag_of_put_asks(old: Path, disk: list[int]) -> None:
+    """`reput put --delete-expired` deletes expired files at once, names each on stderr, and keeps the last."""
+    before = log_files(old)
+    done = call(old, "--delete-expired")
+    assert done.exit_code == 0, done.stderr
+    left = log_files(old)
+    assert 0 < len(left) < len(before)
+    for name in set(before) - set(left):
+        assert f"note: deleted {old / paths.COMMIT_LOG / name}: a call or an option asks for it" in done.stderr
+    assert_sound(old)
+    assert not logging.getLogger("reput.store").handlers
+
+
+def test_notes_of_deletions_are_bounded(
+    tmp_path: Path, disk: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The newest deletions stay in the notes, and so do all notes of other things; the log has all."""
+    monkeypatch.setattr(expiry, "_MOST_NOTES", 3)
+    path = filled(tmp_path / "s", small())
+    with reput.MessageStore.open(path, small(clean_resource_interval=1 << 30)) as store:
+        store.notes.append("another thing")
+        gone = store.delete_expired(manual=True)
+        assert len(gone) > 3
+        assert "another thing" in store.notes
+        reported = [note for note in store.notes if note.startswith("deleted")]
+        assert len(reported) == 3
+        assert [record.message for record in caplog.records][-3:] == reported
+        assert len(caplog.records) > len(gone)
+
+
+def test_files_that_went_before_an_error_are_reported(
+    tmp_path: Path, disk: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the system refuses the second file, the first one is reported all the same."""
+    path = filled(tmp_path / "s", small())
+    remove, calls = fs.remove_file, []
+
+    def refuse_second(name: Path) -> None:
+        calls.append(name)
+        if len(calls) == 2:
+            with fs.errors_named(name, "remove"):
+                raise PermissionError(1, "Operation not permitted")
+        remove(name)
+
+    with reput.MessageStore.open(path, small(clean_resource_interval=1 << 30)) as store:
+        first = log_files(path)[0]
+        with monkeypatch.context() as patch:
+            patch.setattr(fs, "remove_file", refuse_second)
+            with pytest.raises(reput.ReputError, match="cannot remove"):
+                store.delete_expired(manual=True)
+        assert any(first in note for note in store.notes)
+
+
+# --- a disk that is too full ----------------------------------------------------------------------
+
+
+def test_a_put_to_a_full_disk_says_why_and_what_to_do(tmp_path: Path, disk: list[int]) -> None:
+    """The reason has how full the disk is, the limit, that nothing was deleted and why, and the way out."""
+    with reput.MessageStore.open(tmp_path / "s", small()) as store:
+        put(store, 3)
+        disk[0] = FULL
+        wait_for_house(store)
+        refused = store.put_message(reput.Message("t", b""))
+        assert refused.status is reput.PutStatus.DISK_FULL
+        assert refused.reason == (
+            f"{store.layout.commit_log}: the disk is 91 % full, over 90 % (diskSpaceWarningLevelRatio); puts go on "
+            "when it is not. Nothing was deleted, since deletion of expired log files is off. Make room, or turn "
+            "deletion on (`reput put --delete-expired`, MessageStore.open(..., delete_expired=True)): log files older "
+            "than 72 hours (fileReservedTime) then go"
+        )
+        disk[0] = ROOM
+        wait_for_house(store)
+        put(store, 3)
+        assert len(bodies(store)) == 6
+    with reput.MessageStore.open(tmp_path / "s", small(file_reserved_time=24)) as store:
+        disk[0] = FULL
+        wait_for_house(store)
+        refused = store.put_message(reput.Message("t", b""))
+        assert "Deletion of expired log files is on: the last file stays" in refused.reason
+        assert "24 hours" in refused.reason
+
+
+def test_room_that_deletion_makes_counts_at_once(tmp_path: Path, disk: list[int]) -> None:
+    """Where the files that went make room enough, no put is refused."""
+    path = filled(tmp_path / "s", small())
+    config = small(delete_expired=True)
+    with reput.MessageStore.open(path, replace(config, clean_resource_interval=1 << 30)) as store:
+        disk[0] = FULL
+        percents = iter([FULL, ROOM])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fs, "disk_use", lambda _path: fs.DiskUse(percent := next(percents), 100 - percent))
+            assert store.delete_expired(manual=True)
+        put(store, 1)
+
+
+@pytest.mark.golden
+def test_put_on_the_command_line_says_that_the_disk_is_full(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk without blocks ends the command with how full it is, that nothing was deleted, and how to go on."""
+    monkeypatch.setattr(fs, "disk_use", lambda _path: fs.DiskUse(100, 0))
+
+    def no_blocks(*_arguments: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(fs, "reserve", no_blocks)
+    before = stores.digest(old / paths.COMMIT_LOG)
+    done = call(old)
+    assert isinstance(done.exception, NoSpaceError)
+    for part in ("DISK_FULL", "The disk is 100 % full", "Nothing was deleted", "--delete-expired"):
+        assert part in str(done.exception)
+    assert stores.digest(old / paths.COMMIT_LOG) == before
