@@ -97,19 +97,30 @@ def broker_is_live(path: Path) -> bool:
     return _identity(path) in _held or is_record_locked(path)
 
 
+def broker_lock_pid(path: Path) -> int | None:
+    """Process id of the holder of RocketMQ's lock: 0 if the system does not say it, None if nobody holds the lock."""
+    return os.getpid() if _identity(path) in _held else _record_lock_pid(path)
+
+
 def is_record_locked(path: Path) -> bool:
     """Whether another process has a record lock on a file's first byte. One of this process would be dropped by it."""
+    return _record_lock_pid(path) is not None
+
+
+def _record_lock_pid(path: Path) -> int | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return False
+        return None
     try:
         # Asked and not tried: a broker that starts at this moment must not find its lock taken.
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
     except OSError:
-        return False
+        return None
     else:
-        return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+        kind, _, _, _, process = _FLOCK.unpack(answer)
+        # A holder on another machine, or in another container, has no number here.
+        return None if kind == fcntl.F_UNLCK else max(0, process)
     finally:
         os.close(descriptor)
 

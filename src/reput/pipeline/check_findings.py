@@ -25,7 +25,7 @@ from reput.store.frontier import read_frontier
 from reput.store.known_good import why_known_good
 from reput.store.report import LEFTOVER, NOTE
 from reput.store.retained import configured_topics
-from reput.store.standstill import marks_of
+from reput.store.holders import marks_of
 from reput.store.strays import list_strays, strays_text
 
 _NAMED = 5

@@ -9,15 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 from reput.errors import StoreLockedError
-from reput.files import locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.log.maps import LogMaps
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.frontier import Frontiers, read_frontier
+from reput.store.holders import Who, holder_of
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
 from reput.store.swap import pending_swap
@@ -45,31 +46,45 @@ def writer_of(layout: StoreLayout) -> Writer:
             f"{layout.own(own.INTENT_NAME)}: a rebuild is swapping its indexes in, or was killed there. Try again; if "
             "it stays, `reput rebuild` finishes it"
         )
-    if locks.owner_is_live(layout.own(own.LOCK_NAME)):
-        watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
-        writes = watermarks["writer"] != 0
-        watermarks.close()
-        return Writer.REPUT if writes else Writer.NOBODY
-    return Writer.BROKER if locks.broker_is_live(layout.broker_lock) else Writer.NOBODY
+    return _WRITERS.get(holder_of(layout).who, Writer.NOBODY)
 
 
-def referenced_end(kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> int:
-    """The log offset behind the last record that a queue refers to: up to there a live broker's log is whole."""
-    end = log.min_offset
+_WRITERS = {Who.WRITER: Writer.REPUT, Who.BROKER: Writer.BROKER}
+
+
+class Referenced(NamedTuple):
+    """The last record that a queue refers to: the log offsets where it begins and ends."""
+
+    begin: int
+    end: int
+
+
+def last_referenced(kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> Referenced:
+    """The last record that a queue refers to: up to its end a live broker's log is whole.
+
+    An entry that names no record says nothing: a broker may be writing it now.
+    """
+    found = Referenced(log.min_offset, log.min_offset)
+
+    def look_at(begin: int, size: int) -> None:
+        nonlocal found
+        if begin + size > found.end and log.record(begin, size) is not None:
+            found = Referenced(begin, begin + size)
+
     for batch_queue in batches.queues():
         last_batch = batch_queue.span().last
         if last_batch is not None:
-            end = max(end, last_batch.physical_offset + last_batch.size)
+            look_at(last_batch.physical_offset, last_batch.size)
     for kind in kinds:
         told = kind.complete_to()
         if told is not None:
-            end = max(end, told)
+            found = max(found, Referenced(told, told), key=lambda one: one.end)
             continue
         for queue in kind.queues():
             last = queue.span().last
             if last is not None:
-                end = max(end, last.physical_offset + last.size)
-    return end
+                look_at(last.physical_offset, last.size)
+    return found
 
 
 class ReputWriter:
@@ -110,12 +125,12 @@ class BrokerWriter:
         self.kinds = kinds
         self.batches = batches
         self.log = log
-        self._end = referenced_end(kinds, batches, log)
+        self._end = last_referenced(kinds, batches, log).end
         self._looked = time.monotonic()
 
     def confirmed(self) -> int:
         """The log offset up to which the broker's queues refer; looked up anew every half second at most."""
         if time.monotonic() - self._looked > _BROKER_LOOK_S:
-            self._end = max(self._end, referenced_end(self.kinds, self.batches, self.log))
+            self._end = max(self._end, last_referenced(self.kinds, self.batches, self.log).end)
             self._looked = time.monotonic()
         return self._end

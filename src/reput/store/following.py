@@ -9,6 +9,7 @@ own queues, it refuses.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -123,7 +124,13 @@ def following(layout: StoreLayout) -> Iterator[None]:
         with own_store(layout):
             pass
     with locks.follower_lock(path, "End that one first, or leave it at work: one is enough"):
-        yield
+        watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
+        watermarks["follower"] = os.getpid()
+        try:
+            yield
+        finally:
+            watermarks["follower"] = 0
+            watermarks.close()
 
 
 @contextlib.contextmanager
@@ -146,7 +153,7 @@ def attach(layout: StoreLayout, config: StoreConfig) -> Iterator[Attachment]:
             held.callback(watermarks.close)
             owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
         else:
-            owned = held.enter_context(own_store(layout))
+            owned = held.enter_context(own_store(layout, holder=own.HOLDER_FOLLOWER))
         yield _attached(layout, config, writer, owned)
 
 

@@ -94,10 +94,13 @@ class Ownership:
 
 
 @contextlib.contextmanager
-def own_store(layout: StoreLayout, *, resumes: bool = False) -> Iterator[Ownership]:
+def own_store(
+    layout: StoreLayout, *, resumes: bool = False, holder: int = own.HOLDER_JOB
+) -> Iterator[Ownership]:
     """Own the store while the block runs: RocketMQ's lock, ours, a closed fence, a new epoch, no leftovers.
 
     `resumes`: the block goes on with what a killed conversion has left, so that is kept; it must use or remove it.
+    `holder`: what the block does, as the watermark of that name says it.
 
     Raises:
         StoreLockedError: a live broker or another reput process has it.
@@ -111,6 +114,9 @@ def own_store(layout: StoreLayout, *, resumes: bool = False) -> Iterator[Ownersh
         with locks.owner_lock(layout.own(own.LOCK_NAME)):
             watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
             try:
+                # A killed writer has left its process id here.
+                watermarks["writer"] = 0
+                watermarks["holder"] = holder
                 owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
                 owned.next_stage()
                 for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
@@ -143,7 +149,7 @@ def take_over(layout: StoreLayout) -> Iterator[Ownership]:
     with contextlib.ExitStack() as held:
         while True:
             try:
-                owned = held.enter_context(own_store(layout))
+                owned = held.enter_context(own_store(layout, holder=own.HOLDER_WRITER))
                 break
             except StoreLockedError:
                 if time.monotonic() > deadline or not _ask_follower(layout):
