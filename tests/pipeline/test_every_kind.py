@@ -19,8 +19,8 @@ from reput.formats.record import FLAG_INNER_BATCH
 from reput.pipeline import grow, grow_rocksdb
 from reput.pipeline.engine import LoopEngine
 from reput.pipeline.follow import Follow
-from reput.store.layout import find_store
 from reput.store.holders import marks_of
+from reput.store.layout import find_store
 from support import databases, inner, stores
 from support.checked import assert_sound
 

@@ -28,10 +28,14 @@ def list_index_files(folder: Path) -> list[IndexFileOnDisk]:
     for entry in fs.list_dir(folder):
         if not entry.is_dir and index_file.is_index_name(entry.name):
             path = folder / entry.name
-            head = fs.read_bytes(path, HEADER_SIZE) or b""
-            header = index_file.decode_header(head) if len(head) == HEADER_SIZE else None
-            files.append(IndexFileOnDisk(path, entry.size, header))
+            files.append(IndexFileOnDisk(path, entry.size, read_header(path)))
     return files
+
+
+def read_header(path: Path) -> Header | None:
+    """The header of an IndexFile; None where the file is shorter than one."""
+    head = fs.read_bytes(path, HEADER_SIZE) or b""
+    return index_file.decode_header(head) if len(head) == HEADER_SIZE else None
 
 
 def items_at(slots: int, number: int = 0) -> int:

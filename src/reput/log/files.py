@@ -54,13 +54,16 @@ class LogFiles:
         return self.files[-1].end if self.files else 0
 
 
-def list_log_files(folder: Path, configured_size: int | None = None, tolerant: bool = False) -> LogFiles:
+def list_log_files(
+    folder: Path, configured_size: int | None = None, tolerant: bool = False, below: int | None = None
+) -> LogFiles:
     """The files of the log in `folder`.
 
     Args:
         folder: the store's commitlog folder.
         configured_size: mappedFileSizeCommitLog, None when it is not known: the files then tell.
         tolerant: take files of odd sizes and holes between files as they are, and say so in `notes` (salvage).
+        below: leave out files that begin at this log offset or later: a writer may be making them now.
 
     Raises:
         NotAStoreError: there is no such folder.
@@ -72,7 +75,7 @@ def list_log_files(folder: Path, configured_size: int | None = None, tolerant: b
     named = []
     for entry in fs.list_dir(folder):
         start = None if entry.is_dir else paths.parse_offset_name(entry.name)
-        if start is not None:
+        if start is not None and (below is None or start < below):
             # A file may lie on another disk and be linked here, as RocketMQ allows.
             size = fs.size_of(folder / entry.name) if entry.is_link else entry.size
             named.append((start, folder / entry.name, size))

@@ -2,13 +2,17 @@
 
 The same decode job as a rebuild goes over the log, comparing entries where a rebuild would write them. Nothing in the
 store is created or changed; what one stage leaves for the next lies in a temporary folder.
+
+A process may append to the store meanwhile: a writer, a follower, a broker. Then the log is judged up to what is
+confirmed, and the indexes up to their frontier; entries of later records are passed over, whatever they are. What such
+a look finds counts only where the next look finds it too.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from bisect import bisect_right
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -16,12 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from reput.config import StoreConfig
-from reput.errors import DamagedStoreError, ReputError
-from reput.files import fs, locks
+from reput.errors import DamagedStoreError, ReputError, StoreLockedError
+from reput.files import fs
 from reput.files.scratch import ScratchFolder
 from reput.formats.queue_kinds import DEFAULT_KINDS
-from reput.index.files import list_index_files
-from reput.log.files import list_log_files
+from reput.index.files import IndexFileOnDisk, list_index_files, read_header
+from reput.log.files import LogFiles, list_log_files
+from reput.log.maps import LogMaps
 from reput.pipeline import parts
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.check_batches import check_batches
@@ -54,14 +59,18 @@ from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.stitch import Stitched, stitch
-from reput.store.kinds import present_kinds
+from reput.queue.batch_files import BatchFiles
+from reput.store.beside import last_referenced
+from reput.store.holders import Holder, Who
+from reput.store.kinds import present_kinds, store_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.queue_types import refuse_batches_beside
-from reput.store.report import CheckReport
+from reput.store.report import NOTE, CheckReport
 from reput.store.settings import StoreSettings, resolve_settings
-from reput.store.standstill import begin_reading, end_reading
+from reput.store.standstill import Standstill, begin_reading, end_reading
 
-_QUEUES_A_TASK = 256
+_LOOKS_MOST = 4
+_HEADER_READS_MOST = 100
 
 
 def check_store(
@@ -84,18 +93,79 @@ def check_store(
     begin = time.perf_counter()
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
+    listener = listener or ProgressListener()
+    looks = [_look(layout, engine, config, verify_crc, split_mb, listener)]
+    while not looks[-1].counts:
+        if len(looks) == _LOOKS_MOST:
+            raise looks[-1].error or StoreLockedError(
+                f"{layout.root}: {looks[-1].holder.text} changes this store so fast that {_LOOKS_MOST} looks at it "
+                "found something else each time. Check it when that process is done"
+            )
+        looks.append(_look(layout, engine, config, verify_crc, split_mb, listener))
+        _keep_what_both_found(looks[-2], looks[-1])
+    report = looks[-1].report
+    assert report is not None
+    if len(looks) > 1:
+        report.notes.append(f"the store was in use, so findings were looked at again: {len(looks)} looks")
+    report.seconds["total"] = round(time.perf_counter() - begin, 4)
+    report.findings.sort(key=lambda finding: (finding.severity, finding.rule, finding.file))
+    return report
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look at a store; `report` is None where it ended with an `error`, which a change meanwhile may explain.
+
+    `counts`: its findings can be believed, since nothing changed meanwhile, or another look has them too.
+    """
+
+    holder: Holder
+    report: CheckReport | None = None
+    counts: bool = False
+    error: ReputError | None = None
+
+    @property
+    def suspects(self) -> set[tuple[str, str, int | None]]:
+        """What it found that a change meanwhile may explain."""
+        findings = self.report.findings if self.report else []
+        return {(one.rule, one.file, one.offset) for one in findings if one.severity != NOTE}
+
+
+def _keep_what_both_found(before: _Look, now: _Look) -> None:
+    """Keep the findings that two looks have, unless one of them stumbled."""
+    if now.report is None or before.report is None or now.counts:
+        return
+    shared = before.suspects & now.suspects
+    if shared:
+        now.report.findings = [
+            one for one in now.report.findings if one.severity == NOTE or (one.rule, one.file, one.offset) in shared
+        ]
+        now.counts = True
+
+
+def _look(
+    layout: StoreLayout,
+    engine: Engine,
+    config: StoreConfig,
+    verify_crc: bool,
+    split_mb: float,
+    listener: ProgressListener,
+) -> _Look:
     standstill = begin_reading(layout)
+    look = _Look(standstill.holder)
     with ScratchFolder("reput-check-") as work:
-        check = _prepare(layout, engine, config, verify_crc, work, listener or ProgressListener())
         try:
+            check = _prepare(layout, engine, config, verify_crc, work, listener, standstill)
             _run(check, split_mb)
         except ReputError as error:
-            end_reading(layout, standstill, error)
-            raise
-        end_reading(layout, standstill)
-        check.report.seconds["total"] = round(time.perf_counter() - begin, 4)
-        check.report.findings.sort(key=lambda finding: (finding.severity, finding.rule, finding.file))
-        return check.report
+            if end_reading(layout, standstill, error):
+                raise
+            look.error = error
+            return look
+        stood_still = end_reading(layout, standstill)
+    look.report = check.report
+    look.counts = stood_still or not look.suspects
+    return look
 
 
 def _prepare(
@@ -105,15 +175,25 @@ def _prepare(
     verify_crc: bool,
     work: Path,
     listener: ProgressListener,
+    standstill: Standstill,
 ) -> Check:
-    report = CheckReport(str(layout.root), closed_cleanly=not fs.exists(layout.abort))
-    if locks.broker_is_live(layout.broker_lock):
-        report.closed_cleanly = False
-        report.notes.append("a broker has this store open: what it writes while we look may show as behind")
-    elif not report.closed_cleanly:
-        report.notes.append("the store was not closed (abort is there): what a crash leaves behind is no damage")
-    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True)
+    holder = standstill.holder
+    report = CheckReport(
+        str(layout.root),
+        closed_cleanly=not fs.exists(layout.abort) and holder.who is not Who.BROKER,
+        held_by=holder.who,
+        held_by_pid=holder.pid,
+    )
+    # Listed after the confirmed offset was read, so that all files up to there are seen.
+    log = list_log_files(
+        layout.commit_log, config.mapped_file_size_commit_log, tolerant=True, below=standstill.confirmed
+    )
     settings = resolve_settings(layout, config, verify_crc)
+    if holder.who is Who.BROKER:
+        standstill = _referenced_by_broker(layout, config, log, settings, standstill)
+        log = list_log_files(layout.commit_log, log.file_size, tolerant=True, below=standstill.confirmed)
+    report.indexes_to = standstill.frontier
+    report.notes += _holder_notes(report, standstill)
     report.assumed += settings.assumed
     job = Job(
         reput_folder=str(layout.reput),
@@ -132,9 +212,29 @@ def _prepare(
         fenced=False,
         ext=_ext_to_check(layout, settings, log.file_size, report),
         checked=str(layout.root),
+        judged_to=standstill.frontier,
     )
     refuse_batches_beside(settings.types, present_kinds(layout))
-    return Check(layout, log, settings, engine, job, listener, report)
+    return Check(layout, log, settings, engine, job, listener, report, standstill.confirmed)
+
+
+def _referenced_by_broker(
+    layout: StoreLayout, config: StoreConfig, log: LogFiles, settings: StoreSettings, standstill: Standstill
+) -> Standstill:
+    """How far a broker has come: it dispatches one record after the other, so the ones before the last have entries."""
+    kinds = store_kinds(layout, config, settings.queue_file_size)
+    maps = LogMaps(layout.commit_log, log.file_size)
+    begin, end = last_referenced(kinds, BatchFiles(layout.batch_consume_queue), maps)
+    maps.close()
+    return standstill._replace(frontier=begin, confirmed=end)
+
+
+def _holder_notes(report: CheckReport, standstill: Standstill) -> list[str]:
+    if standstill.frontier is None:
+        crashed = "the store was not closed (abort is there): what a crash leaves behind is no damage"
+        return [] if report.closed_cleanly else [crashed]
+    log = "" if standstill.confirmed is None else f"the log up to {standstill.confirmed}, "
+    return [f"{standstill.holder.text} has this store open: checked {log}the indexes up to {standstill.frontier}"]
 
 
 def _ext_to_check(
@@ -146,22 +246,24 @@ def _ext_to_check(
     """
     if report.closed_cleanly:
         try:
-            return ext_job(layout, dataclasses.replace(settings, calc_bitmaps=True), log_file_size)
+            return ext_job(layout, replace(settings, calc_bitmaps=True), log_file_size)
         except DamagedStoreError as error:
             report.notes.append(f"bitmaps were not looked at: {error}")
-    return ext_job(layout, dataclasses.replace(settings, calc_bitmaps=False), log_file_size)
+    return ext_job(layout, replace(settings, calc_bitmaps=False), log_file_size)
 
 
 def _run(check: Check, split_mb: float) -> None:
     fs.make_dirs(check.job.parts_folder)
     stitched, mismatches = _decode(check, split_mb)
     log_findings(check, stitched)
-    report, results = check.report, stitched.results
+    report = check.report
     report.log_min_offset, report.log_max_offset = check.log.min_offset, stitched.end
-    report.messages = sum(result.records for result in results)
+    report.messages = sum(result.records for result in stitched.results)
+    stitched = _judged(check.job, stitched)
+    results = stitched.results
     if check.job.build_queues:
         _check_queues(check, stitched, mismatches)
-    elif report.messages:
+    elif any(result.records for result in results):
         folder_missing(check, "queue", "no ConsumeQueues at all", _first(results, "records"))
     if check.job.build_index:
         _check_index(check, results)
@@ -171,13 +273,22 @@ def _run(check: Check, split_mb: float) -> None:
     stray_findings(check)
 
 
+def _judged(job: Job, stitched: Stitched) -> Stitched:
+    """The part of the chain whose records the indexes are held against."""
+    if job.judged_to is None:
+        return stitched
+    count = sum(split.begin < job.judged_to for split in stitched.splits)
+    end = min(stitched.end, job.judged_to)
+    return replace(stitched, results=stitched.results[:count], splits=stitched.splits[:count], end=end)
+
+
 def _first(results: list[SplitResult], what: str) -> int:
     """The log offset from which on there are records, or records with index items."""
     return next(result.first_record for result in results if getattr(result, what))
 
 
 def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mismatch]]]:
-    splits = plan_splits(check.log, max(1, int(split_mb * (1 << 20))))
+    splits = _plan(check, max(1, int(split_mb * (1 << 20))))
     task = partial(_compare_task, check.job, str(check.layout.consume_queue))
     mismatches: dict[int, list[Mismatch]] = {}
 
@@ -203,11 +314,25 @@ def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mis
         return stitched, mismatches
 
 
+def _plan(check: Check, split_bytes: int) -> list[Split]:
+    """The splits of the log: none goes beyond what is confirmed, and none across the frontier."""
+    end = check.log.end_offset if check.confirmed is None else check.confirmed
+    if check.job.judged_to is None:
+        return plan_splits(check.log, split_bytes, end_offset=end)
+    frontier = min(check.job.judged_to, end)
+    judged = plan_splits(check.log, split_bytes, end_offset=frontier)
+    further = plan_splits(check.log, split_bytes, frontier, end)
+    return judged + [replace(split, number=number) for number, split in enumerate(further, len(judged))]
+
+
 def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
     return None
 
 
 def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
+    if job.judged_to is not None and split.begin >= job.judged_to:
+        # Indexes are not held against these records yet.
+        job = replace(job, build_queues=False, build_index=False)
     return decode_and_compare(job, live_folder, split)
 
 
@@ -232,14 +357,17 @@ def _check_index(check: Check, results: list[SplitResult]) -> None:
     ]
     files: list[IndexFileToCheck] = []
     before = None
-    for file in list_index_files(check.layout.index):
+    for file in _index_files(check):
         if file.header is None or file.size != _index_size(job):
             detail = f"{file.size} bytes instead of {_index_size(job)}"
             report.damage("index-file-size", str(file.path), None, 1, detail)
             before = None
         else:
-            log_max = index_parts[-1].end if index_parts else check.log.min_offset
-            files.append(IndexFileToCheck(str(file.path), file.header, before, check.log.min_offset, log_max))
+            log_min = check.log.min_offset
+            log_max = index_parts[-1].end if index_parts else log_min
+            grows = job.judged_to is not None
+            log_max = job.judged_to if job.judged_to is not None else log_max
+            files.append(IndexFileToCheck(str(file.path), file.header, before, log_min, log_max, grows))
             before = file.header
     with check.stage("index"):
         task = partial(_index_task, job, index_parts)
@@ -248,6 +376,32 @@ def _check_index(check: Check, results: list[SplitResult]) -> None:
         _find_uncovered(check, index_parts, files, checked)
     report.index_files = len(files)
     report.index_items = sum(one.items for one in checked)
+
+
+def _index_files(check: Check) -> list[IndexFileOnDisk]:
+    """The IndexFiles that are judged: beside a holder that appends none after the last with an item that is judged."""
+    files, judged_to = list_index_files(check.layout.index), check.job.judged_to
+    if judged_to is None:
+        return files
+    last = max(
+        (
+            number
+            for number, file in enumerate(files)
+            if file.header and file.header.index_count > 1 and file.header.begin_physical_offset < judged_to
+        ),
+        default=-1,
+    )
+    return [*files[:last], _settled(files[last])] if last >= 0 else []
+
+
+def _settled(file: IndexFileOnDisk) -> IndexFileOnDisk:
+    """A file whose header may be written now: of two that are alike neither is half an old one, half a new one."""
+    for _ in range(_HEADER_READS_MOST):
+        before = file.header
+        file = replace(file, header=read_header(file.path))
+        if file.header == before:
+            break
+    return file
 
 
 def _index_size(job: Job) -> int:

@@ -168,7 +168,7 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
     if one.wrong:
         detail = "entries that are not what their records give"
         report.damage("queue-entry-wrong", *_place(check, folder, one.first_wrong), one.wrong, detail)
-    if one.past_end:
+    if one.past_end and check.job.judged_to is None:
         detail = f"entries behind the queue's last record, the first points to {one.past_offset}"
         place = _place(check, folder, one.first_past_end)
         if one.past_offset >= log_end:
@@ -183,7 +183,7 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
         # What lacks at the end alone is what a crash leaves.
         file, offset, where = what_is_there(*_place(check, folder, one.first_missing))
         detail = f"{where}{one.missing} batches without an entry"
-        report.after_crash("queue-behind", file, offset, one.missing, detail)
+        check.behind("queue-behind", file, offset, one.missing, detail)
     elif configured is not None and one.key.topic not in configured:
         detail = f"the topic was deleted, {one.missing} of its batches are still in the log"
         report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
@@ -199,6 +199,9 @@ def _place(check: Check, folder: str, number: int) -> tuple[str, int]:
 def _file_findings(check: Check, queue: BatchQueueFiles) -> None:
     size, files = check.job.batch_queue_file_size, queue.folder.files
     for number, file in enumerate(files):
+        if check.job.judged_to is not None and number == len(files) - 1 and file.size != size:
+            # The process that holds the store may be making it now.
+            break
         if file.size == 0 and number == len(files) - 1:
             detail = "an empty last file, which RocketMQ removes"
             check.report.remark(LEFTOVER, "queue-empty-file", str(file.path), 1, detail)

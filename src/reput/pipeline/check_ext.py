@@ -71,7 +71,7 @@ def unit_findings(job: Job, key: QueueKey, first: int, end: int) -> list[UnitFin
     found = [
         UnitFinding("ext-file-size", str(file.path), None, 1, -1, f"{file.size} bytes instead of {job.ext.file_size}")
         for file in list_ext_files(reader.folder, key)
-        if file.size != job.ext.file_size
+        if file.size != job.ext.file_size and job.judged_to is None
     ]
     log = LogFiles(job.ext.log_folder, job.ext.log_file_size)
     return found or _Walk(job, job.ext, key, reader, log).findings(first, end)
@@ -150,7 +150,7 @@ class _Walk:
             path = f"{queue_path(str(self.reader.folder), self.key)}/{offset_name(start)}"
             found.append(UnitFinding(rule, path, address - start, times, -1, _BITS_IN_WORDS[rule]))
         is_whole = first < end and not self.wrong.keys() - {WITHOUT_UNIT}
-        return [*found, *self._behind()] if is_whole else found
+        return [*found, *self._behind()] if is_whole and self.job.judged_to is None else found
 
     def _piece(self, first: int, count: int) -> None:
         start = first * ENTRY_SIZE // self.job.queue_file_size * self.job.queue_file_size

@@ -8,6 +8,7 @@ from pathlib import Path
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
+from reput.formats.record import Verdict
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
@@ -22,10 +23,10 @@ from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
+from reput.store.holders import marks_of
 from reput.store.known_good import why_known_good
 from reput.store.report import LEFTOVER, NOTE
 from reput.store.retained import configured_topics
-from reput.store.holders import marks_of
 from reput.store.strays import list_strays, strays_text
 
 _NAMED = 5
@@ -46,8 +47,13 @@ def log_findings(check: Check, stitched: Stitched) -> None:
             1,
             f"{gap.verdict.meaning} at log offset {gap.begin}: {gap.end - gap.begin} bytes until the next record",
         )
-    if stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
-        place = log_place(log, stitched.end)
+    place = log_place(log, stitched.end)
+    if check.confirmed is not None:
+        if stitched.end < check.confirmed:
+            why = (stitched.tail_verdict or Verdict.ZERO).meaning
+            detail = f"{why} at log offset {stitched.end}, and the log is confirmed up to {check.confirmed}"
+            report.damage("log-record", *place, 1, detail)
+    elif stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
         detail = f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}"
         maps = LogMaps(log.folder, log.file_size)
         if known := why_known_good(check.layout, maps, stitched.end, size):
@@ -106,7 +112,7 @@ def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) ->
         place, byte, where = what_is_there(*_entry_place(folder, file_size, first_missing))
         if first_missing + missing == int(table.next[table.rows[key]]):
             detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
-            report.after_crash("queue-behind", place, byte, missing, where + detail)
+            check.behind("queue-behind", place, byte, missing, where + detail)
         else:
             detail = f"records without an entry, first queue offset {first_missing}"
             report.damage("queue-entry-missing", place, byte, missing, where + detail)
@@ -136,6 +142,8 @@ def is_behind(check: Check, offset: int) -> bool:
 
     RocketMQ makes a queue's folder with the queue's first message; a reput writer makes none before it indexes.
     """
+    if check.job.judged_to is not None:
+        return False
     frontier = read_frontier(check.layout)
     if frontier is not None:
         return offset >= min(frontier.queue_offset, frontier.index_offset)
@@ -197,7 +205,7 @@ def uncovered_findings(check: Check, index_end: int, skipped_tags: int, found: S
     first = min(one.first for one in found if one.items)
     if first >= index_end:
         detail = f"the index ends at log offset {index_end}, {items} items of later messages are not in it"
-        report.after_crash("index-behind", folder, None, items, detail)
+        check.behind("index-behind", folder, None, items, detail)
     else:
         detail = f"items of messages that no IndexFile has, first of the message at log offset {first}"
         report.damage("index-item-missing", folder, None, items, detail)
@@ -216,7 +224,11 @@ def check_checkpoint(check: Check) -> None:
     end = max((file.header.end_timestamp for file in files if file.header), default=0)
     if not fs.exists(check.layout.checkpoint):
         check.report.remark(NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one")
-    elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:
+    elif (
+        check.job.judged_to is None
+        and not check.report.closed_cleanly
+        and read_checkpoint(check.layout).index_msg_timestamp < end
+    ):
         check.report.remark(
             NOTE,
             "checkpoint-behind",

@@ -32,7 +32,8 @@ _ITEMS_AT_ONCE = 1 << 18
 class IndexFileToCheck(NamedTuple):
     """An IndexFile, the header of the one before (None where there is none to trust), and the log's limits.
 
-    Items below `log_min` have expired, none may stand past `log_max`.
+    Items below `log_min` have expired, none may stand past `log_max`. Where the file `grows`, items of records from
+    there on, and what follows from them, are not looked at.
     """
 
     path: str
@@ -40,6 +41,7 @@ class IndexFileToCheck(NamedTuple):
     before: Header | None
     log_min: int
     log_max: int
+    grows: bool = False
 
 
 class IndexFinding(NamedTuple):
@@ -95,6 +97,7 @@ class _FileCheck:
         self.last: _End | None = None
         self.newest_physical = -1
         self.past: list[int] = []
+        self.is_cut = False
 
     def run(self) -> IndexFileChecked:
         """Check the file."""
@@ -109,6 +112,8 @@ class _FileCheck:
             self._check_header_ends()
         elif not count and not faults:
             self._check_empty_header()
+        if self.is_cut:
+            count = self.chain.number - 1
         return IndexFileChecked(list(self.findings.values()), count, self.repeated, self.covered, self.skipped_tags)
 
     def _found(self, rule: str, offset: int | None, times: int, detail: str, kind: str = "") -> None:
@@ -128,10 +133,16 @@ class _FileCheck:
             if not len(items):
                 self._found("index-file-short", None, count - number + 1, f"the file ends before item {number}")
                 return False
+            if self.file.grows and (late := items["physical_offset"] >= self.file.log_max).any():
+                self.is_cut, items = True, items[: int(np.argmax(late))]
+                if not len(items):
+                    break
             block = self.matcher.match(items)
             self.chain.follow(items, block.key_hash, block.own == WRONG)
             self._check_block(number, items, block)
             number += len(items)
+            if self.is_cut:
+                break
         if self.past:
             first, times = self.past[0], len(self.past)
             detail = f"items behind the log's end at {self.file.log_max}"
@@ -199,6 +210,9 @@ class _FileCheck:
             self._found("index-chain", self._at(chain.first_broken), chain.broken, detail)
         present = read_slots(self.path, self.job.index_slots)
         wrong, ahead = chain.wrong_slots(present, max(header.index_count, 1))
+        if self.file.grows and len(present) == len(chain.slots):
+            # A slot that names a later item was right before that came.
+            wrong, ahead = wrong[present[wrong] < chain.number], ahead[:0]
         real = np.setdiff1d(wrong, ahead)
         if len(real):
             at = HEADER_SIZE + SLOT_SIZE * int(real[0])
@@ -207,7 +221,7 @@ class _FileCheck:
             at = HEADER_SIZE + SLOT_SIZE * int(ahead[0])
             self._found("index-slot-ahead", at, len(ahead), "slots ahead of the header's count")
         at = header_field_at("hash_slot_count")
-        if not len(wrong) and header.hash_slot_count != chain.used_slots and at not in said:
+        if not self.is_cut and not len(wrong) and header.hash_slot_count != chain.used_slots and at not in said:
             detail = f"hash_slot_count {header.hash_slot_count}, {chain.used_slots} slots are in use"
             self._found("index-header", at, 1, detail)
 
@@ -217,7 +231,7 @@ class _FileCheck:
             (self.first, "begin_physical_offset", "begin_timestamp"),
             (self.last, "end_physical_offset", "end_timestamp"),
         ):
-            if end is None:
+            if end is None or (self.is_cut and end is self.last):
                 continue
             said_offset, said_ms = getattr(header, offset_name), getattr(header, time_name)
             if said_offset != end.physical_offset:

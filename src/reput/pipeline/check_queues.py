@@ -89,6 +89,9 @@ def _file_findings(job: Job, queue: QueueToCheck) -> list[OutsideFinding]:
     files = list_queue_files(Path(queue.folder))
     found = []
     for number, file in enumerate(files):
+        if job.judged_to is not None and file.start >= queue.next * ENTRY_SIZE:
+            # The process that holds the store may be making it now.
+            break
         last = number == len(files) - 1
         if file.size == 0 and last:
             found.append(
@@ -124,6 +127,8 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
         if front_end:
             data = fs.read_bytes(file.path, front_end * ENTRY_SIZE) or b""
             outside = entries_in_front(data, log_min_offset)
+            if job.judged_to is not None:
+                outside = outside.below(job.judged_to)
             if len(outside.places):
                 found.append(
                     OutsideFinding(
@@ -136,6 +141,9 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
                         "where this queue has no record",
                     )
                 )
+        if job.judged_to is not None:
+            # The process that holds the store may be writing here.
+            continue
         data = fs.read_bytes(file.path, job.queue_file_size, behind * ENTRY_SIZE) or b""
         outside = entries_behind(data)
         if len(outside.places):

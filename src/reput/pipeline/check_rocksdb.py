@@ -122,13 +122,14 @@ def compare_stretch(job: Job, folder: str, stretch: Stretch) -> StretchCompared:
                 crooked = CrookedQueue(job, key, f"{stretch.number}-check")
                 outcomes.append(crooked.build(pieces))
                 expected = crooked.result()
-            one = _compare(entries, key, expected)
+            one = _compare(entries, key, expected, grows=job.judged_to is not None)
             if one.missing or one.wrong or one.ends:
                 different.append(one)
     return StretchCompared(tuple(different), tuple(outcomes))
 
 
-def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[Piece]) -> Compared:
+def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[Piece], *, grows: bool) -> Compared:
+    """Hold a queue against its records; where it `grows`, it may go on after the last of them."""
     missing, wrong, first_missing, first_wrong = 0, 0, -1, -1
     first = last = OffsetValue(-1, -1)
     for begin, values in chunks(expected):
@@ -146,12 +147,11 @@ def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[Piece]) -> C
             first_missing = begin + int(differ[absent][0])
         if not absent.all() and first_wrong < 0:
             first_wrong = begin + int(differ[~absent][0])
-    return Compared(
-        key, last.queue_offset + 1, missing, first_missing, wrong, first_wrong, _wrong_ends(entries, key, first, last)
-    )
+    ends = _wrong_ends(entries, key, first, last, grows)
+    return Compared(key, last.queue_offset + 1, missing, first_missing, wrong, first_wrong, ends)
 
 
-def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: OffsetValue) -> str:
+def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: OffsetValue, grows: bool) -> str:
     """What is wrong with a queue's `max` and `min`; a `min` that is behind is not, RocketMQ moves it on."""
     told_last, told_first = entries.offset(key, fmt.MAX), entries.offset(key, fmt.MIN)
     if told_last is None:
@@ -160,7 +160,8 @@ def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: Of
         told_last.queue_offset == last.queue_offset and told_last != last
     ):
         return f"max is {told_last.queue_offset} at log offset {told_last.physical_offset}"
-    if told_last.queue_offset > last.queue_offset and (wrong := _wrong_behind(entries, key, last, told_last)):
+    is_ahead = told_last.queue_offset > last.queue_offset and not grows
+    if is_ahead and (wrong := _wrong_behind(entries, key, last, told_last)):
         return f"max is {told_last.queue_offset}, {wrong}"
     if told_first is not None and told_first.queue_offset > first.queue_offset:
         return f"min is {told_first.queue_offset}, the first record's queue offset {first.queue_offset}"
@@ -200,7 +201,7 @@ def _findings(check: Check, found: list[Compared]) -> None:
             continue
         if one.missing and one.first_missing + one.missing == one.next:
             detail = f"{one.key} ends at offset {one.first_missing}, its records at {one.next}"
-            report.after_crash("queue-behind", place, None, one.missing, detail)
+            check.behind("queue-behind", place, None, one.missing, detail)
         elif one.missing:
             detail = f"{one.key}: records without an entry, first queue offset {one.first_missing}"
             report.damage("queue-entry-missing", place, None, one.missing, detail)
@@ -226,6 +227,8 @@ def _queues_outside(check: Check, table: QueueTable, entries: EntryTable, log_en
         found = entries.entry(key, last.queue_offset)
         if found is None or found[0].is_pre_blank or found[0].physical_offset < check.log.min_offset:
             continue
+        if check.job.judged_to is not None and found[0].physical_offset >= check.job.judged_to:
+            continue
         detail = (
             f"{key}: queue offset {last.queue_offset} points to {found[0].physical_offset}, where this queue has no "
             "record"
@@ -237,6 +240,8 @@ def _queues_outside(check: Check, table: QueueTable, entries: EntryTable, log_en
 
 
 def _restart_point(check: Check, entries: EntryTable, log_end: int) -> None:
+    if check.job.judged_to is not None:
+        return
     place, restart = str(check.layout.consume_queue), entries.restart_offset()
     if restart is None and log_end > check.log.min_offset:
         detail = "RocketMQ goes through the whole log when it opens the store"

@@ -11,6 +11,7 @@ from reput.log.files import LogFiles
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job
 from reput.pipeline.listener import ProgressListener
+from reput.store.holders import Who
 from reput.store.layout import StoreLayout
 from reput.store.report import CheckReport
 from reput.store.settings import StoreSettings
@@ -18,7 +19,7 @@ from reput.store.settings import StoreSettings
 
 @dataclass(slots=True)
 class Check:
-    """A check under way."""
+    """A check under way. Records of the log are judged below offset `confirmed`, None: up to the log's end."""
 
     layout: StoreLayout
     log: LogFiles
@@ -27,6 +28,14 @@ class Check:
     job: Job
     listener: ProgressListener
     report: CheckReport
+    confirmed: int | None = None
+
+    def behind(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
+        """Add that an index ends too early: below the frontier of a holder of ours it is complete, crash or not."""
+        if self.job.judged_to is not None and self.report.held_by != Who.BROKER:
+            self.report.damage(rule, file, offset, count, detail)
+        else:
+            self.report.after_crash(rule, file, offset, count, detail)
 
     @contextmanager
     def stage(self, name: str, total_bytes: int = 0) -> Iterator[None]:

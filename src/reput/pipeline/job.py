@@ -29,7 +29,8 @@ class Job:
     A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`; no entry
     of a record below log offset `frontier` may be overwritten then, and what a worker keeps from one task to the next
     counts as long as `begun`, the epoch with which it began, is the same. `kinds` are the kinds of queues that are
-    built. A check looks at the store in `checked`.
+    built. A check looks at the store in `checked`; where a process appends to its indexes meanwhile, these are judged
+    below log offset `judged_to` only (None: wholly).
     """
 
     reput_folder: str
@@ -54,6 +55,7 @@ class Job:
     types: QueueTypes = UNKNOWN_TYPES
     ext: ExtJob | None = None
     checked: str = ""
+    judged_to: int | None = None
 
     @property
     def of_all_topics(self) -> bool:

@@ -21,9 +21,6 @@ class Who(StrEnum):
     BROKER = "broker"
 
 
-APPENDING = (Who.WRITER, Who.FOLLOWER, Who.BROKER)
-"""Holders that append to the log or its indexes, and replace neither."""
-
 _BY_MARK = {own.HOLDER_FOLLOWER: Who.FOLLOWER, own.HOLDER_WRITER: Who.OPENING}
 
 

@@ -19,8 +19,8 @@ from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.maps import LogMaps
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
-from reput.store.layout import StoreLayout
 from reput.store.holders import marks_of
+from reput.store.layout import StoreLayout
 
 _PIECE_BYTES = 16 << 20
 _FILES_LOOKED_AT = 2

@@ -16,9 +16,9 @@ import numpy as np
 from reput.errors import ReputError
 from reput.files.maps import address_of
 from reput.store.beside import Writer, writer_of
+from reput.store.holders import marks_of
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
-from reput.store.holders import marks_of
 
 _LOOK_S = 0.2
 

@@ -94,9 +94,7 @@ class Ownership:
 
 
 @contextlib.contextmanager
-def own_store(
-    layout: StoreLayout, *, resumes: bool = False, holder: int = own.HOLDER_JOB
-) -> Iterator[Ownership]:
+def own_store(layout: StoreLayout, *, resumes: bool = False, holder: int = own.HOLDER_JOB) -> Iterator[Ownership]:
     """Own the store while the block runs: RocketMQ's lock, ours, a closed fence, a new epoch, no leftovers.
 
     `resumes`: the block goes on with what a killed conversion has left, so that is kept; it must use or remove it.

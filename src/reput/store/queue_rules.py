@@ -48,6 +48,11 @@ class Outside(NamedTuple):
     places: NDArray[np.int64]
     physical_offsets: NDArray[np.int64]
 
+    def below(self, offset: int) -> Outside:
+        """Those of them that point below a log offset."""
+        kept = self.physical_offsets < offset
+        return Outside(self.places[kept], self.physical_offsets[kept])
+
 
 def entries_in_front(data: bytes, log_min_offset: int) -> Outside:
     """Entries in front of the first record that are neither pre-blank nor those of expired records."""

@@ -112,11 +112,18 @@ class Finding:
 
 @dataclass(slots=True)
 class CheckReport:
-    """What a check found. Offsets are bytes of the log, durations seconds."""
+    """What a check found. Offsets are bytes of the log, durations seconds.
+
+    `held_by` and `held_by_pid` name the process that held the store (see `reput.store.holders`). Where it appends, the
+    log was judged up to `log_max_offset` and the indexes up to `indexes_to`.
+    """
 
     store: str
     findings: list[Finding] = field(default_factory=list)
     closed_cleanly: bool = True
+    held_by: str = "nobody"
+    held_by_pid: int = 0
+    indexes_to: int | None = None
     log_min_offset: int = 0
     log_max_offset: int = 0
     messages: int = 0

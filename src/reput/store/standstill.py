@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from reput.errors import StoreLockedError
 from reput.formats import own
-from reput.store.holders import APPENDING, Holder, Who, holder_of, marks_of
+from reput.store.holders import Holder, Who, holder_of, marks_of
 from reput.store.layout import StoreLayout
 from reput.store.swap import pending_swap
 
@@ -97,8 +97,3 @@ def end_reading(layout: StoreLayout, begun: Standstill, cause: Exception | None 
     if pending_swap(layout):
         begin_reading(layout)
     return was_free and holder.who is Who.NOBODY and now["epoch"] == begun.epoch
-
-
-def appends(begun: Standstill) -> bool:
-    """Whether the holder appends to log or indexes while they are read."""
-    return begun.holder.who in APPENDING
