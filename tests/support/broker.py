@@ -23,8 +23,8 @@ sys.stdin.read()
 
 
 @contextlib.contextmanager
-def broker_at_work(store: Path) -> Iterator[None]:
-    """Another process that holds RocketMQ's lock, as a broker does."""
+def broker_at_work(store: Path) -> Iterator[int]:
+    """Another process that holds RocketMQ's lock, as a broker does; its id."""
     path = store / paths.LOCK
     path.touch()
     with subprocess.Popen(
@@ -32,6 +32,6 @@ def broker_at_work(store: Path) -> Iterator[None]:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"locked\n"
-        yield
+        yield process.pid
         assert process.stdin is not None
         process.stdin.close()

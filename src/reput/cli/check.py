@@ -23,6 +23,9 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
     chains of the IndexFiles whole and complete. What was found is damage, or a leftover (what RocketMQ leaves after a
     crash and mends when it opens the store), or a note.
 
+    A program, a follower or a broker may have STORE open. Then the log is checked up to what is confirmed (beside a
+    broker: up to the last record that its queues refer to), and the indexes up to where they are complete.
+
     Exit code 0: sound; 1: damage was found; 2: the store could not be looked at. `reput rebuild` mends damaged indexes.
     """
     import reput
@@ -54,7 +57,7 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
 def _verdict(report: CheckReport) -> str:
     """What it comes to, and what helps."""
     if report.sound:
-        return "sound"
+        return "sound" if report.indexes_to is None else "sound up to here; the store is in use"
     damage = [one for one in report.findings if one.severity == DAMAGE]
     in_log = [one for one in damage if one.rule.startswith("log-")]
     if not report.messages and any(one.rule.endswith(("-without-record", "-past-end")) for one in damage):

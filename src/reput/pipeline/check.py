@@ -157,14 +157,20 @@ def _look(
         try:
             check = _prepare(layout, engine, config, verify_crc, work, listener, standstill)
             _run(check, split_mb)
+            look.report = check.report
         except ReputError as error:
-            if end_reading(layout, standstill, error):
-                raise
             look.error = error
-            return look
-        stood_still = end_reading(layout, standstill)
-    look.report = check.report
-    look.counts = stood_still or not look.suspects
+    try:
+        stood_still = end_reading(layout, standstill, look.error)
+    except StoreLockedError as error:
+        if standstill.holder.who is not Who.WRITER:
+            raise
+        # It has deleted queues, or a job has come after it: the next look sees which.
+        look.error, look.report = error, None
+        return look
+    if look.error is not None and stood_still:
+        raise look.error
+    look.counts = look.report is not None and (stood_still or not look.suspects)
     return look
 
 
@@ -269,8 +275,10 @@ def _run(check: Check, split_mb: float) -> None:
         _check_index(check, results)
     elif check.settings.index_enabled and any(result.items for result in results):
         folder_missing(check, "index", "no IndexFiles at all", _first(results, "items"))
-    check_checkpoint(check)
-    stray_findings(check)
+    if check.job.judged_to is None:
+        # A holder writes the checkpoint when it comes to that, and makes and removes files.
+        check_checkpoint(check)
+        stray_findings(check)
 
 
 def _judged(job: Job, stitched: Stitched) -> Stitched:

@@ -224,11 +224,7 @@ def check_checkpoint(check: Check) -> None:
     end = max((file.header.end_timestamp for file in files if file.header), default=0)
     if not fs.exists(check.layout.checkpoint):
         check.report.remark(NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one")
-    elif (
-        check.job.judged_to is None
-        and not check.report.closed_cleanly
-        and read_checkpoint(check.layout).index_msg_timestamp < end
-    ):
+    elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:
         check.report.remark(
             NOTE,
             "checkpoint-behind",
