@@ -33,3 +33,10 @@ def mounted(folder: Path, size: str) -> Iterator[Path]:
 def remount(folder: Path, option: str) -> None:
     """Change a mounted file system: `size=8m`, `ro` or `rw`."""
     subprocess.run(["mount", "-o", f"remount,{option}", folder], check=True, capture_output=True)
+
+
+def fill(folder: Path) -> None:
+    """Leave no free block on the file system of a folder."""
+    with (folder / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(4096))

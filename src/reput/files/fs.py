@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import AccessError, DamagedStoreError, NoSpaceError, ReputError
+from reput.files.holes import Holes, back_holes, list_holes
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP}
@@ -44,12 +45,23 @@ def errors_named(path: Path | str, doing: str) -> Iterator[None]:
     except OSError as error:
         text = f"{path}: cannot {doing}: {error.strerror or error}"
         if error.errno in _NO_SPACE:
-            raise NoSpaceError(f"{text}. Make room on this file system") from error
+            free = _free_of_any(path)
+            room = "" if free is None else f", and {free:,} bytes are free"
+            raise NoSpaceError(f"{text}{room}. Make room on this file system") from error
         if error.errno in _NO_RIGHTS:
             raise AccessError(f"{text}. Run as the user that owns the store, or give this user the rights") from error
         if error.errno == errno.EMFILE:
             raise ReputError(f"{text}. Raise the limit of open files (ulimit -n)") from error
         raise ReputError(text) from error
+
+
+def _free_of_any(path: Path | str) -> int | None:
+    """Bytes that are free on the file system of a path that may not be there; None where nobody knows."""
+    for place in (path, os.path.dirname(path) or "."):
+        with contextlib.suppress(OSError):
+            status = os.statvfs(place)
+            return status.f_bavail * status.f_frsize
+    return None
 
 
 class DirEntry(NamedTuple):
@@ -126,7 +138,10 @@ def _too_short(path: Path | str, size: int, expected: int) -> DamagedStoreError:
 
 @contextlib.contextmanager
 def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.uint8]]:
-    """A read-only map of `length` bytes of a file from `offset`, as a uint8 array; gone when the block ends."""
+    """A read-only map of `length` bytes of a file from `offset`, as a uint8 array; gone when the block ends.
+
+    Only what was written before is sure to be seen: see `Holes.ZEROS`.
+    """
     begin = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     with errors_named(path, "map"):
         descriptor = os.open(path, os.O_RDONLY)
@@ -138,6 +153,7 @@ def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.ui
                 yield np.empty(0, dtype=np.uint8)
                 return
             memory = mmap.mmap(descriptor, offset - begin + length, access=mmap.ACCESS_READ, offset=begin)
+            back_holes(memory, descriptor, begin, Holes.ZEROS)
         finally:
             os.close(descriptor)
         if hasattr(mmap, "MADV_SEQUENTIAL"):
@@ -150,8 +166,12 @@ def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.ui
             memory.close()
 
 
-def map_file(path: Path | str, length: int) -> NDArray[np.uint8]:
-    """A read-only map of the first `length` bytes of a file, as a uint8 array; it lives as long as its views."""
+def map_file(path: Path | str, length: int, holes: Holes = Holes.LIVE) -> NDArray[np.uint8]:
+    """A read-only map of the first `length` bytes of a file, as a uint8 array; it lives as long as its views.
+
+    Raises:
+        NoSpaceError: the file has holes that take memory, and there is none left (see `back_holes`).
+    """
     with errors_named(path, "map"):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -160,7 +180,9 @@ def map_file(path: Path | str, length: int) -> NDArray[np.uint8]:
                 raise _too_short(path, size, length)
             if length == 0:
                 return np.empty(0, dtype=np.uint8)
-            return np.frombuffer(mmap.mmap(descriptor, length, access=mmap.ACCESS_READ), dtype=np.uint8)
+            memory = mmap.mmap(descriptor, length, access=mmap.ACCESS_READ)
+            back_holes(memory, descriptor, 0, holes)
+            return np.frombuffer(memory, dtype=np.uint8)
         finally:
             os.close(descriptor)
 
@@ -170,17 +192,10 @@ def end_of_data(path: Path | str, size: int) -> int:
     with errors_named(path, "look for holes"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            position = end = 0
-            while position < size:
-                position = os.lseek(descriptor, position, os.SEEK_DATA)
-                position = end = os.lseek(descriptor, position, os.SEEK_HOLE)
-            return min(end, size)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return min(end, size)
-            if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
-                return size
-            raise
+            for begin, behind in list_holes(descriptor, 0, size):
+                if behind >= size:
+                    return begin
+            return size
         finally:
             os.close(descriptor)
 
@@ -293,7 +308,7 @@ def write_at(path: str, size: int, owner: Owner, data: bytes | memoryview, offse
 def map_to_write(descriptor: int, size: int) -> mmap.mmap:
     """A shared map of a file's first `size` bytes: what is stored there is in the file.
 
-    Only bytes that were reserved may be stored to: without a block on the disk the system kills the process.
+    Only bytes that were reserved may be stored to: without a block on the disk the system ends the process.
     """
     mapped = mmap.mmap(descriptor, size)
     if hasattr(mmap, "MADV_RANDOM"):

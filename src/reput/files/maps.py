@@ -13,14 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.files.holes import Holes
 from reput.kernels.lookup_columns import Table
 
 
 class MapCache:
-    """At most `most` maps, each under a key that its user chooses. Safe for threads."""
+    """At most `most` maps, each under a key that its user chooses. Safe for threads.
 
-    def __init__(self, most: int) -> None:
+    `holes`: what the maps show for holes that are filled later.
+    """
+
+    def __init__(self, most: int, holes: Holes = Holes.LIVE) -> None:
         self.most = most
+        self._holes = holes
         self._maps: dict[Hashable, NDArray[np.uint8]] = {}
         self._lock = threading.Lock()
         # One look-up and no call: pulls come by here. To note each use, for a better choice of what goes, cost 0.4 us.
@@ -32,7 +37,7 @@ class MapCache:
         Raises:
             ReputError: the file is not there, or shorter.
         """
-        array = fs.map_file(path, size)
+        array = fs.map_file(path, size, self._holes)
         with self._lock:
             self._maps[key] = array
             while len(self._maps) > self.most:

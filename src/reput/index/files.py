@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats import index_file
@@ -55,6 +56,26 @@ def read_slots(path: Path, slots: int) -> np.ndarray:
     return np.frombuffer(data, dtype=">i4", count=len(data) // SLOT_SIZE).astype(np.int32)
 
 
+def changed_slots(path: Path, slots: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The numbers of the slots that are not yet in a file as they are here; where it has a hole it has zeros."""
+    present = read_slots(path, len(slots))
+    changed = np.ones(len(slots), dtype=np.bool_)
+    np.not_equal(slots[: len(present)], present, out=changed[: len(present)])
+    return np.flatnonzero(changed)
+
+
+def write_slots(descriptor: int, slots: NDArray[np.int32], numbers: NDArray[np.int64]) -> None:
+    """Write the slots with these numbers, and those that share a page with them: a hole stays where no slot is used.
+
+    A map would be as quick, but storing to a hole through a map ends the process where the disk is full.
+    """
+    pages = np.unique((numbers + HEADER_SIZE // SLOT_SIZE) // _PAGE_SLOTS)
+    for run in np.split(pages, np.flatnonzero(np.diff(pages) > 1) + 1) if len(pages) else ():
+        begin = max(int(run[0]) * _PAGE_SLOTS - HEADER_SIZE // SLOT_SIZE, 0)
+        end = min((int(run[-1]) + 1) * _PAGE_SLOTS - HEADER_SIZE // SLOT_SIZE, len(slots))
+        fs.pwrite(descriptor, slots[begin:end].astype(">i4").data.cast("B"), HEADER_SIZE + begin * SLOT_SIZE)
+
+
 def told_slots_and_items(file: IndexFileOnDisk) -> tuple[int, int] | None:
     """The slots and items (maxHashSlotNum, maxIndexNum) that a file was made with, None where its bytes do not say.
 
@@ -82,6 +103,7 @@ def told_slots_and_items(file: IndexFileOnDisk) -> tuple[int, int] | None:
     return None
 
 
+_PAGE_SLOTS = 4096 // SLOT_SIZE
 _MOST_BYTES = 1 << 30
 _MOST_ASKED = 1000
 _WRONG_AT_MOST = 8

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.files.holes import Holes
 from reput.files.maps import MapCache
 from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, file_size
 from reput.index.files import items_at, list_index_files
@@ -35,7 +36,8 @@ class IndexSearch:
         self.items = items
         self.odd: list[Path] = []
         self._paths: list[Path] = []
-        self._maps = MapCache(_MOST_MAPS)
+        # Most slots of a file with few items are a hole. They are filled in front of a frontier that `load` follows.
+        self._maps = MapCache(_MOST_MAPS, Holes.INNER_ZEROS)
         self._size = file_size(slots, items)
 
     def load(self) -> None:

@@ -15,7 +15,9 @@ from reput.formats.record import BLANK_SIZE
 from reput.log.settings import PAGE_SIZE
 
 RESERVE_STEP = 64 << 20
-"""Bytes of disk that are set aside at once, ahead of what is written."""
+"""At most this many bytes of disk are set aside at once, ahead of what is written."""
+RESERVE_STEP_MIN = 1 << 20
+"""The first step of a log. Each further one is as long as the log so far: a small store stays small."""
 TOUCH_STEP = 1 << 20
 """Bytes of zeros that are written at once in front of records that go through the map.
 
@@ -99,12 +101,13 @@ class AppendFile:
 
     def _reserve(self, needed: int) -> None:
         with fs.errors_named(self.path, f"reserve blocks up to {needed}"):
-            end = min(max(self.reserved + RESERVE_STEP, needed), self.size)
+            step = min(max(self.start + self.reserved, RESERVE_STEP_MIN), RESERVE_STEP)
+            end = min(max(self.reserved + step, needed), self.size)
             try:
                 with fs.errors_named(self.path, f"reserve blocks up to {end}"):
                     fs.reserve(self.descriptor, self.reserved, end - self.reserved)
             except NoSpaceError:
-                # Near the end of the disk a record may still fit where 64 MiB do not.
+                # Near the end of the disk a record may still fit where a step does not.
                 end = needed
                 fs.reserve(self.descriptor, self.reserved, end - self.reserved)
         self.reserved = end

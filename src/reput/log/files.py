@@ -16,6 +16,7 @@ from reput.files import fs
 from reput.formats import paths, record
 
 _DLEDGER_MAGICS = {1, 2}
+_SCAN_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,18 @@ def list_log_files(
         files.append(LogFile(path, start, size, start + fs.end_of_data(path, size)))
     _refuse_dledger(files)
     return LogFiles(folder, tuple(files), file_size, _gaps(files, tolerant, notes), tuple(notes))
+
+
+def written_end(path: Path, begin: int, end: int) -> int:
+    """The place in a file behind the last byte of [begin, end) that is not zero; `begin` where all are zero."""
+    position = min(end, fs.end_of_data(path, end))
+    while position > begin:
+        chunk = max(position - _SCAN_BYTES, begin)
+        kept = (fs.read_bytes(path, position - chunk, chunk) or b"").rstrip(b"\0")
+        if kept:
+            return chunk + len(kept)
+        position = chunk
+    return begin
 
 
 def sync_log(log: LogFiles) -> None:

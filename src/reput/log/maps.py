@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.files.holes import Holes
 from reput.files.maps import MapCache, MapTable
 from reput.formats import paths
 from reput.formats.record import (
@@ -39,16 +40,21 @@ class LogMaps:
     """The files of a log, mapped when they are needed. Safe for threads.
 
     `file_size`: bytes of each file. The names are read again when an offset lies behind the last file known, and by
-    `refresh` after files went.
+    `refresh` after files went. What is written after a file was mapped is sure to be seen after `follow_writes` only.
     """
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.folder = folder
         self.file_size = file_size
-        self._maps = MapCache(_MOST_MAPS)
+        self._maps = MapCache(_MOST_MAPS, Holes.ZEROS)
         self._starts: list[int] = []
         self._table: MapTable | None = None
         self.refresh()
+
+    def follow_writes(self) -> None:
+        """Show from now on all that is written: for callers that read only where they know that records are."""
+        self._maps = MapCache(_MOST_MAPS, Holes.LIVE)
+        self._table = None
 
     def refresh(self) -> None:
         """Read the files' names again."""

@@ -13,9 +13,8 @@ from typing import NamedTuple
 from reput.files import fs
 from reput.formats.record import CHECK_BODY, CHECK_NONE, Record, Verdict, decode_record, examine
 from reput.kernels import kernels
-from reput.log.files import LogFile, LogFiles
+from reput.log.files import LogFile, LogFiles, written_end
 
-_SCAN_BYTES = 1 << 20
 # A body may imitate records in their very place. Whoever begins to read this far in front has left such a body behind
 # when it arrives: RocketMQ's largest message is 4 MiB unless configured otherwise.
 _RUN_UP_BYTES = 8 << 20
@@ -179,11 +178,9 @@ def place(log: LogFiles, offset: int) -> str:
 def written_bytes(log: LogFiles, begin: int) -> int:
     """Bytes from log offset `begin` to the last one that is not zero."""
     for file in reversed(log.files):
-        position = file.data_end
-        while position > max(file.start, begin):
-            chunk = max(position - _SCAN_BYTES, file.start, begin)
-            kept = (fs.read_bytes(file.path, position - chunk, chunk - file.start) or b"").rstrip(b"\0")
-            if kept:
-                return chunk + len(kept) - begin
-            position = chunk
+        first = max(file.start, begin)
+        if file.data_end > first:
+            end = file.start + written_end(file.path, first - file.start, file.size)
+            if end > first:
+                return end - begin
     return 0

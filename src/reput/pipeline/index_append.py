@@ -1,8 +1,8 @@
 """Appending a few items to the last IndexFile, again and again: what a batch costs must not grow with the file.
 
 A worker keeps the slots of the file that it wrote last (20 MB for RocketMQ's size). They are a pure function of the
-items, so a worker that comes to a file after others have written to it takes in the items that it has not seen; and
-only the slots that changed are written, through a map, where a file's whole slots would be 20 MB a batch.
+items, so a worker that comes to a file after others have written to it takes in the items that it has not seen. It
+writes only the pages whose slots changed: all slots of a file would be 20 MB a batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.formats import index_file
 from reput.formats.index_file import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE
-from reput.index.files import read_items
+from reput.index.files import changed_slots, read_items, write_slots
 from reput.kernels import kernels
 from reput.kernels.columns import Columns
 from reput.pipeline.index_build import (
@@ -122,7 +122,7 @@ def _append(
         )
         # Items before slots before header: a reader of the old header follows nothing that is not there.
         fs.pwrite(descriptor, out.data, HEADER_SIZE + job.index_slots * SLOT_SIZE + number * ITEM_SIZE)
-        _write_slots(job, descriptor, known.slots, columns.item_hash[begin:until])
+        write_slots(descriptor, known.slots, columns.item_hash[begin:until].astype(np.int64) % job.index_slots)
         used += fresh
         number += until - begin
     header = index_file.Header(first[1], last[1], first[0], last[0], used, number)
@@ -131,31 +131,19 @@ def _append(
     return header
 
 
-def _write_slots(job: Job, descriptor: int, slots: NDArray[np.int32], hashes: NDArray[np.int32]) -> None:
-    """Write the slots of these items to the file, which has room for them reserved."""
-    end = HEADER_SIZE + job.index_slots * SLOT_SIZE
-    with fs.map_to_write(descriptor, end) as memory:
-        stored = np.frombuffer(memory, dtype=">i4", offset=HEADER_SIZE)
-        touched = hashes.astype(np.int64) % job.index_slots
-        stored[touched] = slots[touched]
-        del stored
-
-
 def _slots_of(job: Job, plan: IndexFilePlan, descriptor: int) -> _Slots:
     """The slots in front of the plan's first item: those that this worker kept, brought up to it, or the file's."""
     path = f"{job.index_folder}/{plan.name}"
     identity = (path, job.begun, fs.inode_of(descriptor), job.index_slots)
     if plan.start == 1:
-        # A new file, or what a killed job left under this name: all slots are empty, and on the disk.
-        fs.reserve(descriptor, 0, HEADER_SIZE + job.index_slots * SLOT_SIZE)
-        fs.pwrite(descriptor, bytes(job.index_slots * SLOT_SIZE), HEADER_SIZE)
-        return _Slots(identity, 1, np.zeros(job.index_slots, dtype=np.int32), 0)
+        # A new file, or one that a killed job left under this name: all slots become empty.
+        slots = np.zeros(job.index_slots, dtype=np.int32)
+        write_slots(descriptor, slots, changed_slots(Path(path), slots))
+        return _Slots(identity, 1, slots, 0)
     kept = _kept.slots
     if kept is None or kept.identity != identity or kept.number > plan.start:
-        # A hole in a file that a rebuild made becomes blocks here: what is stored through a map must have some.
-        fs.reserve(descriptor, 0, HEADER_SIZE + job.index_slots * SLOT_SIZE)
         slots = slots_below(Path(path), job.index_slots, plan.start)
-        fs.pwrite(descriptor, slots.byteswap().data.cast("B"), HEADER_SIZE)
+        write_slots(descriptor, slots, changed_slots(Path(path), slots))
         return _Slots(identity, plan.start, slots, int(np.count_nonzero(slots)))
     for begin in range(kept.number, plan.start, _ITEMS_READ):
         items = read_items(Path(path), job.index_slots, begin, min(_ITEMS_READ, plan.start - begin))

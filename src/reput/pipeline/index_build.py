@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.formats import index_file
 from reput.formats.index_file import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE
-from reput.index.files import read_items, read_slots
+from reput.index.files import changed_slots, read_items, read_slots, write_slots
 from reput.kernels import kernels
 from reput.pipeline import parts
 from reput.pipeline.job import Job, SplitResult
@@ -197,7 +197,8 @@ class _FileBuilder:
             last = _place_of(columns, segment.end - 1)
             self._chain(columns, segment.begin, segment.end)
         header = index_file.Header(first[1], last[1], first[0], last[0], self.used_slots, self.number)
-        fs.pwrite(self.descriptor, self.slots.byteswap().data.cast("B"), HEADER_SIZE)
+        path = Path(self.job.index_folder) / self.plan.name
+        write_slots(self.descriptor, self.slots, changed_slots(path, self.slots))
         fs.pwrite(self.descriptor, index_file.encode_header(header), 0)
         return header
 

@@ -176,5 +176,6 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
     ends = queues.durable_ends()
     queues.close()
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
+    log.follow_writes()
     task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, tag_items, kinds)
     return Attachment(layout, writer, owned, task, log)

@@ -112,6 +112,7 @@ def open_view(
                 "replaced by an older copy, or its end is lost. Queues go on from what is there"
             )
     notes += _odd_index_files(view)
+    log.follow_writes()
     view.refresh = refresh
     view.lookups.watched = watched
     if tail.written:

@@ -23,6 +23,7 @@ from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict, examine
 from reput.index.files import list_index_files
 from reput.kernels import kernels
+from reput.log.files import written_end
 from reput.log.maps import LogMaps
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
@@ -31,7 +32,6 @@ from reput.store.frontier import Frontiers, read_frontier
 from reput.store.known_good import why_known_good
 from reput.store.layout import StoreLayout
 
-_CHUNK_BYTES = 1 << 20
 _NEAR_BYTES = 64 << 10
 _NOTHING_IS_CUT = (
     "The log was damaged after it was written, so nothing is cut. Open it read-only, look with `reput check`, restore "
@@ -254,17 +254,10 @@ def judge_tail(
 def written_behind(log: LogMaps, offset: int) -> int:
     """Bytes from a log offset to the last one that is not zero."""
     for start in reversed(log.starts):
-        array = log.array(start)
-        begin = max(0, offset - start)
-        # Most of a new file is a hole, which need not be read.
-        position = fs.end_of_data(log.folder / paths.offset_name(start), len(array))
-        while position > begin:
-            chunk = max(begin, position - _CHUNK_BYTES)
-            data = array[chunk:position]
-            if data.any():
-                last = chunk + int(data.nonzero()[0][-1])
-                return start + last + 1 - offset
-            position = chunk
+        first = max(start, offset)
+        end = start + written_end(log.folder / paths.offset_name(start), first - start, log.file_size)
+        if end > first:
+            return end - offset
         if start <= offset:
             break
     return 0

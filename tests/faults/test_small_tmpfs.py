@@ -1,0 +1,157 @@
+"""Stores on a small tmpfs: what is sparse needs memory when it is mapped, and the system ends a process without any."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.files import fs
+from reput.log.append_file import RESERVE_STEP, RESERVE_STEP_MIN, AppendFile
+from support.checked import assert_sound
+from support.disks import mounted, remount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILLS_A_STORE = """
+import json, sys
+from pathlib import Path
+import reput
+from reput.cli.main import run
+from support.disks import fill
+
+disk = Path(sys.argv[1])
+store, steps = disk / "store", {}
+try:
+    with reput.MessageStore.open(store) as opened:
+        message = reput.Message("t", b"x" * 5000, keys="k")
+        while (result := opened.put_message(message, queue_id=0)).status is reput.PutStatus.PUT_OK:
+            steps["put"] = result.queue_offset + 1
+        steps["last"] = [result.status.value, result.reason, opened.put_messages([message] * 20).status.value]
+        steps["pulled"] = len(opened.get_message("t", 0, 0, 32))
+        steps["queried"] = len(opened.query_message("t", "k", 3))
+except reput.NoSpaceError as error:
+    steps["close"] = str(error)
+fill(disk)
+for command in sys.argv[2:]:
+    steps[command] = run(command.replace("STORE", str(store)).split())
+print(json.dumps(steps), file=sys.__stderr__)
+"""
+READS = (
+    "get STORE -t t -q 0 -c 2",
+    "check STORE --engine loop",
+    "info STORE",
+    "query STORE -t t --key k",
+    "offset STORE -t t",
+    "progress STORE",
+    "dump log STORE -c 2",
+)
+WRITES = (
+    "rebuild STORE --engine loop",
+    "follow STORE --until-caught-up --engine loop",
+    "convert STORE --to rocksdb --engine loop",
+    "put STORE -t t",
+)
+READS_HOLES = """
+import sys
+from pathlib import Path
+from reput.errors import NoSpaceError
+from reput.files import fs
+from reput.log.append_file import RESERVE_STEP, RESERVE_STEP_MIN, AppendFile
+from reput.files.holes import Holes
+from support.disks import fill
+
+disk = Path(sys.argv[1])
+path, size = disk / "sparse", 64 << 20
+with path.open("wb") as file:
+    file.truncate(size)
+    for at in (0, 8 << 20, 8 << 20 | 8192):
+        file.seek(at)
+        file.write(b"x")
+fill(disk)
+with fs.mapped(path, 4096, size - 4096) as array:
+    assert int(array.sum()) == 2 * ord("x")
+assert int(fs.map_file(path, size, Holes.INNER_ZEROS)[: (8 << 20) + 12288].sum()) == 3 * ord("x")
+try:
+    fs.map_file(path, size, Holes.LIVE)
+except NoSpaceError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A tmpfs of 12 MiB."""
+    with mounted(tmp_path / "disk", "12m") as folder:
+        yield folder
+
+
+def run_alone(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own, which a signal may end."""
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    return subprocess.run(command, check=False, capture_output=True, text=True, input="", env=environment)
+
+
+def test_sigbus_on_a_small_tmpfs(disk: Path) -> None:
+    """On a full tmpfs every command either works or says what is missing; with more room nothing is lost."""
+    done = run_alone(FILLS_A_STORE, disk, *READS, *WRITES, *READS)
+    assert done.returncode != -signal.SIGBUS
+    assert done.returncode == 0, done.stderr
+    steps = json.loads(done.stderr.splitlines()[-1])
+    assert steps["last"][0] == steps["last"][2] == "DISK_FULL"
+    assert "bytes are free. Make room" in steps["last"][1]
+    assert "cannot" in steps["close"]
+    assert steps["put"] > 1000
+    assert (steps["pulled"], steps["queried"]) == (32, 3)
+    assert {command: steps[command] for command in READS} == dict.fromkeys(READS, 0)
+    assert {command: steps[command] for command in WRITES} == dict.fromkeys(WRITES, 2)
+    remount(disk, "size=32m")
+    with reput.MessageStore.open(disk / "store") as store:
+        assert store.max_offset("t", 0) == steps["put"]
+    assert_sound(disk / "store")
+
+
+def test_holes_on_a_full_tmpfs_are_refused_before_they_are_mapped(disk: Path) -> None:
+    """A hole reads as zeros in a map that shows no later writes; a map that shows them is refused with words."""
+    done = run_alone(READS_HOLES, disk)
+    assert done.returncode == 0, done.stderr
+    assert f"{disk / 'sparse'}: cannot map: holes of {(8 << 20) - 4096} bytes at 4096" in done.stdout
+    assert "0 bytes are free. Make room" in done.stdout
+
+
+def test_a_small_store_is_small(tmp_path: Path) -> None:
+    """A store of one message with a key takes less than 2 MiB of disk, though its files keep RocketMQ's lengths."""
+    store = tmp_path / "store"
+    with reput.MessageStore.open(store) as opened:
+        opened.put_message(reput.Message("t", b"x", keys="k"))
+    files = [path.stat() for path in store.rglob("*") if path.is_file()]
+    assert sum(file.st_blocks * 512 for file in files) < 2 << 20
+    assert {1 << 30, 6_000_000, 420_000_040} <= {file.st_size for file in files}
+    assert_sound(store)
+
+
+def test_what_is_reserved_grows_with_the_log(tmp_path: Path) -> None:
+    """A log reserves as much again as it has, from 1 MiB up to 64 MiB at once, in each file as far as the log is."""
+    owner, steps = fs.owner_of(tmp_path), []
+    file = AppendFile(tmp_path, 0, 1 << 30, owner)
+    while file.reserved < 4 * RESERVE_STEP:
+        before = file.reserved
+        file.make_room(before, before + 1, by_write=True)
+        steps.append(file.reserved - before)
+    file.close()
+    doubled = [max(RESERVE_STEP_MIN, RESERVE_STEP >> number) for number in range(6, -1, -1)]
+    assert steps[: len(doubled) + 1] == [RESERVE_STEP_MIN, *doubled]
+    assert set(steps[len(doubled) :]) == {RESERVE_STEP}
+    later = AppendFile(tmp_path, 1 << 30, 1 << 30, owner)
+    later.make_room(0, 1, by_write=True)
+    later.close()
+    assert later.reserved == RESERVE_STEP
