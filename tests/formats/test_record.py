@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,7 +38,7 @@ def normalised(record: Record) -> Record:
     sys_flag |= fmt.FLAG_BORN_HOST_V6 if len(record.born_host.address) == 16 else 0
     sys_flag |= fmt.FLAG_STORE_HOST_V6 if len(record.store_host.address) == 16 else 0
     size = fmt.record_size(record.topic, record.body, record.properties, sys_flag, record.magic)
-    return replace(record, sys_flag=sys_flag, body_crc=zlib.crc32(record.body) & 0x7FFFFFFF, size=size)
+    return record._replace(sys_flag=sys_flag, body_crc=zlib.crc32(record.body) & 0x7FFFFFFF, size=size)
 
 
 def golden_records(store: str) -> Iterator[tuple[int, int, bytes]]:
@@ -172,7 +171,7 @@ def test_host_bits_follow_the_addresses() -> None:
 def test_hosts_and_message_ids_as_text() -> None:
     """Hosts print as address and port; a message id is host and offset in upper-case hex."""
     v4 = Record(topic=b"t", store_host=fmt.Host(b"\x0a\0\0\x07", 10911), physical_offset=0xABC)
-    v6 = replace(v4, store_host=fmt.Host(bytes(15) + b"\1", 10911))
+    v6 = v4._replace(store_host=fmt.Host(bytes(15) + b"\1", 10911))
 
     assert (str(v4.store_host), str(v6.store_host)) == ("10.0.0.7:10911", "[::1]:10911")
     assert v4.message_id == "0A000007" + "00002A9F" + "0000000000000ABC"
@@ -243,7 +242,7 @@ def test_other_bytes_are_no_crc_property(data: bytes) -> None:
 @given(records(), st.data())
 def test_the_crc_property_covers_the_whole_record(record: Record, data: st.DataObject) -> None:
     """With the CRC property any other bit of the record may not change; without it the check fails."""
-    record = replace(record, physical_offset=0)
+    record = record._replace(physical_offset=0)
     good = encode_record(record, append_crc=True)
     assert examine(good, 0, len(good), 0, fmt.CHECK_PROPERTY) == (Verdict.GOOD, len(good))
 
@@ -292,7 +291,7 @@ def test_blank_records() -> None:
 )
 def test_verdicts_on_values(change: dict[str, int | bytes], verdict: Verdict) -> None:
     """Values that a record in this place cannot have make it no record."""
-    data = encode_record(replace(Record(topic=b"t"), **change))  # type: ignore[arg-type]
+    data = encode_record(Record(topic=b"t")._replace(**change))  # type: ignore[arg-type]
 
     assert examine(data, 0, len(data), 0)[0] is verdict
 
@@ -392,7 +391,7 @@ def test_decoding_any_bytes_gives_a_record_or_a_value_error(data: bytes, offset:
 @given(hostile_records())
 def test_impossible_values_are_told(record: Record) -> None:
     """A record is good exactly where its topic, queue id and queue offset are possible."""
-    data = encode_record(replace(record, physical_offset=0))
+    data = encode_record(record._replace(physical_offset=0))
     possible_queue = record.queue_id >= 0 and 0 <= record.queue_offset <= fmt.queue_offset_bound(0)
     expected = Verdict.BAD_QUEUE if not possible_queue else Verdict.GOOD
     if expected is Verdict.GOOD and not fmt.is_topic_folder_name(record.topic):

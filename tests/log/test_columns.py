@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,8 +93,7 @@ def test_columns_are_stored_as_messages_are(
         assert {record.store_timestamp for record in records} <= {time}
         stored.append(
             [
-                replace(
-                    record,
+                record._replace(
                     store_timestamp=0,
                     born_timestamp=0 if record.born_timestamp == time else record.born_timestamp,
                     properties=record.properties[:-20] if append_crc else record.properties,

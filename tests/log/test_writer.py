@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,8 +66,7 @@ def test_stamped_records_are_the_encoders(tmp_path: Path, record: Record) -> Non
 
     expected = b"".join(
         encode_record(
-            replace(
-                record,
+            record._replace(
                 queue_id=number + 3,
                 queue_offset=number + 11,
                 physical_offset=number * stamp.size,

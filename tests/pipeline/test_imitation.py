@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -79,7 +78,7 @@ def test_topic_that_only_an_imitation_has(tmp_path: Path) -> None:
     inner = Record(topic=b"ghost", body=b"imitation")
     size = len(encode_record(inner))
     at = log.end + BODY_AT_V4
-    log.message(body=encode_record(replace(inner, physical_offset=at)))
+    log.message(body=encode_record(inner._replace(physical_offset=at)))
     log.message()
     assert compare_splits(log, tmp_path, at) == 1
     assert size > 91
@@ -108,7 +107,7 @@ def test_imitation_that_chains_into_the_next_record(tmp_path: Path) -> None:
     # The inner record's topic and properties are the outer's: both end at the same byte.
     plain = Record(topic=b"topic", body=b"inner", queue_offset=1, properties=b"TAGS\x01x\x02")
     tail = 1 + len(plain.topic) + 2 + len(plain.properties)
-    inner = encode_record(replace(plain, physical_offset=log.end + BODY_AT_V4))
+    inner = encode_record(plain._replace(physical_offset=log.end + BODY_AT_V4))
     second = log.message(body=inner[:-tail], properties=plain.properties)
     at = second.offset + BODY_AT_V4
     behind = [log.message(tags="x") for _ in range(5)]

@@ -16,7 +16,7 @@ Below the builder stand hypothesis strategies: records, logs, and the ways in wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hypothesis import strategies as st
@@ -186,7 +186,7 @@ class LogBuilder:
         if size + BLANK_SIZE > self.space_left:
             self.roll()
         offset = self.end
-        data = encode_record(replace(record, physical_offset=offset), self.append_crc)
+        data = encode_record(record._replace(physical_offset=offset), self.append_crc)
         self._files[-1].data += data
         self.placed.append(Placed(offset, size, decode_record(data), data))
         return self.placed[-1]
@@ -209,7 +209,7 @@ class LogBuilder:
         if BODY_AT_V4 + size + 1000 > self.space_left:
             self.roll()
         offset = self.end + BODY_AT_V4 + len(before)
-        body = before + encode_record(replace(inner, physical_offset=offset)) + behind
+        body = before + encode_record(inner._replace(physical_offset=offset)) + behind
         placed = self.message(topic, body=body, **values)
         assert placed.offset + BODY_AT_V4 + len(before) == offset, "the body is not where it was expected"
         return placed, offset
@@ -414,8 +414,7 @@ def damages(draw: st.DrawFn, log: LogBuilder) -> bytes:
 def hostile_records(draw: st.DrawFn) -> Record:
     """Records whose topic cannot be a folder's name, whose queue id or whose queue offset is impossible."""
     record = draw(records(st.sampled_from(GOOD_TOPICS + BAD_TOPICS)))
-    return replace(
-        record,
+    return record._replace(
         queue_id=draw(st.sampled_from((record.queue_id, -1, -(1 << 31)))),
         queue_offset=draw(st.sampled_from((record.queue_offset, -1, 1_000_000, 1_000_001, (1 << 63) - 1))),
     )

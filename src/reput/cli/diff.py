@@ -39,6 +39,7 @@ def diff(store: str, other: str | None, config_path: str | None, assignments: tu
                 output.emit_json({"difference": _values(one)})
             else:
                 output.show("\t".join(_cells(one)))
+        output.flush()
     except BrokenPipeError:
         # Who reads may have seen enough; that there is a difference is true all the same.
         silence_stdout()

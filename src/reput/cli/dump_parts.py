@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reput.cli import output
+from reput.formats import properties as props
+from reput.formats import record as formats
 
 if TYPE_CHECKING:
     from reput.formats.record import Record
@@ -44,38 +47,37 @@ def some(names: Sequence[str]) -> str:
     return (", ".join(names[:_NAMES_SHOWN]) or "none") + more
 
 
+_TRANSACTIONS = {
+    formats.TRANSACTION_PREPARED: "prepared",
+    formats.TRANSACTION_COMMIT: "commit",
+    formats.TRANSACTION_ROLLBACK: "rollback",
+}
+
 # --- records --------------------------------------------------------------------------------------
 
 
-def record_cells(record: Record, body_bytes: int | None) -> Iterator[str]:
+def record_cells(record: Record, body_bytes: int | None) -> list[str]:
     """The cells of a record's line behind its offset."""
-    from reput.formats import properties as props
-
-    named = props.text_properties(record.properties)
-    yield output.time_text(record.store_timestamp)
-    yield f"{line(text_of(record.topic))}/{record.queue_id}"
-    yield str(record.queue_offset)
-    yield str(record.size)
-    yield line(named.get(props.TAGS.decode(), "-"))
-    keys = [named.get(name.decode(), "") for name in (props.UNIQ_KEY, props.KEYS)]
-    yield line(" ".join(key for key in keys if key) or "-")
+    named = props.decode_properties(record.properties)
+    keys = b" ".join([named[name] for name in (props.UNIQ_KEY, props.KEYS) if name in named])
+    cells = [
+        output.time_text(record.store_timestamp),
+        f"{line(text_of(record.topic))}/{record.queue_id}",
+        str(record.queue_offset),
+        str(record.size),
+        line(text_of(named.get(props.TAGS, b"-"))),
+        line(text_of(keys or b"-")),
+    ]
     if body_bytes is not None:
         body = body_values(record.body, body_bytes)
         cut = f"... ({len(record.body)} bytes)" if body["body_truncated"] else ""
-        yield f"{body['body_encoding']}:{line(body['body'])}{cut}"
+        cells.append(f"{body['body_encoding']}:{line(body['body'])}{cut}")
+    return cells
 
 
 def record_values(record: Record, body_bytes: int | None = None) -> dict[str, Any]:
     """A record ready for JSON; times in ms, strings as text with what is no UTF-8 replaced."""
-    from reput.formats import properties as props
-    from reput.formats import record as formats
-
     named = props.text_properties(record.properties)
-    transactions = {
-        formats.TRANSACTION_PREPARED: "prepared",
-        formats.TRANSACTION_COMMIT: "commit",
-        formats.TRANSACTION_ROLLBACK: "rollback",
-    }
     compressed = bool(record.sys_flag & formats.FLAG_COMPRESSED)
     return {
         "physical_offset": record.physical_offset,
@@ -89,12 +91,12 @@ def record_values(record: Record, body_bytes: int | None = None) -> dict[str, An
         "store_host": str(record.store_host),
         "born_host": str(record.born_host),
         "message_id": record.message_id,
-        "unique_key": named.get(props.UNIQ_KEY.decode()),
-        "tags": named.get(props.TAGS.decode()),
-        "keys": named.get(props.KEYS.decode(), "").split(),
+        "unique_key": named.get("UNIQ_KEY"),
+        "tags": named.get("TAGS"),
+        "keys": named.get("KEYS", "").split(),
         "flag": record.flag,
         "sys_flag": record.sys_flag,
-        "transaction": transactions.get(record.sys_flag & formats.TRANSACTION_MASK),
+        "transaction": _TRANSACTIONS.get(record.sys_flag & formats.TRANSACTION_MASK),
         "compression": formats.COMPRESSION_NAMES.get(record.sys_flag & formats.COMPRESSION_MASK)
         if compressed
         else None,
@@ -108,12 +110,10 @@ def record_values(record: Record, body_bytes: int | None = None) -> dict[str, An
 
 def body_values(body: bytes, body_bytes: int | None = None) -> dict[str, Any]:
     """A body as text where all of it is UTF-8, else as base64; `body_bytes` cuts it, between characters of text."""
-    import base64
-
     kept = body if body_bytes is None else body[:body_bytes]
     try:
-        body.decode()
-        encoding, shown = "text", kept.decode("utf-8", "ignore")
+        whole = body.decode()
+        encoding, shown = "text", whole if kept is body else kept.decode("utf-8", "ignore")
     except UnicodeDecodeError:
         encoding, shown = "base64", base64.b64encode(kept).decode()
     return {

@@ -113,6 +113,7 @@ class _LiveLine:
         """Tell it once more."""
         if self.as_json:
             output.emit_json(progress.as_dict())
+            output.flush()
         elif self.terminal:
             text = _text(progress)
             output.redraw(text.ljust(len(self._shown)))
@@ -135,6 +136,7 @@ class _LiveLine:
         self.clear()
         if self.as_json:
             output.emit_json(progress.as_dict())
+            output.flush()
         elif not self.quiet:
             output.say(_text(progress))
 

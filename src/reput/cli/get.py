@@ -12,6 +12,7 @@ import click
 
 from reput.cli import opened as stores
 from reput.cli import options, output
+from reput.cli.dump_parts import body_values
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore
@@ -137,11 +138,10 @@ def _wanted(tags: str | None, sql: str | None) -> str | SqlFilter | None:
 
 
 def _body_line(body: bytes) -> str:
-    from reput.cli.dump_parts import body_values
-
-    values = body_values(body)
-    mark = "base64:" if values["body_encoding"] == "base64" else ""
-    return mark + str(values["body"]).replace("\n", "\\n")
+    try:
+        return body.decode().replace("\n", "\\n")
+    except UnicodeDecodeError:
+        return f"base64:{body_values(body)['body']}"
 
 
 def _begin(offset: str, span: QueueInfo) -> int:
@@ -196,6 +196,7 @@ class _Reader:
                 if not self.shown:
                     self._say_nothing(begin, result)
                 return
+            output.flush()
             time.sleep(_POLL_S)
 
     def _goes_on(self, result: GetResult) -> bool:

@@ -48,7 +48,7 @@ class _Verbs(VerbGroup):
         """Run a verb; who reads our output may stop at any time (click would make exit code 1 of that)."""
         try:
             code = super().invoke(ctx)
-            sys.stdout.flush()
+            output.flush()
         except BrokenPipeError:
             silence_stdout()
             return 0
@@ -98,6 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
+    _open_closed_streams()
     # Without a handler Python prints what libraries log; py4j logs stack traces when Ctrl-C ends a job.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
@@ -122,8 +123,16 @@ def _run(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _misused(arguments, error)
     except (KeyboardInterrupt, click.Abort):
+        _let_data_out()
         output.say("interrupted")
         return _INTERRUPTED
+
+
+def _open_closed_streams() -> None:
+    """Lead output nowhere that its caller has closed (`>&-`): Python gives no stream for that."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def silence_stdout() -> None:
@@ -131,7 +140,16 @@ def silence_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _let_data_out() -> None:
+    """Let out the data in front of an error; where that fails too, the error comes all the same."""
+    try:
+        output.flush()
+    except OSError:
+        silence_stdout()
+
+
 def _misused(arguments: list[str], error: click.ClickException) -> int:
+    _let_data_out()
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         # Its message is the whole help.
         output.say(error.format_message())
@@ -152,6 +170,7 @@ def _output_failed(error: OSError) -> int:
 
 
 def _failed(arguments: list[str], error: ReputError) -> int:
+    _let_data_out()
     output.say(f"error: {error}")
     for note in getattr(error, "__notes__", ()):
         output.say(note)
@@ -169,6 +188,6 @@ def emit_failure(kind: str, message: str, details: Mapping[str, Any]) -> None:
     """Give the JSON document of a failure; that nobody reads it does not make the failure a success."""
     try:
         output.emit_json({"ok": False, "error": {"kind": kind, "message": message}, **details})
-        sys.stdout.flush()
+        output.flush()
     except BrokenPipeError:
         silence_stdout()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput.cli import output
+from reput.cli.dump_parts import record_cells, record_values
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
@@ -208,8 +209,6 @@ def _some(names: Sequence[str]) -> str:
 
 def show_message(message: StoredMessage, body_bytes: int | None, as_json: bool) -> None:
     """A message as `dump log` shows its record."""
-    from reput.cli.dump_parts import record_cells, record_values
-
     if as_json:
         output.emit_json(record_values(message.record, body_bytes))
     else:

@@ -1,48 +1,84 @@
 """The one way out: verbs hand over values, and this seam makes text for people or JSON for machines of them.
 
-Data goes to stdout; notes, progress and warnings go to stderr.
+Data goes to stdout; notes, progress and warnings go to stderr. On a terminal each line appears at once. A pipe or a
+file gets large writes. What is older than a moment goes out with the next line, everything goes out before a line on
+stderr, and a verb that waits calls `flush` first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
 
 _NAME_WIDTH = 60
+_SECONDS_KEPT = 1024
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+_HELD_BACK_S = 0.1
+"""Lines older than this are not held back when another one comes."""
+_json_text = json.JSONEncoder(ensure_ascii=False).encode
+_flushed_at = 0.0
 
 
 def emit_json(value: Any) -> None:
     """One JSON document on stdout; bytes that are no text are kept as escapes."""
-    click.echo(json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+    _write_json(_json_text(value))
 
 
 def emit_json_lines(values: Iterable[Any]) -> None:
     """A JSON document a line, all in one write."""
-    lines = "\n".join(json.dumps(value, ensure_ascii=False) for value in values)
-    click.echo(lines.encode("utf-8", "backslashreplace"))
+    _write_json("\n".join(map(_json_text, values)))
+
+
+def _write_json(text: str) -> None:
+    """Write JSON, which is UTF-8 whatever stdout's own encoding is."""
+    if sys.stdout.encoding.lower() == "utf-8":
+        _write(_without_halves(text))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(f"{text}\n".encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.flush()
+
+
+def _write(text: str) -> None:
+    """Write a line to stdout; Python's own buffers gather lines where stdout is no terminal."""
+    sys.stdout.write(f"{text}\n")
+    if time.monotonic() - _flushed_at > _HELD_BACK_S:
+        flush()
+
+
+def flush() -> None:
+    """Let everything out that was shown so far: whoever waits for it has it now."""
+    global _flushed_at  # noqa: PLW0603 - stdout is one for the process, and so is the time
+    sys.stdout.flush()
+    _flushed_at = time.monotonic()
 
 
 def say(text: str) -> None:
-    """One line for people on stderr; a stderr that cannot be written is no reason to stop a job."""
+    """One line for people on stderr, after all data so far; a stderr that cannot be written stops no job."""
+    flush()
     with contextlib.suppress(OSError):
         click.echo(printable(text), err=True)
 
 
 def redraw(text: str) -> None:
     """The line that changes on a terminal, on stderr, from its start."""
+    flush()
     with contextlib.suppress(OSError):
         click.echo(f"\r{printable(text)}", nl=False, err=True)
 
 
 def show(text: str) -> None:
     """One line of data on stdout."""
-    click.echo(printable(text))
+    _write(printable(text))
 
 
 @contextlib.contextmanager
@@ -50,7 +86,7 @@ def reporting(what_is_done: str) -> Iterator[None]:
     """A block that gives the report of work that is done: output that fails must not look as if the work had."""
     try:
         yield
-        sys.stdout.flush()
+        flush()
     except OSError as error:
         error.add_note(what_is_done)
         raise
@@ -58,10 +94,17 @@ def reporting(what_is_done: str) -> Iterator[None]:
 
 def printable(text: str) -> str:
     """`text` without control characters (a topic may hold any) and without halves of characters."""
-    kept = text.encode("utf-8", "backslashreplace").decode()
+    if text.replace("\t", " ").replace("\n", " ").isprintable():
+        return text
     return "".join(
-        character if character.isprintable() or character in "\n\t" else repr(character)[1:-1] for character in kept
+        character if character.isprintable() or character in "\n\t" else repr(character)[1:-1]
+        for character in _without_halves(text)
     )
+
+
+def _without_halves(text: str) -> str:
+    """`text` with halves of characters, which no encoding has, as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -111,9 +154,19 @@ def size_text(size: float) -> str:
 
 def time_text(timestamp_ms: int) -> str:
     """A time in milliseconds as local date and time; the number itself where it is no date of ours."""
-    from datetime import datetime
-
+    second, ms = divmod(timestamp_ms, 1000)
     try:
-        return datetime.fromtimestamp(timestamp_ms / 1000).astimezone().isoformat(" ", "milliseconds")
+        begin, zone = _second_texts(second)
     except (OverflowError, OSError, ValueError):
         return str(timestamp_ms)
+    return f"{begin}.{ms:03d}{zone}"
+
+
+@functools.lru_cache(_SECONDS_KEPT)
+def _second_texts(second: int) -> tuple[str, str]:
+    """A second as local date and time, and its zone: consecutive messages share them."""
+    from datetime import datetime
+
+    text = datetime.fromtimestamp(second).astimezone().isoformat(" ", "milliseconds")
+    begin, _, behind = text.partition(".")
+    return begin, behind[3:]

@@ -279,6 +279,7 @@ class _Put:
                 output.emit_json_lines(_values(place) for place in places)
             else:
                 output.show("\n".join(_text(place) for place in places))
+            output.flush()
         except BrokenPipeError:
             # Who reads the report may go; the messages are stored all the same.
             self._mute = True

@@ -10,7 +10,6 @@ Source: `PullAPIWrapper.processPullResult`, `MessageDecoder.decodeMessage`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,8 +91,8 @@ class _Made:
         whole = decode_record(rows.buffer.data, int(rows.position[number]) - rows.base)
         for offset, one in enumerate(messages, int(rows.queue_offset[number])):
             if span.begin <= offset < span.end:
-                record = replace(
-                    whole, flag=one.flag, body=one.body, properties=one.properties, queue_offset=offset,
+                record = whole._replace(
+flag=one.flag, body=one.body, properties=one.properties, queue_offset=offset,
                     physical_offset=len(self._data),
                 )  # fmt: skip
                 self._add(encode_record(record), number, offset)

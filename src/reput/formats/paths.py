@@ -13,6 +13,7 @@ Source: `StorePathConfigHelper`, `UtilAll.offset2FileName`.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
@@ -29,6 +30,7 @@ MULTI_PATH_SEPARATOR = ","
 MAX_TOPIC_BYTES = 255
 """The longest name that the file systems of today give a folder."""
 
+_NAMES_KEPT = 1024
 _OFFSET_NAME = re.compile(r"[0-9]{20}")
 _QUEUE_NAME = re.compile(r"0|[1-9][0-9]{0,9}")
 
@@ -56,7 +58,13 @@ def parse_queue_name(name: str) -> int | None:
 
 def is_topic_folder_name(topic: bytes) -> bool:
     """Whether `topic` can be a folder's name inside the store: valid UTF-8, no separator, not a dot name."""
-    if not 0 < len(topic) <= MAX_TOPIC_BYTES or topic in (b".", b"..") or b"/" in topic or b"\0" in topic:
+    return 0 < len(topic) <= MAX_TOPIC_BYTES and _is_folder_name(topic)
+
+
+@lru_cache(_NAMES_KEPT)
+def _is_folder_name(topic: bytes) -> bool:
+    """The same for a topic that is short enough to be kept; records in a row share a few."""
+    if topic in (b".", b"..") or b"/" in topic or b"\0" in topic:
         return False
     try:
         topic.decode("utf-8")

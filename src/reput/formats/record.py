@@ -13,6 +13,8 @@ import struct
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
+from typing import NamedTuple
 
 from reput.formats import properties as props
 from reput.formats.hashing import utf16_units
@@ -152,6 +154,10 @@ _MEANINGS = {
 }
 
 
+_HOSTS_KEPT = 1024
+"""Messages of a log have few hosts, and to make one costs as much as the rest of a record."""
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """An address (4 or 16 bytes) and a port, as a record stores them."""
@@ -163,6 +169,7 @@ class Host:
         """Address, then the port as 4 bytes."""
         return self.address + struct.pack(">i", self.port)
 
+    @lru_cache(_HOSTS_KEPT)  # noqa: B019 - bounded, and hosts are values
     def __str__(self) -> str:
         import ipaddress
 
@@ -174,8 +181,7 @@ _MESSAGE_ID_SIZES = (16, 28)
 LOCALHOST = Host(b"\x7f\0\0\1", 10911)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A message record's values; times in ms, offsets in bytes, strings as the bytes that are stored."""
 
     topic: bytes
@@ -317,30 +323,24 @@ def decode_record(data: bytes | memoryview, offset: int = 0) -> Record:
     parts = _lengths(data, offset, len(data))
     if parts is None:
         raise ValueError(f"no record at byte {offset}: its lengths do not add up")
+    body_at, body_length, topic_at, topic_length, properties_at = parts
     head = HEAD.struct.unpack_from(data, offset)
     size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp = head
-    view = memoryview(data)
-    born_size, store_size = host_sizes(sys_flag)
-    position = offset + HEAD_SIZE
-    born_host = _host(view[position : position + born_size])
-    position += born_size
-    (store_timestamp,) = struct.unpack_from(">q", data, position)
-    store_host = _host(view[position + 8 : position + 8 + store_size])
-    position += 8 + store_size
-    reconsume_times, prepared_offset = struct.unpack_from(">iq", data, position)
+    middle = _MIDDLES[sys_flag & _FLAGS_V6].unpack_from(data, offset + HEAD_SIZE)
+    born_host, store_timestamp, store_host, reconsume_times, prepared_offset, _ = middle
     return Record(
-        topic=bytes(view[parts.topic_at : parts.topic_at + parts.topic_length]),
-        body=bytes(view[parts.body_at : parts.body_at + parts.body_length]),
-        properties=bytes(view[parts.properties_at : offset + size]),
+        topic=bytes(data[topic_at : topic_at + topic_length]),
+        body=bytes(data[body_at : body_at + body_length]),
+        properties=bytes(data[properties_at : offset + size]),
         queue_id=queue_id,
         flag=flag,
         queue_offset=queue_offset,
         physical_offset=physical_offset,
         sys_flag=sys_flag,
         born_timestamp=born_timestamp,
-        born_host=born_host,
+        born_host=_host(born_host),
         store_timestamp=store_timestamp,
-        store_host=store_host,
+        store_host=_host(store_host),
         reconsume_times=reconsume_times,
         prepared_transaction_offset=prepared_offset,
         magic=magic,
@@ -357,12 +357,24 @@ def host_sizes(sys_flag: int) -> tuple[int, int]:
     )
 
 
-def _host(data: memoryview) -> Host:
-    return Host(bytes(data[:-4]), struct.unpack(">i", data[-4:])[0])
+@lru_cache(_HOSTS_KEPT)
+def _host(data: bytes) -> Host:
+    return Host(data[:-4], int.from_bytes(data[-4:], "big", signed=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+_FLAGS_V6 = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
+# By the host bits of sysFlag: the fixed parts behind the head, up to the body's length.
+_MIDDLES = {
+    flags: struct.Struct(">{}sq{}siqi".format(*host_sizes(flags)))
+    for flags in (0, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, _FLAGS_V6)
+}
+_SIZE_MAGIC_FLAGS = struct.Struct(f">ii{SYS_FLAG_AT - 8}xi")
+_SIZE_MAGIC = struct.Struct(">ii")
+_LONG, _INT, _SHORT, _BYTE = (struct.Struct(f">{code}") for code in "qihb")
+_BODY_CRC_AT = HEAD.offsets["body_crc"]
+
+
+class _Parts(NamedTuple):
     body_at: int
     body_length: int
     topic_at: int
@@ -374,25 +386,23 @@ def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _Parts | None
     """Where the parts of the record at `offset` stand, None where a length does not fit it or `limit`."""
     if limit - offset < MIN_RECORD_SIZE:
         return None
-    size, magic = struct.unpack_from(">ii", data, offset)
+    size, magic, sys_flag = _SIZE_MAGIC_FLAGS.unpack_from(data, offset)
     if size < MIN_RECORD_SIZE or size > limit - offset:
         return None
     end = offset + size
-    (sys_flag,) = struct.unpack_from(">i", data, offset + SYS_FLAG_AT)
-    body_length_at = offset + HEAD_SIZE + sum(host_sizes(sys_flag)) + 8 + 4 + 8
-    if body_length_at + 4 > end:
+    body_at = offset + HEAD_SIZE + _MIDDLES[sys_flag & _FLAGS_V6].size
+    if body_at > end:
         return None
-    (body_length,) = struct.unpack_from(">i", data, body_length_at)
-    body_at = body_length_at + 4
+    (body_length,) = _INT.unpack_from(data, body_at - 4)
     topic_length_at = body_at + body_length
-    topic_code, topic_length_size = (">h", 2) if magic == MAGIC_V2 else (">b", 1)
-    if body_length < 0 or topic_length_at + topic_length_size > end:
+    topic_code = _SHORT if magic == MAGIC_V2 else _BYTE
+    if body_length < 0 or topic_length_at + topic_code.size > end:
         return None
-    (topic_length,) = struct.unpack_from(topic_code, data, topic_length_at)
-    topic_at = topic_length_at + topic_length_size
+    (topic_length,) = topic_code.unpack_from(data, topic_length_at)
+    topic_at = topic_length_at + topic_code.size
     if topic_length < 0 or topic_at + topic_length + 2 > end:
         return None
-    (properties_length,) = struct.unpack_from(">h", data, topic_at + topic_length)
+    (properties_length,) = _SHORT.unpack_from(data, topic_at + topic_length)
     properties_at = topic_at + topic_length + 2
     if properties_length < 0 or properties_at + properties_length != end:
         return None
@@ -418,7 +428,7 @@ def examine(
     """
     if limit - offset < BLANK_SIZE:
         return Verdict.TRUNCATED if any(data[offset:limit]) else Verdict.ZERO, 0
-    size, magic = struct.unpack_from(">ii", data, offset)
+    size, magic = _SIZE_MAGIC.unpack_from(data, offset)
     if magic == MAGIC_BLANK and size == limit - offset:
         return Verdict.BLANK, size
     if size == 0 and magic == 0:
@@ -427,7 +437,7 @@ def examine(
         return Verdict.BAD_MAGIC, 0
     if limit - offset < PHYSICAL_OFFSET_AT + 8:
         return Verdict.TRUNCATED, 0
-    (stored_offset,) = struct.unpack_from(">q", data, offset + PHYSICAL_OFFSET_AT)
+    (stored_offset,) = _LONG.unpack_from(data, offset + PHYSICAL_OFFSET_AT)
     if stored_offset != physical_offset:
         return Verdict.BAD_OFFSET, 0
     if size > limit - offset:
@@ -437,8 +447,7 @@ def examine(
         return Verdict.BAD_SIZE, 0
     if not _crc_matches(data, offset, size, parts, crc_check):
         return Verdict.BAD_CRC, size
-    queue_id, _, queue_offset = struct.unpack_from(">iiq", data, offset + HEAD.offsets["queue_id"])
-    (sys_flag,) = struct.unpack_from(">i", data, offset + SYS_FLAG_AT)
+    _, _, _, queue_id, _, queue_offset, _, sys_flag, _ = HEAD.struct.unpack_from(data, offset)
     is_strict = crc_check & STRICT_OFFSETS and not sys_flag & FLAG_INNER_BATCH
     bound = queue_offset_bound if is_strict else batch_offset_bound
     if queue_id < 0 or queue_offset < 0 or queue_offset > bound(physical_offset):
@@ -476,6 +485,6 @@ def _crc_matches(data: bytes | memoryview, offset: int, size: int, parts: _Parts
             return False
         return decode_crc_property(bytes(data[covered : offset + size])) == crc32(memoryview(data)[offset:covered])
     if crc_check == CHECK_BODY and parts.body_length > 0:
-        (stored,) = struct.unpack_from(">i", data, offset + HEAD.offsets["body_crc"])
+        (stored,) = _INT.unpack_from(data, offset + _BODY_CRC_AT)
         return bool(stored == crc32(memoryview(data)[parts.body_at : parts.body_at + parts.body_length]))
     return True

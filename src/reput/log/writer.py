@@ -14,7 +14,6 @@ Source: `CommitLog.DefaultAppendMessageCallback.doAppend`.
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -116,7 +115,7 @@ class LogWriter:
         if size > self._room:
             self._make_room(size)
         offset = self.offset
-        self._block[self._filled : self._filled + size] = encode_record(replace(record, physical_offset=offset))
+        self._block[self._filled : self._filled + size] = encode_record(record._replace(physical_offset=offset))
         self._advance(size)
         return offset
 
