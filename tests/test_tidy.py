@@ -20,6 +20,7 @@ FUNCTION_LINES_MAX = 70
 # A room may import rooms of a lower level, and itself. Rooms of one level do not know one another.
 LEVELS = {
     "errors": 0,
+    "nearest": 0,  # texts for errors about unknown names
     "config": 1,
     "formats": 2,
     "kernels": 3,

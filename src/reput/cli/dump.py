@@ -24,8 +24,8 @@ from reput.cli.dump_parts import (
     text_of,
 )
 from reput.cli.groups import VerbGroup
-from reput.cli.opened import near
 from reput.formats.queue_kinds import STORE_TYPES
+from reput.nearest import near
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig

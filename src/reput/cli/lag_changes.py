@@ -9,6 +9,7 @@ import click
 from reput.cli import opened as stores
 from reput.cli import output
 from reput.errors import ConfigError
+from reput.nearest import near
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore
@@ -94,7 +95,7 @@ def change(opened: MessageStore, asked: Asked) -> list[Change]:
     groups = table.groups_of(topic)
     if not groups:
         known = sorted({name for group in stores.groups_of(opened) for name in table.topics_of(group)})
-        raise ConfigError(f"{opened.layout.root}: no group has progress in {topic}. {stores.near(topic, known)}")
+        raise ConfigError(f"{opened.layout.root}: no group has progress in {topic}. {near(topic, known)}")
     changes = _forgotten(opened, {group: [topic] for group in groups})
     table.clean_topic(topic)
     return changes
@@ -107,7 +108,7 @@ def _set(opened: MessageStore, group: str, topic: str, asked: Asked) -> list[Cha
     offsets = [_wanted(opened, span, asked) for span in spans]
     known = stores.groups_of(opened)
     if group not in known:
-        output.say(f"note: group {group} had no progress in this store. {stores.near(group, known)}")
+        output.say(f"note: group {group} had no progress in this store. {near(group, known)}")
     before = table.query_all(group, topic)
     for span, offset in zip(spans, offsets, strict=True):
         if asked.commit is not None:
@@ -170,7 +171,7 @@ def _clone(opened: MessageStore, source: str, target: str, topic: str | None) ->
     stores.groups_of(opened, source)
     topics = table.topics_of(source)
     if topic is not None and topic not in topics:
-        raise ConfigError(f"group {source} has no progress in {topic}. {stores.near(topic, topics)}")
+        raise ConfigError(f"group {source} has no progress in {topic}. {near(topic, topics)}")
     changes = []
     for name in topics if topic is None else [topic]:
         before = table.query_all(target, name)

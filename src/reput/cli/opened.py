@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reput.cli import output
 from reput.cli.dump_parts import record_cells, record_values
+from reput.nearest import near, some
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from reput.store.view import QueueInfo
 
 _SLOW_S = 1.0
-_NAMES_SHOWN = 20
-_NEAR = 3
 _MAX_MS = (1 << 63) - 1
 
 topic_option = click.option("-t", "--topic", required=True, help="The topic.")
@@ -173,7 +171,7 @@ def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> 
     chosen = [info for info in found if queue_id is None or info.queue_id == queue_id]
     if not chosen:
         ids = [str(info.queue_id) for info in found]
-        raise ConfigError(f"{opened.layout.root}: topic {topic} has no queue {queue_id}. There are: {_some(ids)}")
+        raise ConfigError(f"{opened.layout.root}: topic {topic} has no queue {queue_id}. There are: {some(ids)}")
     return chosen
 
 
@@ -191,17 +189,6 @@ def groups_of(opened: MessageStore, group: str | None = None) -> list[str]:
     if group not in known:
         raise ConfigError(f"{opened.layout.root}: no group {group} has progress. {near(group, known)}")
     return [group]
-
-
-def near(name: str, names: Sequence[str]) -> str:
-    """A sentence that names what is like `name`, else what there is."""
-    similar = difflib.get_close_matches(name, names, _NEAR)
-    return f"Near it: {', '.join(similar)}" if similar else f"There are: {_some(names)}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return (", ".join(names[:_NAMES_SHOWN]) or "none") + more
 
 
 # --- messages -------------------------------------------------------------------------------------
