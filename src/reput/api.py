@@ -284,6 +284,7 @@ def scan(
     config: StoreConfig | str | Path | None = None,
     verify_crc: bool | None = None,
     fail_on_data_loss: bool = True,
+    fail_on_missing_topic: bool = True,
 ) -> pa.RecordBatchReader:
     """Read a store's messages as Arrow record batches, in this process, without Spark and Java.
 
@@ -320,6 +321,7 @@ def scan(
         config: as for `rebuild`.
         verify_crc: check each body's CRC; without, where the body is read.
         fail_on_data_loss: False passes over messages that are gone or damaged (`failOnDataLoss` in an error's text).
+        fail_on_missing_topic: False reads without a topic that is not there (`failOnMissingTopic` in an error's text).
 
     Raises:
         ConfigError: an argument is not of its form, or names a column or a topic that is not there.
@@ -333,6 +335,7 @@ def scan(
         path, config_from(config), columns=columns, topic=topic, queue_id=queue_id, start_time=start_time,
         end_time=end_time, key=key, tags=tags, sql=sql, schema=schema, verify_crc=verify_crc,
         fail_on_data_loss=fail_on_data_loss,
+        fail_on_missing_topic=fail_on_missing_topic,
     )  # fmt: skip
 
 

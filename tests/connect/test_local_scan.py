@@ -32,7 +32,7 @@ QUESTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
     ({"topic": "orders"}, {"topic": "orders"}),
     ({"topic": ["orders", "clicks"]}, {"subscribe": "orders,clicks"}),
-    ({"topic": "orders", "queue_id": [0, 1]}, {"assign": '{"orders": [0, 1]}'}),
+    ({"topic": "orders", "queue_id": [0, 1]}, {"assign": '{"orders": [0, 1]}', "failOnMissingTopic": "false"}),
     ({"tags": "A || B"}, {"filter.tag": "A || B"}),
     ({"key": ["k44", "k36"]}, {"keys": "k44,k36"}),
     ({"start_time": MIDDLE_MS}, {"startingTimestamp": MIDDLE_MS}),

@@ -22,19 +22,29 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 frame = spark.read.format("rocketmq").option("topic", "audit").load(sys.argv[1])
 rows = frame.where("queueOffset > 20").select("queueOffset").collect()
-try:
-    spark.read.format("rocketmq").option("nameServer", "localhost:9876").load(sys.argv[1])
-except Exception as error:
-    refused = str(error)
+assert not spark.read.format("rocketmq").option("subscribePattern", "nope.*").load(sys.argv[1]).take(1)
+refused = []
+for name, value in ("nameServer", "localhost:9876"), ("topic", "audits"):
+    try:
+        spark.read.format("rocketmq").option(name, value).load(sys.argv[1]).take(1)
+    except Exception as error:
+        refused.append(str(error))
 json.dump({"offsets": sorted(row[0] for row in rows), "refused": refused}, open(sys.argv[2], "w"))
 spark.stop()
 """
 
 
+def last_line(error: str) -> str:
+    """The line in front of SQLSTATE, which says what is wrong: a traceback is above it, and nothing else below."""
+    *_, line, state = error.strip().splitlines()
+    assert state.strip().startswith("SQLSTATE")
+    return line
+
+
 @pytest.mark.spark
 @pytest.mark.golden
 def test_spark_submit(tmp_path: Path) -> None:
-    """`spark-submit` runs a program that knows nothing but the format's name; errors come through in our words."""
+    """`spark-submit` runs a program that knows nothing but the format's name; errors and warnings come in our words."""
     from reput.pipeline import jvm_archive
 
     if jvm_archive.java_command() is None:
@@ -57,4 +67,8 @@ def test_spark_submit(tmp_path: Path) -> None:
     found = json.loads(out.read_text())
     ends = [line["max"] for line in golden.answers("basic") if line.get("queue", [""])[0] == "audit"]
     assert found["offsets"] == sorted(offset for end in ends for offset in range(21, end))
-    assert "asks a broker" in found["refused"]
+    broker, topic = (last_line(text) for text in found["refused"])
+    assert broker.startswith("reput.errors.ConfigError: option nameServer: belongs to a source that asks a broker.")
+    assert topic.startswith("reput.errors.ConfigError: option topic: no topic audits in ")
+    assert "Near it: audit." in topic
+    assert "subscribePattern=nope.*: matches no topic" in run.stderr

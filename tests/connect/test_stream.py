@@ -119,7 +119,7 @@ def test_a_stream_from_offsets(tmp_path: Path) -> None:
     stream = reader(store, startingOffsets='{"orders": {"0": 25}}')
     (batch,) = batches_of(stream)
     assert len(batch) == 5 + 30
-    for offsets in ('{"orders": {"0": 31}}', '{"orders": {"7": 0}}'):
+    for offsets in ('{"orders": {"0": 31}}', '{"orders": {"7": 1}}'):
         with pytest.raises(DataLossError):
             reader(store, startingOffsets=offsets).initialOffset()
         assert reader(store, startingOffsets=offsets, failOnDataLoss="false").initialOffset()["offset"] == 0

@@ -41,8 +41,9 @@ def refuse_what_is_gone(options: ReadOptions, snapshot: Snapshot) -> None:
     """Hold the edges against the queues; with failOnDataLoss=false nothing is refused.
 
     Raises:
-        DataLossError: an offset lies outside its queue, a named queue is not there, or, with the strategy error, a
-            queue has no message from its starting time on.
+        DataLossError: an offset lies outside its queue, or, with the strategy error, a queue has no message from its
+            starting time on. A queue that is not there counts as an empty one, which a stream may be given: it may
+            come later. With failOnMissingTopic=false nothing is said of it.
     """
     if not options.fail_on_data_loss or not (options.starting.queues or options.ending.queues):
         return
@@ -51,15 +52,15 @@ def refuse_what_is_gone(options: ReadOptions, snapshot: Snapshot) -> None:
         with disk_queues(snapshot, maps) as queues:
             for edge in (options.starting, options.ending):
                 for queue, value in edge.queues.items():
-                    _refuse(edge, queue, value, whole_span(snapshot, queues, queue), options.strategy)
+                    span = whole_span(snapshot, queues, queue)
+                    if span is not None or options.fail_on_missing_topic is not False:
+                        _refuse(edge, queue, value, span or WholeSpan(0, 0, -1), options.strategy)
     finally:
         maps.close()
 
 
-def _refuse(edge: Edge, queue: QueueId, value: int, span: WholeSpan | None, strategy: Strategy) -> None:
+def _refuse(edge: Edge, queue: QueueId, value: int, span: WholeSpan, strategy: Strategy) -> None:
     where = f"{edge.option}: {queue[0]}, queue {queue[1]}"
-    if span is None:
-        raise DataLossError(f"{where}: there is no such queue. Leave it out, or give failOnDataLoss=false")
     if edge.kind is Kind.TIMESTAMPS:
         if strategy is Strategy.ERROR and edge.option.startswith("starting") and span.last_stored_ms < value:
             raise DataLossError(

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -31,9 +30,9 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
 from reput.connect.cuts import LogCut, log_cuts
+from reput.connect.known import LOST, Asked, missing_names
 from reput.connect.options import ReadOptions, local_path, read_options
 from reput.connect.plan import job_of
-from reput.connect.queue_cuts import disk_queues
 from reput.connect.read_report import Seen
 from reput.connect.scan import ScanJob, read_log
 from reput.connect.selection import selection_of
@@ -42,11 +41,9 @@ from reput.errors import ConfigError, DamagedStoreError, DataLossError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.record import CHECK_NONE, Verdict
-from reput.log.maps import LogMaps
 from reput.log.reader import record_at
 from reput.pipeline.engine import Engine
 from reput.pipeline.listener import ProgressListener
-from reput.store.retained import configured_topics
 
 _OWN = "_reput"
 _PLAN = "plan.json"
@@ -206,18 +203,9 @@ def _refuse_inside(snapshot: Snapshot, target: Path) -> None:
 
 
 def _refuse_unknown(snapshot: Snapshot, topics: Sequence[str]) -> None:
-    """A topic that nobody knows is a slip of the pen: nothing is planned for it."""
-    configured = configured_topics(snapshot.layout) or ()
-    maps = LogMaps(snapshot.layout.commit_log, snapshot.log.file_size)
-    with closing(maps), disk_queues(snapshot, maps) as queues:
-        for topic in topics:
-            key = topic.encode("utf-8", "surrogateescape")
-            in_tail = any(tail.topic == key for tail in snapshot.tails)
-            if not in_tail and key not in configured and next(iter(queues.of([key])), None) is None:
-                raise ConfigError(
-                    f"{snapshot.layout.root}: no topic {topic} (`reput info` lists them). Where its queues were lost, "
-                    "`reput rebuild --only queue` brings them back. Nothing was exported"
-                )
+    unknown = missing_names(snapshot, [Asked("topics (-t)", topic) for topic in topics])
+    if unknown:
+        raise ConfigError(f"{unknown}. {LOST}. Nothing was exported")
 
 
 def _gaps(snapshot: Snapshot, done: RangeDone, marker: str = "") -> list[ExportGap]:

@@ -40,6 +40,7 @@ def scan_store(
     schema: str = "native",
     verify_crc: bool | None = None,
     fail_on_data_loss: bool = True,
+    fail_on_missing_topic: bool = True,
 ) -> pa.RecordBatchReader:
     """Read a store's messages; see `reput.scan`.
 
@@ -55,10 +56,11 @@ def scan_store(
         "filter.sql": sql,
         "verifyCrc": None if verify_crc is None else str(bool(verify_crc)),
         "failOnDataLoss": str(bool(fail_on_data_loss)),
+        "failOnMissingTopic": str(bool(fail_on_missing_topic)),
     }
     options = read_options({name: value for name, value in named.items() if value is not None})
     keys = () if key is None else _names(key, "key")
-    topics = TopicChoice() if topic is None else TopicChoice(names=frozenset(_names(topic, "topic")))
+    topics = TopicChoice() if topic is None else TopicChoice(names=frozenset(_names(topic, "topic")), option="topic")
     options = replace(options, config=config, topics=topics, keys=keys, task_bytes=_TASK_BYTES)
     plan = plan_batch(options, _narrowed(selection_of(options), queue_id, start_time, end_time))
     return pa.RecordBatchReader.from_batches(arrow_schema(options.columns), read_ahead(tasks_of(plan)))

@@ -37,6 +37,8 @@ READ = {
     "minPartitions": "cut the work into at least so many tasks where it is large enough",
     "maxRecordsPerPartition": "at most about so many messages a task",
     "failOnDataLoss": "true: fail where asked-for messages are gone or damaged; false: pass them over",
+    "failOnMissingTopic": "true: fail if a topic or queue that an option names is not there; false: read without it; "
+    "by default a batch fails and a stream warns",
     "includeBody": "false: without the body's column",
     "includeHeaders": "true: schema=kafka gets its headers column",
     "schema": "native or kafka",

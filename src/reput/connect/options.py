@@ -47,6 +47,8 @@ class TopicChoice:
     names: frozenset[str] | None = None
     pattern: str | None = None
     assigned: Mapping[str, frozenset[int]] | None = None
+    option: str = ""
+    """The option that chose them."""
 
     @property
     def is_everything(self) -> bool:
@@ -95,6 +97,7 @@ class ReadOptions:
     min_partitions: int
     max_records_per_partition: int | None
     fail_on_data_loss: bool
+    fail_on_missing_topic: bool | None
     broker_name: str | None
     scan: Scan
     crc_check: int
@@ -132,6 +135,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         min_partitions=_number(options, "minPartitions", 1),
         max_records_per_partition=_number(options, "maxRecordsPerPartition", 0) or None,
         fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
+        fail_on_missing_topic=_flag(options, name, default=True) if (name := "failOnMissingTopic") in options else None,
         broker_name=broker_name,
         scan=_choice(options, "scan", Scan, Scan.AUTO),
         crc_check=CHECK_BODY if _flag(options, "verifyCrc", default=has_body) else CHECK_NONE,
@@ -206,17 +210,17 @@ def _topics(options: Mapping[str, str], broker_name: str | None) -> TopicChoice:
     name, text = given[0], options[given[0]]
     if name == "assign":
         lists = queue_lists(text, name, broker_name)
-        return TopicChoice(assigned=lists)
+        return TopicChoice(assigned=lists, option=name)
     if name == "subscribePattern":
         try:
             re.compile(text)
         except re.error as error:
             raise ConfigError(f"option subscribePattern={text}: no regular expression: {error}") from error
-        return TopicChoice(pattern=text)
+        return TopicChoice(pattern=text, option=name)
     names = frozenset(piece.strip() for piece in (text.split(",") if name == "subscribe" else [text]) if piece.strip())
     if not names:
         raise ConfigError(f"option {name}: names no topic")
-    return TopicChoice(names=names)
+    return TopicChoice(names=names, option=name)
 
 
 def _sql(given: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from reput.connect.bounds import refuse_what_is_gone
 from reput.connect.cuts import LogCut, log_cuts
+from reput.connect.known import refuse_unknown
 from reput.connect.options import ReadOptions, Scan, read_options, refuse_starting_latest
 from reput.connect.queue_cuts import (
     CLOCK_SLACK_MS,
@@ -127,6 +128,7 @@ def plan_batch(options: ReadOptions, selection: Selection | None = None) -> Scan
     refuse_stream_only(options)
     selection = selection_of(options) if selection is None else selection
     snapshot = take_snapshot(options.path, options.config, tolerant=not options.fail_on_data_loss)
+    refuse_unknown(options, snapshot)
     refuse_what_is_gone(options, snapshot)
     plan = _Planner(options, snapshot, selection).plan()
     _log.info("%s: %s", options.path, plan)

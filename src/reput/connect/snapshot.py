@@ -85,7 +85,17 @@ class Snapshot:
 
 
 def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> Snapshot:
-    """Look at a store, changing nothing.
+    """Look at a store and walk the log behind the queues' frontier, changing nothing.
+
+    Args and errors are those of `open_snapshot` and `walk_log`.
+    """
+    snapshot = open_snapshot(root, config, tolerant=tolerant)
+    walk_log(snapshot, tolerant=tolerant)
+    return snapshot
+
+
+def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> Snapshot:
+    """Look at a store's files, changing nothing: the log behind the queues' frontier is left to `walk_log`.
 
     Args:
         root: the store's folder.
@@ -105,17 +115,30 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     kinds = store_kinds(layout, config, settings.queue_file_size)
     batches = BatchFiles(layout.batch_consume_queue)
     start = find_start(layout, maps, kinds, settings.index_enabled, settings.types)
-    confirmed = confirmed_by(writer, layout, kinds, maps)
+    maps.close()
     begin = log.min_offset
     # A frontier that was left behind says nothing where somebody has deleted what it speaks of.
     has_queues = kinds[0].is_present()
     has_index = bool(list_index_files(layout.index))
     queue_offset = max(start.frontiers.queue_offset, begin) if has_queues else begin
     index_offset = max(start.frontiers.index_offset, begin) if has_index else begin
-    snapshot = Snapshot(
+    return Snapshot(
         layout, settings, log, kinds, batches, Frontiers(queue_offset, index_offset), begin, begin, writer,
         notes=[*log.notes],
     )  # fmt: skip
+
+
+def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
+    """Walk the log from the queues' frontier to where it is whole now, and note what is there.
+
+    Raises:
+        DamagedLogError: the log breaks in front of what its writer calls whole.
+        DamagedStoreError: its end is not what a crash leaves.
+    """
+    layout, log = snapshot.layout, snapshot.log
+    queue_offset, index_offset = snapshot.frontiers
+    maps = LogMaps(layout.commit_log, log.file_size)
+    confirmed = confirmed_by(snapshot.writer, layout, snapshot.kinds, maps)
     walk = _Walk(snapshot, queue_offset, confirmed, tolerant)
     walk.run()
     end = behind = walk.end
@@ -130,7 +153,6 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
     snapshot.bad_end = _bad_end(log, end, behind)
     snapshot.frontiers = Frontiers(min(queue_offset, end), min(index_offset, end))
     maps.close()
-    return snapshot
 
 
 def _bad_end(log: LogFiles, end: int, behind: int) -> BadEnd | None:

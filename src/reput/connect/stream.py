@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from reput.connect.bounds import refuse_what_is_gone
 from reput.connect.cuts import merged
 from reput.connect.edges import LATEST, Kind
+from reput.connect.known import tell_unknown
 from reput.connect.options import ReadOptions
 from reput.connect.partitions import TaskPartition, read_partition
 from reput.connect.plan import USUAL_RECORD_BYTES, job_of, split_bytes
@@ -73,12 +74,14 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._confirmed: int | None = None
         self._layout: StoreLayout | None = None
         self._settings: DecodeSettings | None = None
+        self._is_told = False
 
     # --- what Spark asks ------------------------------------------------------------------------
 
     @with_short_errors
     def initialOffset(self) -> Place:  # noqa: N802 - Spark asks so
         """Where a new query begins."""
+        self._tell_unknown()
         log = self._log()
         starting = self.options.starting
         if starting.queues:
@@ -109,6 +112,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @with_short_errors
     def latestOffset(self, start: Place, limit: ReadLimit) -> Place:  # noqa: N802 - Spark asks so
         """Where the next micro-batch ends: `start` itself where nothing is new."""
+        self._tell_unknown()
         log = self._log()
         self._refuse_another(start, log)
         messages = self.options.max_offsets_per_trigger
@@ -167,6 +171,12 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a task."""
         return short_errors(read_partition(partition))
+
+    def _tell_unknown(self) -> None:
+        """Look at the names once, at the query's start or restart."""
+        if not self._is_told:
+            self._is_told = True
+            tell_unknown(self.options)
 
     # --- the store ------------------------------------------------------------------------------
 

@@ -133,10 +133,21 @@ def _all_in(queue: QueueOnDisk, begin: int, end: int, ranges: Sequence[tuple[int
 
 def configured_topics(layout: StoreLayout) -> frozenset[bytes] | None:
     """The topics that the broker has (config/topics.json); None where that file does not say."""
+    return frozenset(configured_queues(layout)) or None
+
+
+def configured_queues(layout: StoreLayout) -> dict[bytes, int]:
+    """The topics of config/topics.json, each with its number of queues; 0 if the file does not say the number."""
     topics = read_config(layout, "topics.json").get("topicConfigTable")
-    if not isinstance(topics, dict) or not topics:
-        return None
-    return frozenset(str(topic).encode("utf-8", "surrogatepass") for topic in topics)
+    return {
+        str(topic).encode("utf-8", "surrogatepass"): _queue_count(values)
+        for topic, values in (topics.items() if isinstance(topics, dict) else ())
+    }
+
+
+def _queue_count(values: Any) -> int:
+    counts = [values.get(name) for name in ("readQueueNums", "writeQueueNums")] if isinstance(values, dict) else []
+    return max((count for count in counts if isinstance(count, int)), default=0)
 
 
 def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
