@@ -10,6 +10,7 @@
     ├── StaleEpochError         another job took the store over; this one must not write any more
     ├── TailFullError           too many messages wait for their durable indexes
     ├── ClosedError             the store, or its log, has been closed
+    ├── ForkedStoreError        the process that this one was forked from has the store open; open it again here
     ├── FlushError              the disk refused to make the log durable; nothing more is taken until it is opened again
     ├── DataLossError           messages that were asked for are gone; nothing is damaged
     ├── EngineError             Spark or Java could not be started, or a task failed
@@ -70,6 +71,10 @@ class TailFullError(ReputError):
 
 class ClosedError(ReputError):
     """The store, or its log, has been closed."""
+
+
+class ForkedStoreError(ReputError):
+    """A parent process opened this: a forked child opens the store again, or is started with "spawn"."""
 
 
 class FlushError(ReputError):

@@ -10,6 +10,7 @@ Everything uses table format 5: RocketMQ's RocksDB (8.4) takes format 6 for dama
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -18,8 +19,16 @@ from typing import Any, Self
 
 import rocksdict
 
-from reput.errors import AccessError, ClosedError, DamagedStoreError, NoSpaceError, ReputError, StoreLockedError
-from reput.files import fs
+from reput.errors import (
+    AccessError,
+    ClosedError,
+    DamagedStoreError,
+    ForkedStoreError,
+    NoSpaceError,
+    ReputError,
+    StoreLockedError,
+)
+from reput.files import forks, fs
 from reput.files.scratch import ScratchFolder
 from reput.formats import rocksdb_table
 
@@ -29,6 +38,8 @@ _TRIES = 20
 _SHADOW_PREFIX = "reput-rocksdb-"
 _SETTINGS_FILE = "rocksdict-config.json"
 _OWN_LOGS = ("LOG", "LOG.old")
+_started_in: list[int] = []
+"""The process in which RocksDB began, which may be a parent of this one."""
 
 
 @contextlib.contextmanager
@@ -65,6 +76,29 @@ def _translated(text: str, told: str) -> ReputError:
     if "column family not found" in lower:
         text += ". This is no RocksDB of RocketMQ's queues, or one of another version"
     return DamagedStoreError(f"{text}. `reput rebuild --only queue` builds it anew from the log")
+
+
+def refuse_in_fork(folder: Path) -> None:
+    """Refuse to write a database where RocksDB began in a parent process: it would wait for the parent's threads.
+
+    To read works: a reader needs none of them.
+
+    Raises:
+        ForkedStoreError: it did.
+    """
+    if _started_in not in ([], [os.getpid()]):
+        raise ForkedStoreError(
+            f"{folder}: process {_started_in[0]} opened a RocksDB before it forked this one, {os.getpid()}. RocksDB "
+            "writes with threads, which a forked process does not get. Fork before you open one, or start processes "
+            'with "spawn" instead of "fork" (multiprocessing.get_context("spawn"))'
+        )
+
+
+def _began(user: object) -> None:
+    """Note who has opened a database. A forked child never closes its copy: that would wait for threads, or write."""
+    if not _started_in:
+        _started_in.append(os.getpid())
+    forks.in_child(user, forks.keep_for_ever)
 
 
 class Family:
@@ -138,6 +172,7 @@ class DatabaseReader:
 
     def __init__(self, folder: Path, families: Sequence[str]) -> None:
         self.folder = folder
+        _began(self)
         self._shadow = ScratchFolder(_SHADOW_PREFIX)
         self._links = self._shadow.path / "db"
         fs.make_dirs(self._links)
@@ -216,6 +251,7 @@ class DatabaseReader:
             family.handle.close()
         self._handle.close()
         self._shadow.remove()
+        forks.released(self)
 
     def __enter__(self) -> Self:
         return self
@@ -237,9 +273,12 @@ class DatabaseOwner:
 
     Raises:
         StoreLockedError: somebody else has it open for writing.
+        ForkedStoreError: a parent process has opened a RocksDB.
     """
 
     def __init__(self, folder: Path, families: Sequence[str], logs: Path, owner: fs.Owner) -> None:
+        refuse_in_fork(folder)
+        _began(self)
         self.folder = folder
         self._owner = owner
         fs.make_dirs(folder, owner)
@@ -301,6 +340,7 @@ class DatabaseOwner:
             # Whoever still holds a batch must not keep the database open by it.
             self._handles.clear()
             self._handle.close()
+            forks.released(self)
             fs.remove_file(self.folder / _SETTINGS_FILE)
             for entry in fs.list_dir(self.folder):
                 if not entry.is_dir:

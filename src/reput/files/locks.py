@@ -3,7 +3,8 @@
 RocketMQ's is a POSIX record lock on the first byte: it keeps two processes apart, not two parts of one process, and any
 close of the file in the process that holds it drops it. So one descriptor stays open as long as the lock is needed.
 Ours are `flock` locks, which belong to their descriptor, and so to every process that was forked meanwhile and has a
-copy of it: who lets go does so for all of them, by unlocking, not only by closing.
+copy of it. A child closes its copies at once, so that it does not keep what a parent that was killed has held; and who
+lets go unlocks, for a child whose copy was made in between.
 """
 
 from __future__ import annotations
@@ -80,8 +81,19 @@ def _at_work(own_path: Path) -> str:
 
 _held: set[tuple[int, int] | None] = set()
 """Device and inode of the lock files that this process holds: to open and close one would drop its lock."""
-# A record lock is not inherited.
-os.register_at_fork(after_in_child=_held.clear)
+_flocks: set[int] = set()
+"""Descriptors of the `flock` locks that this process holds or waits for."""
+
+
+def _leave_to_parent() -> None:
+    # A record lock is not inherited.
+    _held.clear()
+    for descriptor in _flocks:
+        os.close(descriptor)
+    _flocks.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -197,6 +209,7 @@ def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
     with fs.errors_named(path, "lock"):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     process = os.getpid()
+    _flocks.add(descriptor)
     try:
         with fs.errors_named(path, "lock"):
             held = _try_flock(descriptor, kind, wait_s)
@@ -206,7 +219,10 @@ def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
             if os.getpid() == process:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
-        os.close(descriptor)
+        # A child that leaves the block has closed its copy, and may have another file by that number.
+        if os.getpid() == process:
+            _flocks.discard(descriptor)
+            os.close(descriptor)
 
 
 def _try_flock(descriptor: int, kind: int, wait_s: float) -> bool:

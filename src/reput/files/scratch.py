@@ -11,9 +11,10 @@ import fcntl
 import os
 import shutil
 import tempfile
-import weakref
 from pathlib import Path
 from stat import S_ISDIR
+
+from reput.files import forks
 
 _LOCK_NAME = "lock"
 _swept: set[str] = set()
@@ -31,8 +32,8 @@ class ScratchFolder:
             sweep(Path(tempfile.gettempdir()), prefix)
         self.path = Path(tempfile.mkdtemp(prefix=prefix))
         descriptor = os.open(self.path / "lock.new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        # The object's own, so that it goes however the lines below end.
-        self.remove = weakref.finalize(self, _remove, str(self.path), descriptor)
+        # The object's own, so that it goes however the lines below end. A forked child leaves it to this process.
+        self.remove = forks.finalize(self, _remove, str(self.path), descriptor)
         # A file system without locks has no dead folders swept.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

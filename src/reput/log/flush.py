@@ -29,7 +29,8 @@ from threading import TIMEOUT_MAX, Condition, Lock, Thread, current_thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from reput.errors import ClosedError, FlushError, ReputError
+from reput.errors import ClosedError, FlushError, ForkedStoreError, ReputError
+from reput.files import forks
 from reput.log.append import Flushed, LogAppender
 from reput.log.message import PutManyResult, PutResult, PutStatus
 from reput.log.settings import PAGE_SIZE
@@ -60,11 +61,12 @@ class _Waiter:
 class _Promise(_Waiter):
     """One who does not wait, but has a future that is told its `result` then."""
 
-    __slots__ = ("answer", "result")
+    __slots__ = ("answer", "is_told", "result")
 
     def __init__(self, result: PutResult, wrote: int) -> None:
         super().__init__(result.end_offset, wrote)
         self.result = result
+        self.is_told = False
         self.answer: Future[PutResult] = Future()
         # Stored is stored: there is nothing to cancel.
         self.answer.set_running_or_notify_cancel()
@@ -77,13 +79,21 @@ class _Promise(_Waiter):
         """It is not, as far as is known."""
         self._tell(self.answer.set_exception, error)
 
-    @staticmethod
-    def _tell(tell: Callable[[Any], None], value: Any) -> None:
+    def forsake(self, error: ReputError) -> None:
+        """Have a forked child's copy of the future fail: the thread that would keep the promise is the parent's.
+
+        The copy is made anew: its lock may be held by that thread, and its callbacks are the parent's, too.
+        """
+        Future.__init__(self.answer)
+        self.answer.set_exception(error)
+
+    def _tell(self, tell: Callable[[Any], None], value: Any) -> None:
         try:
             tell(value)
         except BaseException:  # noqa: BLE001 - logged
             # A Future lets through what is no Exception, and others wait for the thread that this is.
             _log.exception("a callback of a message's future has failed")
+        self.is_told = True
 
 
 def _rouse(waiters: Iterable[_Waiter]) -> None:
@@ -128,6 +138,9 @@ class FlushService:
         self._expected = 1
         self._last_sync_s = 0.0
         self._failure: ReputError | None = None
+        # Those that wait no more, and are being told how it ended.
+        self._telling: list[_Waiter] = []
+        forks.in_child(self, FlushService._forsake)
         self._threads = [Thread(target=self._run, args=(self._flush_loop,), name="reput-flush", daemon=True)]
         if log.settings.write_buffered:
             self._threads.append(Thread(target=self._run, args=(self._commit_loop,), name="reput-commit", daemon=True))
@@ -245,6 +258,17 @@ class FlushService:
             self._end()
         for thread in self._threads:
             thread.join()
+        forks.released(self)
+
+    def _forsake(self) -> None:
+        """Let nobody in a forked child wait for a flush: this is the child's copy."""
+        error = ForkedStoreError(
+            f"{self._log.folder}: a parent process has put this message and flushes it, and this process was forked "
+            "meanwhile. Wait for futures before you fork, or in the parent"
+        )
+        for waiter in self._telling + self._waiters + self._parked:
+            if isinstance(waiter, _Promise) and not waiter.is_told:
+                waiter.forsake(error)
 
     def __enter__(self) -> Self:
         return self
@@ -272,7 +296,7 @@ class FlushService:
             self._running = False
             self._ended.notify_all()
         with self._mutex:
-            waiters = self._waiters + self._parked + self._roused
+            self._telling = waiters = self._waiters + self._parked + self._roused
             self._waiters, self._parked = [], []
             self._wake_up()
         _rouse(waiters)
@@ -318,6 +342,7 @@ class FlushService:
             flushed = self._log.flushed
             everybody = self._waiters + self._parked
             done = [waiter for waiter in everybody if waiter.offset <= flushed]
+            self._telling = done
             self._waiters = [waiter for waiter in everybody if waiter.wanted > flushed]
             self._parked = [waiter for waiter in everybody if waiter.wanted <= flushed < waiter.offset]
             self._expected = len(done) + len(self._waiters)
@@ -330,6 +355,7 @@ class FlushService:
         _rouse(threads[:1])
         for promise in promises:
             promise.keep()
+        self._telling = []
 
     def _rest(self, interval_s: float) -> bool:
         """Wait for the next turn, or until as many wait for a flush as can be expected; False when the service ends."""

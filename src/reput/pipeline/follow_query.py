@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from reput.errors import ConfigError, EngineError, ReputError
+from reput.files import forks
 from reput.formats import own
 from reput.pipeline.engine import SparkEngine
 from reput.pipeline.follow import Follow, FollowProgress
@@ -36,11 +37,13 @@ _STREAM_SETTINGS = {
 }
 
 
-class FollowHandle:
+class FollowHandle(forks.NotPickled):
     """A follower at work. `progress` says where it is; `query` is Spark's own handle (None without Spark).
 
     It ends by `stop`, by an error (which `wait` raises), or, started with `until_caught_up`, when nothing is left.
     """
+
+    _instead = "One process follows a store; others see the new indexes when they open the store with read_only=True"
 
     def __init__(self, follow: Follow, until_caught_up: bool = False, checkpoint: Path | str | None = None) -> None:
         self.follow = follow
@@ -57,6 +60,8 @@ class FollowHandle:
             self.query = self._start_query(engine, _url(folder))
         self._thread = threading.Thread(target=self._run, name="reput-follow", daemon=True)
         self._tender = threading.Thread(target=self._tend, name="reput-follow-tend", daemon=True)
+        again = "reput.follow(path), when the parent's has ended"
+        forks.refuse_in_child(self, str(follow.layout.root), again)
         self._tender.start()
         self._thread.start()
 
@@ -99,7 +104,8 @@ class FollowHandle:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        if not forks.is_refused(self):
+            self.stop()
 
     # --- threads -------------------------------------------------------------------------------
 
@@ -119,10 +125,14 @@ class FollowHandle:
             except BaseException as error:  # noqa: BLE001 - `wait` raises it
                 self._fail(error)
             self._ended.set()
+            forks.released(self)
 
     def _loop(self) -> None:
         while not self._stopping.is_set() and self._error is None:
-            if not self.follow.step():
+            # The first batch loads the kernels.
+            with contextlib.nullcontext() if self.progress.batches else forks.held_off():
+                has_stepped = self.follow.step()
+            if not has_stepped:
                 if self.until_caught_up and self.follow.caught_up():
                     return
                 self._stopping.wait(_POLL_S)

@@ -160,6 +160,9 @@ class FileKind:
         """Files have no lock of their own."""
         return False
 
+    def refuse_in_fork(self) -> None:
+        """Files can be written in any process."""
+
     def owns(self, names: Sequence[str]) -> bool:
         """Files lie at TOPIC/QUEUE/OFFSET."""
         if len(names) != 3:

@@ -219,6 +219,14 @@ class QueueKind(Protocol):
         """Whether another process has the queues open to write, where a kind lets only one; not to be asked by that."""
         ...
 
+    def refuse_in_fork(self) -> None:
+        """Refuse to write where the kind cannot in this process.
+
+        Raises:
+            ForkedStoreError: a parent process has opened such queues, and they cannot be written in a fork.
+        """
+        ...
+
     def owns(self, names: Sequence[str]) -> bool:
         """Whether a file below the consumequeue folder, by the names that lead to it, is one of this kind's."""
         ...

@@ -293,6 +293,10 @@ class RocksdbKind:
         """Whether another process has the database open to write, as a broker has from before it takes its own lock."""
         return locks.is_record_locked(self.folder / _LOCK_NAME)
 
+    def refuse_in_fork(self) -> None:
+        """A database's threads do not live on in a fork."""
+        database.refuse_in_fork(self.folder)
+
     def owns(self, names: Sequence[str]) -> bool:
         """The database's files lie in the folder itself."""
         return len(names) == 1 and fmt.is_database_file(names[0]) and self.is_present()

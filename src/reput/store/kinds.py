@@ -136,11 +136,16 @@ def refuse_odd_queue_files(kinds: Sequence[QueueKind], batches: BatchFiles, file
 def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[QueueKind]) -> None:
     """Refuse queues that another process has open to write, unless it is a follower, which gives way.
 
+    Queues that this process cannot write since it was forked are refused as well.
+
     RocketMQ opens its database while it loads a store, and takes the store's lock only when it has recovered it.
 
     Raises:
         StoreLockedError: one has.
+        ForkedStoreError: see `QueueKind.refuse_in_fork`.
     """
+    for kind in kinds:
+        kind.refuse_in_fork()
     if locks.owner_is_live(layout.own(own.FOLLOWER_NAME)):
         return
     for kind in kinds:

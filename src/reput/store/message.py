@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from reput.errors import DamagedLogError
@@ -111,8 +112,16 @@ class StoredMessage:
         """The producer's unique key, None without."""
         return self.properties.get("UNIQ_KEY")
 
+    def __reduce__(self) -> tuple[Callable[..., StoredMessage], tuple[bytes, int, int]]:
+        return _of_bytes, (bytes(self.raw), *self._place)
+
     def __repr__(self) -> str:
         return (
             f"StoredMessage({self.topic}/{self.queue_id} offset {self.queue_offset}, at {self.physical_offset}, "
             f"{len(self.raw)} bytes)"
         )
+
+
+def _of_bytes(raw: bytes, start: int, position: int) -> StoredMessage:
+    """The message that another process has sent, or a copy of one: it holds its record itself."""
+    return StoredMessage(memoryview(raw), start, position)

@@ -16,7 +16,6 @@ import contextlib
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ReputError, TailFullError
-from reput.files import fs, locks
+from reput.files import forks, fs, locks
 from reput.formats import own, paths
 from reput.log.append import Flushed, LogAppender
 from reput.log.flush import FlushService
@@ -155,13 +154,16 @@ class MessageStore(ProgressCalls, Reading):
                 reopening = resources.enter_context(contextlib.closing(Reopening(layout, beside)))
                 store = cls(layout, config, reopening.open(), None, reopening)
                 # Who drops the store without closing it leaves no thread either.
-                weakref.finalize(store, reopening.end)
+                forks.finalize(store, reopening.end)
             else:
                 owned = resources.enter_context(take_over(layout))
                 opened = open_view(layout, config, limits)
                 store = cls(layout, with_own_settings(layout, config), opened, owned, None)
                 store._begin_to_write(opened, config if is_new else None)
             store._resources = resources.pop_all()
+        forks.refuse_in_child(
+            store, str(layout.root), "reput.MessageStore.open(path), with read_only=True to read beside a writer"
+        )
         return store
 
     def _begin_to_write(self, opened: Opened, made_with: StoreConfig | None) -> None:
@@ -481,8 +483,9 @@ class MessageStore(ProgressCalls, Reading):
         next_clean = time.monotonic() + clean_s
         while self._is_called():
             try:
-                self.view.catch_up()
-                self._take_over_frontier()
+                with forks.held_off():
+                    self.view.catch_up()
+                    self._take_over_frontier()
                 if self._arrivals:
                     self._tell_arrivals()
                 self.progress.persist_if_due(time.time_ns() // 1_000_000)
@@ -569,6 +572,7 @@ class MessageStore(ProgressCalls, Reading):
                 self._owned.watermarks["writer"] = 0
             self.view.close()
             self._resources.close()
+            forks.released(self)
 
     def _close_log(self, appender: LogAppender) -> int:
         """Make the log durable and let go of it; returns how many bytes of it no durable index covers."""
@@ -588,4 +592,5 @@ class MessageStore(ProgressCalls, Reading):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if not forks.is_refused(self):
+            self.close()

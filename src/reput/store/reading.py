@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reput.files.forks import NotPickled
 from reput.kernels import lookup_kernels
 from reput.kernels.lookup_columns import ASK, COUNT_BITS, COUNT_MASK, NEEDS_ROOM
 from reput.queue.by_time import Boundary, boundary_of
@@ -19,11 +20,13 @@ _END_OF_TIME = (1 << 63) - 1
 _FOUND, _LOWER = GetStatus.FOUND, Boundary.LOWER
 
 
-class Reading:
+class Reading(NotPickled):
     """The reading half of a message store: what one kernel call answers (see `lookup`), and who is asked for the rest.
 
     Safe for threads. Of a store that is closed no lookup is left, so those first looks need not ask.
     """
+
+    _instead = "Send the path, and open the store in the other process: reput.MessageStore.open(path, read_only=True)"
 
     def __init__(self, view: StoreView) -> None:
         self._closed = False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.files.forks import NotPickled
 from reput.files.maps import address_of
 from reput.kernels.lookup_columns import COUNT_BITS, COUNT_MASK, Room
 from reput.store.message import StoredMessage
@@ -66,7 +67,7 @@ class Places:
         self.address = address_of(self.words)
 
 
-class GetResult:
+class GetResult(NotPickled):
     """The answer to a pull: `status`, and `next_offset`, where the next pull goes on.
 
     Iterating gives `StoredMessage`s, views of the mapped log: they stay valid as long as the result, or they
@@ -77,6 +78,7 @@ class GetResult:
     each with its start.
     """
 
+    _instead = "Send its messages: list(result)"
     __slots__ = ("at", "count", "maps", "next_offset", "span", "status", "words")
 
     status: GetStatus
@@ -164,7 +166,7 @@ class GetResult:
         )
 
 
-class QueryResult:
+class QueryResult(NotPickled):
     """The answer to a question by key: messages in log order.
 
     As of `GetResult`, whoever makes one fills in what it stands for. `count`: how many messages; `answer`: the
@@ -172,6 +174,7 @@ class QueryResult:
     the places, newest first, of records that `index` finds, or the messages themselves. Each slot costs some 10 ns.
     """
 
+    _instead = "Send its messages: list(result)"
     __slots__ = ("answer", "count", "index", "kept")
 
     answer: int

@@ -1,0 +1,160 @@
+"""Forks and spawned processes: what a process has open stays its own.
+
+A forked child has copies of its parent's memory and descriptors, and none of its threads. Through its copy of an open
+store it would overwrite what the parent writes, and wait for locks that no thread of its own releases. So each object
+that belongs to one process is noted here when it is opened, and the fork turns the child's copy into one that only
+raises. The parent pays nothing for it: no call asks for the process id.
+
+Python's own forks are noticed (os.fork, multiprocessing, pty.fork), and those of C code that tells Python
+(PyOS_AfterFork_Child). Others are not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, NoReturn, SupportsIndex, TypeVar
+
+from reput.errors import ForkedStoreError
+
+T = TypeVar("T")
+_noted: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
+_kept: list[object] = []
+_FORKED = "_is_forked"
+_PATIENCE_S = 5.0
+_loading = threading.RLock()
+_held = threading.local()
+
+
+class NotPickled:
+    """Base of what cannot be sent to another process, or copied; `_instead` says what to do."""
+
+    __slots__ = ()
+    _instead: ClassVar[str]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied: it holds threads, locks or mapped files of this "
+            f"process. {self._instead}"
+        )
+
+
+def in_child(thing: T, forsake: Callable[[T], None]) -> None:
+    """Have `forsake` called with the copy of `thing` in each child that this process forks from now on.
+
+    It runs in the child before any other code, and must not wait for a lock.
+    """
+    _noted[thing] = forsake
+
+
+def released(thing: object) -> None:
+    """Forget a thing that has been closed: a child may use what is left of it."""
+    _noted.pop(thing, None)
+
+
+def refuse_in_child(thing: object, name: str, again: str) -> None:
+    """Have every use of a copy of `thing` in a forked child raise ForkedStoreError, and touch nothing.
+
+    Args:
+        name: what the error calls it, such as the path of a store.
+        again: the call that makes another one, which the error advises.
+    """
+    process = os.getpid()
+    in_child(thing, lambda copy: _refuse(copy, name, again, process))
+
+
+def is_refused(thing: object) -> bool:
+    """Whether this is a forked child's copy of what its parent has open."""
+    return _FORKED in vars(type(thing))
+
+
+@contextlib.contextmanager
+def held_off() -> Iterator[None]:
+    """Have forks of other threads wait while the block runs, some seconds at most.
+
+    For threads of ours that may load kernels: Python's locks of modules, and numba's, stay locked in a child that is
+    forked meanwhile, and the child would wait for them when it opens a store itself.
+    """
+    with _loading:
+        yield
+
+
+def finalize(thing: object, function: Callable[..., None], *arguments: object) -> weakref.finalize[..., Any]:
+    """As `weakref.finalize`, but in this process alone: a child has the finalizer too, and runs it when it ends."""
+    return weakref.finalize(thing, _call_in, os.getpid(), function, *arguments)
+
+
+def _call_in(process: int, function: Callable[..., None], *arguments: object) -> None:
+    if os.getpid() == process:
+        function(*arguments)
+
+
+def keep_for_ever(thing: object) -> None:
+    """Never destroy an object, not even when this process ends: what it would do then is its parent's to do."""
+    import ctypes
+
+    _kept.append(thing)
+    # A module's variables are let go of when the interpreter ends, this reference is not.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def _refuse(copy: Any, name: str, again: str, process: int) -> None:
+    present = type(copy)
+    if is_refused(copy):
+        return
+    why = (
+        f"{name}: process {process} opened this {present.__name__}, and this process, {os.getpid()}, was forked from "
+        f'it. Open it again here: {again}. Or start processes with "spawn" instead of "fork" '
+        '(multiprocessing.get_context("spawn")), and open it there'
+    )
+
+    def refuse(*_: object) -> Any:
+        raise ForkedStoreError(why)
+
+    def read(self: object, attribute: str) -> Any:
+        # Names with underscores at both ends are Python's own: for debuggers, for isinstance.
+        if attribute.startswith("__") and attribute.endswith("__"):
+            return object.__getattribute__(self, attribute)
+        raise ForkedStoreError(why)
+
+    def leave(*_: object) -> None:
+        # A child that leaves its parent's `with` block has nothing to close, and perhaps an error of its own to raise.
+        return
+
+    def describe(_self: object) -> str:
+        return f"<{present.__name__} of process {process}>"
+
+    words = {
+        "__slots__": (),
+        "__getattribute__": read,
+        "__enter__": refuse,
+        "__exit__": leave,
+        "__repr__": describe,
+        _FORKED: True,
+    }
+    # A subclass, so that `isinstance` says what it said; with one base, or the objects would be laid out otherwise.
+    name_of_class = f"Forked{present.__name__}"
+    copy.__class__ = types.new_class(name_of_class, (present,), exec_body=lambda space: space.update(words))
+
+
+def _before() -> None:
+    _held.is_mine = _loading.acquire(timeout=_PATIENCE_S)
+
+
+def _after_in_parent() -> None:
+    if _held.is_mine:
+        _loading.release()
+
+
+def _after_in_child() -> None:
+    global _loading  # noqa: PLW0603 - in a child another thread's lock is nobody's
+    _loading = threading.RLock()
+    for thing, forsake in list(_noted.items()):
+        forsake(thing)
+
+
+os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -1,0 +1,38 @@
+"""Forked children that answer: `answer_of_child(function)` is what it returns there, or its error.
+
+A child that hangs is killed, and fails the test.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE_S = 60.0
+
+
+def answer_of_child(function: Callable[[], object], patience_s: float = PATIENCE_S) -> str:
+    """The text of what `function` returns in a forked child; "Class: text" of the error that it raises."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            answer = str(function())
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test must hear of it
+            answer = f"{type(error).__name__}: {error}"
+        os.write(writing, answer.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        if not select.select([pipe], [], [], patience_s)[0]:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise AssertionError(f"the child has not answered for {patience_s} s")
+        answer = pipe.read().decode()
+    os.waitpid(child, 0)
+    return answer
