@@ -46,8 +46,9 @@ class Watermarks:
                     fs.pwrite(descriptor, bytes(own.WATERMARKS_FILE_SIZE), 0)
                 elif size != own.WATERMARKS_FILE_SIZE:
                     raise DamagedStoreError(f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected; remove it")
-                # A sparse copy of the file has no block for what is stored through the map.
-                fs.reserve(descriptor, 0, own.WATERMARKS_FILE_SIZE)
+                if os.fstat(descriptor).st_blocks == 0:
+                    # A sparse copy of the file has no block for what is stored through the map.
+                    fs.reserve(descriptor, 0, own.WATERMARKS_FILE_SIZE)
                 self._memory = mmap.mmap(descriptor, own.WATERMARKS_FILE_SIZE)
             finally:
                 os.close(descriptor)
