@@ -42,8 +42,9 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
     ]
     output.show_table("Findings", ("severity", "rule", "count", "file", "offset", "what"), rows)
     output.show(
-        f"log {report.log_min_offset} to {report.log_max_offset}: {output.counted(report.messages, 'message')}, "
-        f"{output.counted(report.queue_entries, 'entry', 'entries')} in {output.counted(report.queues, 'queue')}, "
+        f"log {report.log_min_offset} to {report.log_max_offset}: {output.counted(report.messages, 'record')}, "
+        f"{output.counted(report.queue_entries, 'entry', 'entries')} for "
+        f"{output.counted(report.queue_messages, 'message')} in {output.counted(report.queues, 'queue')}, "
         f"{output.counted(report.index_items, 'item')} in {output.counted(report.index_files, 'IndexFile')}; "
         f"looked at in {report.seconds['total']:.1f} s"
     )

@@ -97,10 +97,11 @@ def _show_header(reader: IndexReader, as_json: bool) -> None:
             }
         )
         return
+    times = f", {output.time_text(header.begin_timestamp)} to {output.time_text(header.end_timestamp)}"
     output.show(
         f"{reader.file.path.name}: {reader.count} items of {reader.items_max - 1}, {header.hash_slot_count} of "
-        f"{reader.slots} slots in use, log offsets {header.begin_physical_offset} to {header.end_physical_offset}, "
-        f"{output.time_text(header.begin_timestamp)} to {output.time_text(header.end_timestamp)}"
+        f"{reader.slots} slots in use, log offsets {header.begin_physical_offset} to {header.end_physical_offset}"
+        f"{times if reader.count else ''}"
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -13,6 +13,7 @@ from reput.formats.queue_kinds import KINDS_IN_WORDS
 if TYPE_CHECKING:
     from reput.store.info_values import LogInfo, StoreInfo, TopicInfo
 
+_Cell = TypeVar("_Cell")
 _TOPICS_SHOWN = 40
 _INDEX_FILES_SHOWN = 20
 _LINES_SHOWN = 20
@@ -28,8 +29,9 @@ def info(
 ) -> int:
     """Tell what STORE holds, and what is missing or behind.
 
-    Reads names, headers and ends of files only, so it is quick whatever the store's size. Nothing is changed, and a
-    broker may have the store open. Exit code 1 when something is damaged, 0 when it is only missing or behind.
+    Reads names, headers and ends of files only, so it is quick whatever the store's size. Nothing is changed.
+    A program, a follower or a broker may have the store open: it is named, and what it is writing now is not judged.
+    Exit code 1 when something is damaged, 0 when it is only missing or behind.
 
     \b
     reput info /data/store
@@ -76,7 +78,8 @@ def _lines(found: StoreInfo) -> Iterator[str]:
     yield from _log_lines(found.log)
     yield (
         f"queues      {found.queues:,} in {output.counted(len(found.topics), 'topic')}, "
-        f"{output.counted(found.queue_entries, 'entry', 'entries')}, "
+        f"{output.counted(found.queue_entries, 'entry', 'entries')} "
+        f"for {output.counted(found.queue_messages - sum(_waiting(topic) for topic in found.topics), 'message')}, "
         f"{output.size_text(found.queue_bytes)}"
         f"{f', {KINDS_IN_WORDS[tuple(found.queue_kinds)]}' if tuple(found.queue_kinds) in KINDS_IN_WORDS else ''}"
     )
@@ -91,10 +94,31 @@ def _lines(found: StoreInfo) -> Iterator[str]:
         for name, value in found.checkpoint.items():
             told = output.time_text(value) if name.endswith("timestamp") and value else str(value)
             yield f"checkpoint  {name} {told}"
-    running = {True: "running", False: "not running", None: "unknown (no right to ask for its lock)"}
-    abort = "present: not closed cleanly" if found.abort else "absent"
-    yield f"broker      {running[found.broker_running]}; abort {abort}"
+    yield from _use_lines(found)
     yield f"reput       {_own_text(found)}"
+
+
+def _use_lines(found: StoreInfo) -> Iterator[str]:
+    from reput.store.holders import Holder, Who
+
+    if found.broker_running is None:
+        yield "held by     unknown (no right to ask for RocketMQ's lock)"
+    else:
+        beside = f"; a follower, process {found.follower_pid}, builds the indexes" if found.follower_pid else ""
+        yield f"held by     {Holder(Who(found.held_by), found.held_by_pid).text}{beside}"
+    if found.confirmed_offset is not None:
+        at_least = "" if found.waiting_is_exact else "at least "
+        told = "confirmed up to" if found.held_by == Who.WRITER else "the queues refer to records up to"
+        waiting = output.counted(found.waiting_messages, "message waits", "messages wait")
+        yield f"in use      {told} {found.confirmed_offset}; {at_least}{waiting} for index entries"
+    abort = "absent" if not found.abort else "present: not closed cleanly"
+    if found.abort and found.held_by != Who.NOBODY:
+        abort = "present, as it is while a store is open"
+    yield f"abort       {abort}"
+
+
+def _waiting(topic: TopicInfo) -> int:
+    return sum(queue.waiting for queue in topic.queues)
 
 
 def _log_lines(log: LogInfo) -> Iterator[str]:
@@ -118,8 +142,6 @@ def _own_text(found: StoreInfo) -> str:
         told.append(f"frontier queues {own.frontier['queue_offset']}, index {own.frontier['index_offset']}")
     if own.pending_swap:
         told.append("a swap to finish")
-    if own.at_work:
-        told.append(f"open for messages in process {own.writer}" if own.writer else "a job is at work")
     if own.leftovers:
         told.append(f"left over: {', '.join(own.leftovers)}")
     if own.resumable:
@@ -136,23 +158,38 @@ def _show_topics(found: StoreInfo) -> None:
             _name(topic),
             len(topic.queues),
             topic.entries,
-            min(queue.min_offset for queue in topic.queues),
-            max(queue.max_offset for queue in topic.queues),
+            _waiting(topic),
+            min((queue.min_offset for queue in topic.queues), default=0),
+            max((queue.max_offset for queue in topic.queues), default=0),
         )
         for topic in found.topics[:_TOPICS_SHOWN]
     ]
-    output.show_table("Topics", ("topic", "queues", "entries", "min offset", "max offset"), rows)
+    columns = ("topic", "queues", "entries", "waiting", "min offset", "max offset")
+    _show_without_zeros("Topics", columns, rows)
     if len(found.topics) > _TOPICS_SHOWN:
         output.show(f"... and {len(found.topics) - _TOPICS_SHOWN} more topics (--json lists them all)")
 
 
 def _show_queues(found: StoreInfo) -> None:
     rows = [
-        (_name(topic), queue.queue_id, queue.entries, queue.min_offset, queue.max_offset, queue.files)
+        (_name(topic), queue.queue_id, queue.entries, queue.waiting, queue.min_offset, queue.max_offset, queue.files)
         for topic in found.topics
         for queue in topic.queues
     ]
-    output.show_table("Queues", ("topic", "queue", "entries", "min offset", "max offset", "files"), rows)
+    columns = ("topic", "queue", "entries", "waiting", "min offset", "max offset", "files")
+    _show_without_zeros("Queues", columns, rows)
+
+
+def _show_without_zeros(title: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
+    """Show a table without its column of messages that wait for entries, where there are none."""
+    at = columns.index("waiting")
+    if not any(row[at] for row in rows):
+        columns, rows = _without(columns, at), [_without(row, at) for row in rows]
+    output.show_table(title, columns, rows)
+
+
+def _without(row: tuple[_Cell, ...], at: int) -> tuple[_Cell, ...]:
+    return row[:at] + row[at + 1 :]
 
 
 def _show_index_files(found: StoreInfo) -> None:
@@ -160,15 +197,18 @@ def _show_index_files(found: StoreInfo) -> None:
         (
             file.name,
             file.items,
-            # Seconds will do, so that names are not cut on a narrow terminal; --json has all.
-            output.time_text(file.begin_timestamp).split(".")[0],
-            output.time_text(file.end_timestamp).split(".")[0],
+            *(_seconds(time) for time in (file.begin_timestamp, file.end_timestamp)),
         )
         for file in found.index_files[-_INDEX_FILES_SHOWN:]
     ]
     output.show_table("IndexFiles", ("file", "items", "from", "to"), rows)
     if len(found.index_files) > _INDEX_FILES_SHOWN:
         output.show(f"... and {len(found.index_files) - _INDEX_FILES_SHOWN} older IndexFiles (--json lists them all)")
+
+
+def _seconds(timestamp_ms: int | None) -> str:
+    """A time without its fraction, so that names are not cut on a narrow terminal; --json has all."""
+    return "-" if timestamp_ms is None else output.time_text(timestamp_ms).split(".")[0]
 
 
 def _name(topic: TopicInfo) -> str:

@@ -55,13 +55,14 @@ class WalkEnd(NamedTuple):
 
 
 class LogWalk:
-    """The records from log offset `begin` (a boundary) on, until the log ends or breaks.
+    """The records from log offset `begin` (a boundary) on, until the log ends or breaks, or up to the boundary `until`.
 
     `offset` is where the next record is expected, `verdict` what stopped the walk (GOOD while it may go on).
     """
 
-    def __init__(self, log: LogFiles, begin: int, crc_check: int = CHECK_BODY) -> None:
+    def __init__(self, log: LogFiles, begin: int, crc_check: int = CHECK_BODY, until: int | None = None) -> None:
         self.log = log
+        self.until = log.end_offset if until is None else until
         self.offset = begin
         self.crc_check = crc_check
         self.verdict = Verdict.GOOD
@@ -70,6 +71,8 @@ class LogWalk:
         for file in self.log.files:
             if file.end <= self.offset:
                 continue
+            if self.offset >= self.until:
+                return
             if self.offset < file.start:
                 # Files are missing here.
                 self.verdict = Verdict.ZERO
@@ -84,8 +87,8 @@ class LogWalk:
             self.verdict = Verdict.ZERO
             return
         with fs.mapped(file.path, 0, file.size) as array:
-            data = array.data
-            while self.offset < file.end:
+            data, end = array.data, min(file.end, self.until)
+            while self.offset < end:
                 position = self.offset - file.start
                 verdict, size = examine(data, position, file.size, self.offset, self.crc_check)
                 if verdict not in (Verdict.GOOD, Verdict.BLANK):

@@ -354,6 +354,7 @@ def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[M
         CHECKS[kind].judge(check, stitched, table, mismatches)
     check.report.queues += int(np.count_nonzero(table.count[: len(table.keys)]))
     check.report.queue_entries += int(table.count[: len(table.keys)].sum())
+    check.report.queue_messages += int((table.next - table.first)[: len(table.keys)].sum())
 
 
 def _check_index(check: Check, results: list[SplitResult]) -> None:

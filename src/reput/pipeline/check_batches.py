@@ -70,6 +70,7 @@ def check_batches(check: Check, stitched: Stitched, table: QueueTable) -> None:
     _record_findings(check, stitched, list(outcomes.values()))
     check.report.queues += len(outcomes)
     check.report.queue_entries += sum(outcome.entries for outcome in outcomes.values())
+    check.report.queue_messages += sum(outcome.next - outcome.first for outcome in outcomes.values())
 
 
 def _compare_task(job: Job, live_folder: str, log_min_offset: int, key: QueueKey) -> BatchCompared:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 import struct
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,15 +25,19 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind
 from reput.store import swap
+from reput.store.holders import Who
 from reput.store.info_end import Ends, read_log_end
+from reput.store.info_use import Use, look_at_use
 from reput.store.info_values import IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo
 from reput.store.kinds import present_kinds
 from reput.store.layout import StoreLayout, find_store, unsupported_kinds
+from reput.store.retained import configured_topics
 from reput.store.strays import list_strays, strays_text
 
 _OWN_FILE_LIMIT = 64 << 20
 _NEWEST = 64
 _NAMED = 5
+_SETTLE_S = 0.05
 
 
 def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo:
@@ -45,19 +50,22 @@ def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo
     """
     config = config or StoreConfig()
     layout = find_store(path, config)
-    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True)
+    # Before the files: what is confirmed now, they have.
+    use = look_at_use(layout)
+    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True, below=use.confirmed)
     info = StoreInfo(str(layout.root), _log_info(log))
+    info.held_by, info.held_by_pid, info.follower_pid = use.holder.who, use.holder.pid, use.follower_pid
     info.damage += [note for note in log.notes if "ignored" not in note]
     info.notes += [note for note in log.notes if "ignored" in note]
     info.unsupported += [f"{kind}, which reput does not build yet" for kind in unsupported_kinds(layout, config)]
     _read_state(layout, info)
     ends = Ends()
-    _read_queues(layout, log, info, ends)
-    for queue in list_queues(layout.consume_queue_ext):
-        info.ext_files += len(queue.files)
-        info.ext_bytes += sum(file.size for file in queue.files)
-    _read_index(layout, info, ends)
-    read_log_end(log, info, ends, config)
+    _read_indexes(layout, log, info, ends, use)
+    read_log_end(log, info, ends, config, use)
+    if not info.waiting_is_exact:
+        known = {topic.topic for topic in info.topics}
+        named = {name.decode("utf-8", "surrogateescape") for name in configured_topics(layout) or ()}
+        info.topics += [TopicInfo(name) for name in sorted(named - known)]
     if strays := list_strays(layout):
         info.notes.append(strays_text(strays))
     return info
@@ -79,6 +87,28 @@ def _log_info(log: LogFiles) -> LogInfo:
 # --- the indexes ----------------------------------------------------------------------------------
 
 
+def _read_indexes(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> None:
+    before = len(info.damage)
+    _read_queues(layout, log, info, ends)
+    for queue in list_queues(layout.consume_queue_ext):
+        info.ext_files += len(queue.files)
+        info.ext_bytes += sum(file.size for file in queue.files)
+    _read_index(layout, info, ends)
+    if not use.is_held:
+        return
+    # What double write has not written twice yet is not behind.
+    info.behind = [one for one in info.behind if one.startswith(str(layout.checkpoint))]
+    if use.holder.who is not Who.BROKER:
+        info.behind.clear()
+    if len(info.damage) > before:
+        # A file that is being made has an odd length for a moment, and a header that is being written odd values.
+        time.sleep(_SETTLE_S)
+        again = StoreInfo(info.store, info.log)
+        _read_queues(layout, log, again, Ends())
+        _read_index(layout, again, Ends())
+        info.damage = [one for number, one in enumerate(info.damage) if number < before or one in again.damage]
+
+
 def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends) -> None:
     kinds = present_kinds(layout)
     info.queue_kinds = [kind.name for kind in kinds]
@@ -90,7 +120,14 @@ def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends
             info.topics.append(TopicInfo(name))
         info.queue_bytes += files.bytes
         info.topics[-1].queues.append(
-            QueueInfo(key.queue_id, bounds.min_offset, bounds.max_offset, files.number, files.bytes)
+            QueueInfo(
+                key.queue_id,
+                bounds.min_offset,
+                bounds.max_offset,
+                files.number,
+                files.bytes,
+                bounds.max_offset - bounds.min_offset,
+            )
         )
         # Only the newest are of use to find the log's end: others cost no further look.
         if bounds.last_physical_offset >= 0 and (len(newest) < _NEWEST or bounds.last_physical_offset > newest[0][0]):
@@ -114,7 +151,11 @@ def _read_batch_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends
             info.topics.append(TopicInfo(name, type=BATCH))
         size = sum(file.size for file in files)
         info.queue_bytes += size
-        info.topics[-1].queues.append(QueueInfo(queue.key.queue_id, span.min_offset, span.max_offset, len(files), size))
+        info.topics[-1].queues.append(
+            QueueInfo(
+                queue.key.queue_id, span.min_offset, span.max_offset, len(files), size, max(0, span.end - span.first)
+            )
+        )
         if span.last is not None:
             ends.last_entries.append(Entry(span.last.physical_offset, span.last.size, span.last.tags_code))
         info.damage += queue.damage()
@@ -152,8 +193,8 @@ def _read_index(layout: StoreLayout, info: StoreInfo, ends: Ends) -> None:
                 file.path.name,
                 file.size,
                 items,
-                header.begin_timestamp,
-                header.end_timestamp,
+                header.begin_timestamp if items else None,
+                header.end_timestamp if items else None,
                 header.begin_physical_offset,
                 header.end_physical_offset,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from reput.formats import properties as props
 from reput.formats.consume_queue import Entry
 from reput.formats.record import (
     CHECK_NONE,
+    FLAG_INNER_BATCH,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     TRANSACTION_ROLLBACK,
@@ -19,7 +21,9 @@ from reput.formats.record import (
 )
 from reput.log.files import LogFile, LogFiles
 from reput.log.reader import LogRecord, LogWalk, next_boundary, place, record_at
-from reput.store.info_values import CLEAN, DAMAGED, TORN, UNKNOWN, StoreInfo
+from reput.store.holders import Who
+from reput.store.info_use import Use
+from reput.store.info_values import CLEAN, DAMAGED, TORN, UNKNOWN, QueueInfo, StoreInfo, TopicInfo
 
 _WALK_SECONDS = 0.3
 _TAIL_SEARCH_BYTES = 64 << 20
@@ -51,23 +55,32 @@ class Ends:
 class _Walked:
     """What a walk to the log's end saw: the last record, and what the queues or the IndexFiles lack.
 
-    `jumped`: it left out a stretch in the middle.
+    Queues are complete below log offset `queued_to`; `waiting` has the spans of messages behind it, by queue.
+    `jumped`: the walk left out a stretch in the middle.
     """
 
     begin: int
+    queued_to: int
     last: LogRecord | None = None
     not_queued: int = 0
+    first_not_queued: int = -1
     first_not_indexed: int = -1
     jumped: bool = False
+    waiting: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
 
 
-def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig) -> None:
+def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
     """Find the log's end, and tell what stands there and what the indexes lack up to it."""
+    if use.holder.who in (Who.WRITER, Who.BROKER):
+        _read_confirmed(log, info, ends, use)
+        return
     if not log.files:
         _say_that_all_is_lost(f"{log.folder}: no log file", info)
         return
-    walk = LogWalk(log, _walk_begin(log, ends), CHECK_NONE)
-    walked = _Walked(walk.offset)
+    begin = _walk_begin(log, ends)
+    queued_to = ends.queue_start + 1 if use.frontier is None else use.frontier
+    walk = LogWalk(log, begin, CHECK_NONE)
+    walked = _Walked(walk.offset, queued_to)
     if not _walk_on(walk, walked, ends):
         jumped = LogWalk(log, _near_end(log, walk.offset), CHECK_NONE)
         last = walked.last
@@ -77,17 +90,75 @@ def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig
     info.log.max_offset = walk.offset
     if walked.last is not None:
         info.log.last_store_timestamp = walked.last.decode().store_timestamp
-    if info.log.max_is_exact:
+    if info.log.max_is_exact and use.holder.who is not Who.OPENING:
         _judge_end(log, walk, info)
     else:
         info.log.tail = UNKNOWN
     if walked.last is None and info.log.first_store_timestamp is None and info.log.tail == CLEAN:
         _say_that_all_is_lost(f"{log.folder}: no record in the log's files", info)
         return
+    if use.holder.who in (Who.JOB, Who.OPENING):
+        info.notes.append(f"{use.holder.text} is at work on this store: its indexes are not judged")
+        return
     _look_between(log, walked, ends)
-    _say_what_is_astray(log, info, ends)
+    if use.holder.who is Who.NOBODY:
+        _say_what_is_astray(log, info, ends)
     if walked.last is not None or info.log.first_store_timestamp is not None:
-        _say_what_is_missing(walked, info, ends, config)
+        _say_what_is_missing(walked, info, ends, config, use)
+    # What the walk has left out has messages too.
+    if not walked.jumped and info.log.max_is_exact and walked.begin <= max(queued_to, log.min_offset):
+        _add_waiting(walked, info)
+
+
+def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> None:
+    """Look at a log that a writer or a broker goes on with, up to where it is whole; nothing behind is judged."""
+    if log.files:
+        _walk_begin(log, ends)
+    limit, queued_to = use.confirmed, use.frontier
+    if limit is None or queued_to is None:
+        # A broker says nothing: what its queues refer to is whole.
+        limit = queued_to = ends.queue.physical_offset + ends.queue.size if ends.queue else log.min_offset
+    info.confirmed_offset = info.log.max_offset = limit
+    begin = max(queued_to, log.min_offset)
+    walk = LogWalk(log, begin, CHECK_NONE, limit)
+    walked = _Walked(begin, queued_to)
+    is_whole = _walk_on(walk, walked, ends)
+    if is_whole and walk.offset < limit:
+        info.log.tail, info.log.max_is_exact = DAMAGED, False
+        info.damage.append(
+            f"{place(log, walk.offset)}: {walk.verdict.meaning}, though the log is confirmed up to {limit}. "
+            "`reput check` tells more"
+        )
+    if not is_whole:
+        _walk_on(
+            LogWalk(log, next_boundary(log, max(walk.offset, limit - _JUMP_BYTES)), CHECK_NONE, limit), walked, ends
+        )
+        info.waiting_is_exact = False
+    last = walked.last
+    if last is None and ends.queue is not None:
+        found = record_at(log, ends.queue_start, CHECK_NONE)
+        last = found if isinstance(found, LogRecord) else None
+    if last is not None:
+        info.log.last_store_timestamp = last.decode().store_timestamp
+    _add_waiting(walked, info)
+
+
+def _add_waiting(walked: _Walked, info: StoreInfo) -> None:
+    """Add the messages that no queue has yet to the topics."""
+    info.waiting_messages = walked.not_queued
+    topics = {topic.topic: topic for topic in info.topics}
+    for (name, queue_id), (first, end) in sorted(walked.waiting.items()):
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = TopicInfo(name)
+            info.topics.append(topic)
+        queue = next((one for one in topic.queues if one.queue_id == queue_id), None)
+        if queue is None:
+            queue = QueueInfo(queue_id, first, first, 0, 0, 0)
+            topic.queues.append(queue)
+        # An indexer at work may have brought some of them meanwhile.
+        queue.waiting = max(0, end - max(first, queue.max_offset))
+        queue.max_offset = max(queue.max_offset, end)
 
 
 def _say_that_all_is_lost(what: str, info: StoreInfo) -> None:
@@ -146,13 +217,33 @@ def _walk_begin(log: LogFiles, ends: Ends) -> int:
 
 
 def _compare(found: LogRecord, ends: Ends, walked: _Walked) -> None:
-    if found.offset <= min(ends.queue_start, ends.index_start):
+    if found.offset < min(walked.queued_to, ends.index_start + 1):
         return
     record = found.decode()
-    if found.offset > ends.queue_start and record.sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
+    if found.offset >= walked.queued_to and record.sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
         walked.not_queued += 1
+        if walked.first_not_queued < 0:
+            walked.first_not_queued = found.offset
+        first, end = _numbers_of(record)
+        key = record.topic.decode("utf-8", "surrogateescape"), record.queue_id
+        known = walked.waiting.get(key, (first, end))
+        walked.waiting[key] = min(first, known[0]), max(end, known[1])
     if found.offset > ends.index_start and walked.first_not_indexed < 0 and _has_keys(record):
         walked.first_not_indexed = found.offset
+
+
+def _numbers_of(record: Record) -> tuple[int, int]:
+    """The queue offsets [first, end) that a record takes: a batch has one for each of its messages."""
+    if record.sys_flag & FLAG_INNER_BATCH:
+        named = props.decode_properties(record.properties)
+        numbers = named.get(props.INNER_BASE, b""), named.get(props.INNER_NUM, b"")
+        if all(_NUMBER.fullmatch(one) for one in numbers):
+            base, count = map(int, numbers)
+            return base, base + count
+    return record.queue_offset, record.queue_offset + 1
+
+
+_NUMBER = re.compile(rb"[0-9]{1,18}")
 
 
 def _has_keys(record: Record) -> bool:
@@ -190,14 +281,9 @@ def _judge_end(log: LogFiles, walk: LogWalk, info: StoreInfo) -> None:
         )
     elif end.is_torn:
         info.log.tail = TORN
-        why = (
-            "a broker is running and may be writing it"
-            if info.broker_running
-            else "RocketMQ cuts it off when it opens the store"
-        )
         info.behind.append(
             f"{place(log, end.offset)}: torn tail, {end.written} bytes that are no whole record "
-            f"({end.verdict.meaning}); {why}"
+            f"({end.verdict.meaning}); RocketMQ cuts it off when it opens the store"
         )
 
 
@@ -217,35 +303,53 @@ def _say_what_is_astray(log: LogFiles, info: StoreInfo, ends: Ends) -> None:
         )
 
 
-def _needs_no_item(info: StoreInfo) -> bool:
-    """Whether IndexFiles without an item are whole: reput's frontier covers the log, and no message has a key."""
-    frontier = info.own.frontier
-    return bool(info.index_files) and frontier is not None and frontier["index_offset"] >= info.log.max_offset
+def _needs_no_item(info: StoreInfo, use: Use) -> bool:
+    """Whether IndexFiles without an item are whole up to reput's frontier: no message in front of it has a key."""
+    return bool(info.index_files) and (info.own.frontier is not None or use.frontier is not None)
 
 
-def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: StoreConfig) -> None:
+def _remedy(info: StoreInfo, use: Use, first: int, trusted_to: int, only: str) -> str:
+    """What brings the entries or items of records from log offset `first` on.
+
+    A follower begins at the frontier; without one it believes that nothing below `trusted_to` is missing.
+    """
+    if use.holder.who is Who.FOLLOWER:
+        return f"{use.holder.text} brings them"
+    if info.own.frontier is not None:
+        trusted_to = info.own.frontier[f"{only}_offset"]
+    elif info.abort:
+        # It goes back to where the checkpoint says that all was durable.
+        trusted_to = 0
+    if first < trusted_to:
+        return f"`reput rebuild --only {only}` builds them again"
+    return f"`reput follow {info.store} --until-caught-up`, or a broker that opens the store, brings them"
+
+
+def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
     queues = index = ""
     if ends.queue is None and not info.unsupported and not ends.astray:
         queues = "no queue has an entry" if info.topics else "no queues"
-    if ends.index_start < 0 and config.message_index_enable is not False and not _needs_no_item(info):
+    if ends.index_start < 0 and config.message_index_enable is not False and not _needs_no_item(info, use):
         index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
     if queues and index:
-        info.behind.append(f"consumequeue and index: {queues}, {index}; `reput rebuild` builds both from the log")
+        what = use.holder.text if use.holder.who is Who.FOLLOWER else "`reput rebuild`"
+        info.behind.append(f"consumequeue and index: {queues}, {index}; {what} builds both from the log")
         return
     if queues:
         info.behind.append(f"consumequeue: {queues}; `reput rebuild --only queue` builds them from the log")
     elif ends.queue is not None and walked.not_queued:
-        rough = ends.queue_start < walked.begin or walked.jumped or not info.log.max_is_exact
+        rough = walked.queued_to < walked.begin or walked.jumped or not info.log.max_is_exact
+        remedy = _remedy(info, use, walked.first_not_queued, walked.queued_to, "queue")
         lacking = f"{walked.not_queued} messages have" if walked.not_queued > 1 else "1 message has"
         info.behind.append(
             f"consumequeue: ends at log offset {ends.queue_start + ends.queue.size}, the log at {info.log.max_offset}: "
-            f"{'at least ' if rough else ''}{lacking} no entry yet; `reput rebuild`, or a broker that opens the store, "
-            "brings them"
+            f"{'at least ' if rough else ''}{lacking} no entry yet; {remedy}"
         )
     if index:
         info.behind.append(f"index: {index}; `reput rebuild --only index` builds them from the log")
-    elif walked.first_not_indexed >= 0 and ends.index_start >= 0 and config.message_index_enable is not False:
+    elif walked.first_not_indexed >= 0 and config.message_index_enable is not False:
+        ends_with = f"ends with the record at log offset {ends.index_start}" if ends.index_start >= 0 else "has no item"
+        remedy = _remedy(info, use, walked.first_not_indexed, walked.queued_to, "index")
         info.behind.append(
-            f"index: ends with the record at log offset {ends.index_start}, and a later one has keys (log offset "
-            f"{walked.first_not_indexed}); `reput rebuild`, or a broker that opens the store, brings them"
+            f"index: {ends_with}, and a later one has keys (log offset {walked.first_not_indexed}); {remedy}"
         )

@@ -12,17 +12,22 @@ CLEAN, TORN, DAMAGED, UNKNOWN = "clean", "torn", "damaged", "unknown"
 
 @dataclass(slots=True)
 class QueueInfo:
-    """One queue: its offsets [min_offset, max_offset), files, and their bytes."""
+    """One queue: its offsets [min_offset, max_offset), files and their bytes, and its entries (a batch has one).
+
+    `waiting`: messages of it that are in the log alone, and wait for their entries.
+    """
 
     queue_id: int
     min_offset: int
     max_offset: int
     files: int
     bytes: int
+    entries: int
+    waiting: int = 0
 
     @property
-    def entries(self) -> int:
-        """Messages that the queue still has."""
+    def messages(self) -> int:
+        """Messages that the queue still has, those in batches and those that wait for their entries too."""
         return self.max_offset - self.min_offset
 
 
@@ -36,19 +41,27 @@ class TopicInfo:
 
     @property
     def entries(self) -> int:
-        """Messages in all its queues."""
+        """Entries of all its queues."""
         return sum(queue.entries for queue in self.queues)
+
+    @property
+    def messages(self) -> int:
+        """Messages in all its queues."""
+        return sum(queue.messages for queue in self.queues)
 
 
 @dataclass(slots=True)
 class IndexInfo:
-    """One IndexFile as its header has it: items, and the store times (ms) and log offsets that they span."""
+    """One IndexFile as its header has it: items, and the store times (ms) and log offsets that they span.
+
+    A file without an item spans no time.
+    """
 
     name: str
     bytes: int
     items: int
-    begin_timestamp: int
-    end_timestamp: int
+    begin_timestamp: int | None
+    end_timestamp: int | None
     begin_physical_offset: int
     end_physical_offset: int
 
@@ -98,6 +111,11 @@ class StoreInfo:
     `behind` lists what is missing or behind, `damage` what is wrong, `unsupported` the kinds that reput does not build;
     `queue_kinds` are the kinds of queues that there are; `topics` tells of the first.
     `broker_running` is None where this user may not ask.
+
+    `held_by` and `held_by_pid` name the process that holds the store now (see `reput.store.holders`; pid 0: not known),
+    `follower_pid` the follower that builds indexes beside it. While a writer or a broker holds it, the log is whole
+    up to `confirmed_offset`, and what lies there or later is not judged. `waiting_messages` in front of that have no
+    index entry yet; there may be more where `waiting_is_exact` is false.
     """
 
     store: str
@@ -111,6 +129,12 @@ class StoreInfo:
     checkpoint: dict[str, int] | None = None
     abort: bool = False
     broker_running: bool | None = False
+    held_by: str = "nobody"
+    held_by_pid: int = 0
+    follower_pid: int = 0
+    confirmed_offset: int | None = None
+    waiting_messages: int = 0
+    waiting_is_exact: bool = True
     own: OwnInfo = field(default_factory=OwnInfo)
     unsupported: list[str] = field(default_factory=list)
     behind: list[str] = field(default_factory=list)
@@ -124,8 +148,13 @@ class StoreInfo:
 
     @property
     def queue_entries(self) -> int:
-        """Messages in all queues."""
+        """Entries of all queues."""
         return sum(topic.entries for topic in self.topics)
+
+    @property
+    def queue_messages(self) -> int:
+        """Messages in all queues."""
+        return sum(topic.messages for topic in self.topics)
 
     @property
     def index_items(self) -> int:
@@ -135,9 +164,9 @@ class StoreInfo:
     def to_dict(self) -> dict[str, Any]:
         """The values, ready for JSON, with the sums."""
         value = asdict(self)
-        value |= {"queues": self.queues, "queue_entries": self.queue_entries, "index_items": self.index_items}
+        value |= {name: getattr(self, name) for name in ("queues", "queue_entries", "queue_messages", "index_items")}
         for told, topic in zip(value["topics"], self.topics, strict=True):
-            told["entries"] = topic.entries
+            told |= {"entries": topic.entries, "messages": topic.messages}
             for told_queue, queue in zip(told["queues"], topic.queues, strict=True):
-                told_queue["entries"] = queue.entries
+                told_queue["messages"] = queue.messages
         return value

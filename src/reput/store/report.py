@@ -114,6 +114,9 @@ class Finding:
 class CheckReport:
     """What a check found. Offsets are bytes of the log, durations seconds.
 
+    `messages` counts the log's records, of which a batch is one; `queue_entries` counts the entries that queues ought
+    to have, `queue_messages` the messages that they give, those inside batches too.
+
     `held_by` and `held_by_pid` name the process that held the store (see `reput.store.holders`). Where it appends, the
     log was judged up to `log_max_offset` and the indexes up to `indexes_to`.
     """
@@ -128,6 +131,7 @@ class CheckReport:
     log_max_offset: int = 0
     messages: int = 0
     queue_entries: int = 0
+    queue_messages: int = 0
     index_items: int = 0
     queues: int = 0
     index_files: int = 0
