@@ -142,3 +142,14 @@ def test_a_store_of_rocketmq() -> None:
     unique = found[-1]["unique_key"]
     assert [value["unique_key"] for value in lines(store, "-t", "payments", "--unique-key", unique)] == [unique]
     assert lines(store, "--id", found[-1]["message_id"]) == [found[-1]]
+
+
+def test_a_place_of_another_topic_is_refused(path: Path) -> None:
+    """--physical and --id with -t give the message only where it is that topic's; bounds on a place are refused."""
+    (other,) = lines(path, "-t", "other", "--key", "U3")
+    for place in (("--physical", other["physical_offset"]), ("--id", other["message_id"])):
+        assert lines(path, *place, "-t", "other") == [other]
+        refused = call(path, *place, "-t", "t")
+        assert not refused.stdout
+        assert "is of topic other, not t" in str(refused.exception)
+        assert "leave out --begin" in str(call(path, *place, "--begin", "1").exception)

@@ -31,6 +31,7 @@ SETS = 30
 # mistake then means something else. Here that is refused.
 OURS_ALONE = (
     "the filter ends in front of this",
+    "has no such sign",
     "without a semicolon",
     "without an L",
     "there are no functions",

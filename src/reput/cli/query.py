@@ -30,7 +30,9 @@ class _Wanted(NamedTuple):
 
 @click.command()
 @options.store_argument
-@click.option("-t", "--topic", help="The topic; needed with --key, --unique-key and --tag.")
+@click.option(
+    "-t", "--topic", help="The topic; needed with --key, --unique-key and --tag. A message of another one is refused."
+)
 @click.option("--key", help="Messages with this key, or with this unique key.")
 @click.option("--unique-key", help="Messages with this unique key, the id that a producer's client gave.")
 @click.option("--tag", help="Messages with this tag; RocketMQ indexes tags from 5.4 on.")
@@ -78,11 +80,13 @@ def query(
     by_place = given[0] in {"--id", "--physical"}
     if topic is None and not by_place:
         raise click.UsageError(f"{given[0]} needs -t TOPIC")
+    if by_place and (begin or end is not None or before is not None):
+        raise click.UsageError(f"{given[0]} names one message: leave out --begin, --end and --before")
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
         if message_id is not None:
-            found = [_by_id(opened, message_id)]
+            found = [_of_topic(opened, _by_id(opened, message_id), topic)]
         elif physical is not None:
-            found = [_at(opened, physical)]
+            found = [_of_topic(opened, _at(opened, physical), topic)]
         else:
             assert topic is not None
             wanted = _Wanted(given[0], topic, str(kinds[given[0]]), begin, end, before)
@@ -194,6 +198,22 @@ def _by_id(opened: MessageStore, message_id: str) -> StoredMessage:
         raise ConfigError(
             f"--id {message_id}: of broker {host}; the message at log offset {offset} here was stored by "
             f"{message.record.store_host}. --physical {offset} shows it"
+        )
+    return message
+
+
+def _of_topic(opened: MessageStore, message: StoredMessage, topic: str | None) -> StoredMessage:
+    """The message at a place, where it is one of the topic that is asked for.
+
+    Raises:
+        ConfigError: it is another topic's.
+    """
+    from reput.errors import ConfigError
+
+    if topic is not None and message.topic != topic:
+        raise ConfigError(
+            f"{opened.layout.commit_log}: the message at log offset {message.physical_offset} is of topic "
+            f"{output.printable(message.topic)}, not {topic}. Leave out -t to see it"
         )
     return message
 

@@ -32,6 +32,63 @@ def test_refused(text: str, reason: str) -> None:
     assert str(refusal.value).startswith("SQL92 filter")
 
 
+HINTS = [
+    ('region = "eu"', "single quotes: 'eu'"),
+    ("\"region\" = 'eu'", "write region"),
+    ('region IN ("eu")', "single quotes: 'eu'"),
+    ("region = `eu`", "single quotes: 'eu'"),
+    ('a = "it\'s"', "a quote inside is two"),
+    ("a != 1", "<>"),
+    ("a NOT = 1", "<>"),
+    ("a == 1", "one ="),
+    ("a => 1", ">="),
+    ("a =< 1", "<="),
+    ("a eq 1", "write ="),
+    ("a = 1 && b = 2", "AND"),
+    ("a = 1 || b = 2", "OR"),
+    ("a = 1 XOR b = 2", "no XOR"),
+    ("!(a = 1)", "NOT (a = 'x')"),
+    ("a LIKE 'x%'", "STARTSWITH 'x'"),
+    ("a LIKE '%x'", "ENDSWITH 'x'"),
+    ("a NOT LIKE '%x%'", "NOT CONTAINS 'x'"),
+    ("a LIKE 'x'", "= 'x'"),
+    ("a LIKE 'x_y%'", "CONTAINS, STARTSWITH or ENDSWITH"),
+    ("a ILIKE '%x%'", "CONTAINS 'x'"),
+    ("a REGEXP 'x.*'", "CONTAINS, STARTSWITH or ENDSWITH"),
+    ("a =~ 'x'", "CONTAINS, STARTSWITH or ENDSWITH"),
+    ("a STARTS WITH 'x'", "STARTSWITH 'text'"),
+    ("a CONTAINS x", "single quotes: 'x'"),
+    ("a CONTAINS ('x')", "without parentheses"),
+    ("CONTAINS(a, 'x')", "name CONTAINS 'text'"),
+    ("lower(a) = 'x'", "no functions"),
+    ("a = 1 AND NOT IN ('x')", "name NOT IN"),
+    ("NOT a IN ('x')", "a NOT IN"),
+    ("NOT a > 5", "NOT (a > ...)"),
+    ("NOT a BETWEEN 1 AND 3", "a NOT BETWEEN"),
+    ("a BETWEEN 1, 3", "AND between the two bounds"),
+    ("a IN (1, 2)", "write '1'"),
+    ("a IN 'x'", "in parentheses"),
+    ("a IN ['x']", "in parentheses"),
+    ("a = 1)", "no parenthesis is open"),
+    ("a IS TRUE", "write = TRUE"),
+    ("a IS NOT 'x'", "write <> 'x'"),
+    ("a = NULL", "IS NULL"),
+    ("a > '5'", "write 5"),
+    ("day > '2024-01-01'", "use = or <>"),
+    ("a * 2 > 5", "no arithmetic"),
+    ("my-name = 1", "letters, digits, _ and $"),
+    ("WHERE a = 1", "without WHERE"),
+]
+
+
+@pytest.mark.parametrize(("text", "instead"), HINTS)
+def test_usual_mistakes_are_answered_with_what_to_write(text: str, instead: str) -> None:
+    """What people write who know another SQL is refused with what a filter says instead."""
+    with pytest.raises(ConfigError) as refusal:
+        compile_filter(text)
+    assert instead in str(refusal.value).split("): ", 1)[1]
+
+
 def test_names() -> None:
     """A filter tells which properties it looks at, each once."""
     assert compile_filter("a > 5 and (b in ('x') or not c = a) and d is null").names == ("a", "b", "c", "d")

@@ -26,6 +26,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from reput.dispatch.sql import tree
 from reput.dispatch.sql.evaluate import evaluate
+from reput.dispatch.sql.hints import hint
 from reput.dispatch.sql.tree import INT_MAX, LONG_MAX, Long, Node, Order, Place
 from reput.errors import ConfigError
 
@@ -95,7 +96,7 @@ class SelectorParser(parser.Parser):
         first = self._curr
         self._tree = self._condition(self._or(), first)
         if self._curr:
-            self._refuse("the filter ends in front of this; a word or an operator is missing, or not known here")
+            self._refuse("the filter ends in front of this: AND, OR or an operator must stand here")
 
     def _or(self) -> Node:
         return self._chain(TokenType.OR, self._and, tree.Or)
@@ -299,7 +300,11 @@ def parse(text: str) -> Node:
 def refusal(text: str, position: int, why: str) -> ConfigError:
     """The error for a filter that is none; `position` counts from 0."""
     shown = text[position : position + 20]
-    return ConfigError(f"SQL92 filter, at character {position + 1} ({f'{shown!r}' if shown else 'its end'}): {why}")
+    instead = hint(text, position)
+    return ConfigError(
+        f"SQL92 filter, at character {position + 1} ({f'{shown!r}' if shown else 'its end'}): {why}"
+        + (f". Hint: {instead}" if instead else "")
+    )
 
 
 def _tokens_of(text: str) -> list[Token]:
@@ -312,6 +317,8 @@ def _tokens_of(text: str) -> list[Token]:
     except (TokenError, ParseError) as error:
         raise refusal(text, _last_quote(text), "a text is not closed: ' is missing") from error
     for token in found:
+        if token.token_type == TokenType.NOT and token.text == "!":
+            raise refusal(text, token.start, "a filter has no such sign")
         if token.token_type == TokenType.SEMICOLON:
             raise refusal(text, token.start, "a filter is one condition, without a semicolon")
     if not found:
