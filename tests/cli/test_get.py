@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedLogError, DamagedStoreError, NotAStoreError
 from support import golden, stores
+from support.records import LogBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,3 +217,117 @@ def test_a_wrong_size_of_queue_files_is_no_damage() -> None:
     assert isinstance(error, ConfigError)
     assert "mappedFileSizeConsumeQueue=7000" in str(error)
     assert f"have {golden.QUEUE_FILE_SIZE} bytes" in str(error)
+
+
+# --- several queues, times and forms ---------------------------------------------------------------
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """A store with 40 messages in three queues of `t` and one of `u`, a message a second, the first half indexed."""
+    with reput.MessageStore.open(tmp_path / "store", SMALL) as store:
+        for n in range(40):
+            topic, queue_id = ("u", 0) if n % 4 == 3 else ("t", n % 4)
+            assert store.put_message(reput.Message(topic, b"m%d" % n, keys=f"k{n}", tags="abc"[n % 3]), queue_id)
+            if n == 20:
+                store.reput(spark=False)
+    return tmp_path / "store"
+
+
+def numbers(*arguments: object) -> list[int]:
+    """The numbers in the bodies that a call shows."""
+    done = call(*arguments)
+    assert done.exception is None, done.exception
+    return [int(line[1:]) for line in done.stdout.splitlines()]
+
+
+def test_all_queues_come_in_the_order_of_storing(mixed: Path) -> None:
+    """Without -q all queues of the topics come merged, each message once; -q chooses one of each topic."""
+    assert numbers(mixed, "-t", "t") == [n for n in range(40) if n % 4 != 3]
+    assert numbers(mixed, "-t", "t", "-t", "u", "-t", "t", "-c", 100) == list(range(40))
+    assert numbers(mixed, "-t", "t", "-t", "u", "-q", 0, "-c", 100) == [n for n in range(40) if n % 4 in {0, 3}]
+    assert numbers(mixed, "-t", "t", "--filter", "b") == [n for n in range(40) if n % 4 != 3 and n % 3 == 1]
+    some = call(mixed, "-t", "t", "-t", "u")
+    assert len(some.stdout.splitlines()) == 32
+    assert "-c takes more" in some.stderr
+
+
+def test_the_last_of_all_queues(mixed: Path) -> None:
+    """A negative offset counts the messages of all queues together; names of both ends are kcat's, too."""
+    assert numbers(mixed, "-t", "t", "-t", "u", "-o", -10) == list(range(30, 40))
+    assert numbers(mixed, "-t", "u", "-o", -2) == [35, 39]
+    assert numbers(mixed, "-t", "t", "-t", "u", "-o", -1000, "-c", 100) == list(range(40))
+    assert numbers(mixed, "-t", "u", "-o", "beginning", "-c", 1) == [3]
+    none = call(mixed, "-t", "t", "-t", "u", "-o", "end")
+    assert none.stdout == ""
+    assert "none of 4 queues" in none.stderr
+    assert numbers(mixed, "-t", "t", "-o", 8) == [n for n in range(32, 40) if n % 4 != 3]
+
+
+def test_times_bound_what_comes(tmp_path: Path) -> None:
+    """--since and --until take times as `reput offset --time` does, both of them inclusive."""
+    log = LogBuilder(file_size=1 << 16, tick_ms=1000)
+    for n in range(40):
+        log.message("t", queue_id=n % 4, body=b"m%d" % n)
+    store = stores.with_log(tmp_path, log)
+    stores.rebuild(store)
+    (first, *_), (*_, last) = [[placed.record.store_timestamp for placed in log.placed]] * 2
+    assert numbers(store, "-t", "t", "--since", first + 5000, "--until", first + 9000) == [5, 6, 7, 8, 9]
+    assert numbers(store, "-t", "t", "--since", first + 4001, "--until", first + 5999) == [5]
+    assert numbers(store, "-t", "t", "--since", last) == [39]
+    assert numbers(store, "-t", "t", "-o", -3, "--until", first + 38000) == [37, 38]
+    assert numbers(store, "-t", "t", "--until", first - 1) == []
+    assert numbers(store, "-t", "t", "--since", "-1h") == []
+    iso = datetime.fromtimestamp(first / 1000 + 38, UTC).isoformat()
+    assert numbers(store, "-t", "t", "-q", 3, "--since", iso) == [39]
+
+
+def test_formats_are_kcats(mixed: Path) -> None:
+    """--format has kcat's letters, and writes bytes as they are stored."""
+    line = "%t/%p %o %k|%K|%s|%S %% %h\\n\\x41\\0"
+    done = call(mixed, "-t", "u", "-c", 1, "--format", line)
+    assert done.stdout_bytes == b"u/0 0 k3|2|m3|2 % TAGS=a,KEYS=k3\nA\0"
+    told = [json.loads(one)["store_timestamp"] for one in bodies(mixed, "-t", "u", "--json")]
+    assert numbers(mixed, "-t", "u", "--format", "m%T\\n") == told
+
+
+def test_raw_bodies(path: Path) -> None:
+    """--raw writes any bytes as they are, with the delimiter that -D names."""
+    queue = (path, "-t", "t")
+    assert call(*queue, "--raw").stdout_bytes == b"a0\ntwo\nlines\n\xff\xfe\na3\na4\n"
+    assert call(*queue, "--raw", "-D", "\\0;").stdout_bytes == b"a0\0;two\nlines\0;\xff\xfe\0;a3\0;a4\0;"
+    assert call(*queue, "--raw", "-D", "", "-o", 2, "-c", 1).stdout_bytes == b"\xff\xfe"
+    assert call(*queue, "--format", "%s", "-o", 2, "-c", 1).stdout_bytes == b"\xff\xfe"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-o", 1, "--since", "now"], "give one of them"),
+        (["-f", "--until", "now"], "give one of them"),
+        (["--raw", "--json"], "give one of them"),
+        (["-D", ";"], "add --raw"),
+        (["--format", "%x"], "no %x; there are %t topic"),
+        (["--format", "%"], "no %; there are"),
+        (["--format", "\\q"], "no \\q"),
+        (["--since", "-1y"], "-1h"),
+        (["-o", "first"], "beginning"),
+    ],
+    ids=repr,
+)
+def test_misuse(arguments: list[object], says: str, path: Path) -> None:
+    """Options that contradict one another, and letters that mean nothing, are refused with what there is."""
+    assert says in str(call(path, "-t", "t", *arguments).exception)
+
+
+def test_follow_takes_in_all_queues_and_new_ones(mixed: Path) -> None:
+    """-f without -q shows what comes into any queue, also into one that was not there."""
+    command = [sys.executable, "-m", "reput", "get", str(mixed), "-t", "t", "-o", "-1", "-f", "-c", "4"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "m38\n"
+        with reput.MessageStore.open(mixed, SMALL) as store:
+            for queue_id in (2, 0, 7):
+                assert store.put_message(reput.Message("t", b"new%d" % queue_id), queue_id).status.is_stored
+                assert process.stdout.readline() == f"new{queue_id}\n"
+        assert process.wait(60) == 0

@@ -93,7 +93,7 @@ def record_values(record: Record, body_bytes: int | None = None) -> dict[str, An
         "message_id": record.message_id,
         "unique_key": named.get("UNIQ_KEY"),
         "tags": named.get("TAGS"),
-        "keys": named.get("KEYS", "").split(),
+        "keys": [key for key in named.get("KEYS", "").split(" ") if key],
         "flag": record.flag,
         "sys_flag": record.sys_flag,
         "transaction": _TRANSACTIONS.get(record.sys_flag & formats.TRANSACTION_MASK),

@@ -1,11 +1,10 @@
-"""`reput get`: messages of a queue, in its order."""
+"""`reput get`: messages of queues, in the order in which they were stored."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -13,32 +12,33 @@ import click
 from reput.cli import opened as stores
 from reput.cli import options, output
 from reput.cli.dump_parts import body_values
+from reput.cli.get_format import LETTERS_HELP, delimiter, formatter
+from reput.cli.get_read import EARLIEST, LATEST, QueueReader, Reader, begin_of, keep_last
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore
     from reput.store.message import StoredMessage
-    from reput.store.results import GetResult
     from reput.store.sql_filter import SqlFilter
-    from reput.store.view import QueueInfo
 
 _COUNT = 32
-_AT_ONCE = 500
-_POLL_S = 0.1
 _INTERRUPTED = 130
-_EARLIEST, _LATEST = "earliest", "latest"
+_OFFSETS = {"beginning": EARLIEST, "end": LATEST, EARLIEST: EARLIEST, LATEST: LATEST}
 
 
 @click.command()
 @options.store_argument
-@stores.topic_option
-@stores.queue_option(required=True)
+@click.option("-t", "--topic", "topics", multiple=True, required=True, help="The topic. May be given again.")
+@stores.queue_option("The queue; all queues of the topic without.")
 @click.option(
     "-o",
     "--offset",
-    default=_EARLIEST,
-    show_default=True,
-    help="Begin with this queue offset, earliest or latest; a negative one counts from the end.",
+    help="Begin with this queue offset, earliest (or beginning) or latest (or end). A negative one counts from the "
+    f"end: -10 gives the last ten messages, of all queues together.  [default: {EARLIEST}]",
 )
+@click.option(
+    "--since", type=stores.time_value, metavar="TIME", help=f"Stored at this time or later. {stores.TIME_HELP}"
+)
+@click.option("--until", type=stores.time_value, metavar="TIME", help="Stored at this time or before.")
 @click.option("-c", "--count", type=click.IntRange(min=0), help=f"At most so many.  [default: {_COUNT}; with -f all]")
 @click.option("--filter", "tags", help='Only messages with one of these tags: "paid || sent", compared by hash.')
 @click.option(
@@ -46,65 +46,182 @@ _EARLIEST, _LATEST = "earliest", "latest"
 )
 @click.option("-f", "--follow", is_flag=True, help="Wait for new messages until Ctrl-C or SIGTERM.")
 @click.option("-l", "--long", "with_details", is_flag=True, help="Text: log offset, time, tag and keys in front.")
+@click.option(
+    "--format", "line_format", metavar="TEXT", help=f"Write this for each message, as kcat does: {LETTERS_HELP}."
+)
+@click.option("--raw", is_flag=True, help="Write the bodies as they are, with the delimiter behind each.")
+@click.option("-D", "--delimiter", "delimiter_text", help="What --raw writes behind a body.  [default: \\n]")
 @options.config_options
 @stores.json_lines_option
 def get(
     store: str,
-    topic: str,
-    queue_id: int,
-    offset: str,
+    topics: tuple[str, ...],
+    queue_id: int | None,
+    offset: str | None,
+    since: int | None,
+    until: int | None,
     count: int | None,
     tags: str | None,
     sql: str | None,
     follow: bool,
     with_details: bool,
+    line_format: str | None,
+    raw: bool,
+    delimiter_text: str | None,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Show messages of a queue of STORE.
+    """Show messages of a topic of STORE, or of several.
 
-    Nothing is changed, and another process may write the store. Text is a line a body: as it is where it is UTF-8, with
-    newlines as \\n, else base64 behind `base64:`. JSON has all of a message, and body_encoding says which of the two. A
-    compressed body comes as it is stored.
+    Messages of several queues come in the order in which they were stored. Nothing is changed, and another process may
+    write the store.
 
-    What there is no message for is told on stderr with the queue's span.
+    Text is a line a body: as it is where it is UTF-8, with newlines as \\n, else base64 behind `base64:`. --json has
+    all of a message, and body_encoding says which of the two; `reput put --json-lines` takes these lines. --raw and
+    --format write bytes as they are stored. A compressed body comes as it is stored.
+
+    Why there is no message is said on stderr, with the queue's span.
 
     \b
-    reput get /data/store -t orders -q 2 -c 10
+    reput get /data/store -t orders
+    reput get /data/store -t orders -t clicks -o -10
+    reput get /data/store -t orders --since -1h --until 2026-07-30T18:00
     reput get /data/store -t orders -q 2 -o latest -f --filter "paid || sent"
-    reput get /data/store -t orders -q 2 -o -5 --json
-    reput get /data/store -t orders -q 2 --sql "amount > 100 AND region = 'eu'"
+    reput get /data/store -t orders --sql "amount > 100 AND region = 'eu'"
+    reput get /data/store -t orders --format '%p %o %T %k %s\\n'
+    reput get /data/store -t images -q 0 -o 17 -c 1 --raw -D "" > image.png
+    reput get /data/store -t orders -c 1000000 --json | reput put /data/other --json-lines --create
     """  # noqa: D301 - click wants the control character
     config = options.config_of(config_path, assignments, store)
+    bounds = _Bounds.of(offset, since, until, follow)
     wanted = _wanted(tags, sql)
+    show = _shower(as_json, with_details, line_format, raw, delimiter_text)
     is_cut = count is None and not follow
     limit = _COUNT if is_cut else count
-
-    def show(message: StoredMessage) -> None:
-        if as_json or with_details:
-            stores.show_message(message, len(message.body), as_json)
-        else:
-            output.show(_body_line(message.body))
-
     try:
         with contextlib.ExitStack() as resources:
             if follow:
                 resources.enter_context(_ended_by_sigterm())
             opened = resources.enter_context(stores.reading(store, config))
-            source = _Source(opened, topic, queue_id, wanted)
-            begin = _begin(offset, source.span())
-            reader = _Reader(source, show, follow)
-            reader.read(begin, limit)
-            if is_cut and reader.shown == limit and reader.offset < source.span().max_offset:
-                output.say(
-                    f"note: these are {limit} messages, and the queue goes on to {source.span().max_offset - 1}: "
-                    f"-o {reader.offset} goes on there, -c takes more"
-                )
+            readers = [
+                QueueReader(opened, topic, found.queue_id, 0, wanted)
+                for topic in dict.fromkeys(topics)
+                for found in stores.queues_of(opened, topic, queue_id)
+            ]
+            bounds.apply(readers)
+            reader = Reader(readers, show)
+            if follow:
+                reader.follow(limit, _NewQueues(opened, topics, queue_id, wanted, readers).found)
+                return 0
+            reader.read(limit)
+            if is_cut and reader.shown == limit:
+                _say_what_is_left(reader)
     except KeyboardInterrupt:
         # The usual end of -f.
         return _INTERRUPTED
     return 0
+
+
+class _Bounds(NamedTuple):
+    """Where reading begins and ends: a queue offset, or times (ms)."""
+
+    offset: str | int
+    since_ms: int | None
+    until_ms: int | None
+
+    @classmethod
+    def of(cls, offset: str | None, since: int | None, until: int | None, follow: bool) -> _Bounds:
+        """The bounds that the options ask for.
+
+        Raises:
+            click.UsageError: they contradict one another.
+        """
+        if offset is not None and since is not None:
+            raise click.UsageError("-o and --since both say where to begin: give one of them")
+        if follow and until is not None:
+            raise click.UsageError("--until ends, and -f goes on: give one of them")
+        if offset is None or offset in _OFFSETS:
+            return cls(_OFFSETS[offset or EARLIEST], since, until)
+        try:
+            return cls(int(offset), since, until)
+        except ValueError:
+            names = ", ".join(_OFFSETS)
+            raise click.BadParameter(f"{offset!r}: give a number, or one of {names}", param_hint="-o") from None
+
+    def apply(self, readers: Sequence[QueueReader]) -> None:
+        """Let readers begin and end there."""
+        for reader in readers:
+            if self.since_ms is None:
+                reader.begin = reader.offset = begin_of(reader, self.offset)
+            else:
+                found = reader.opened.offset_by_time(reader.topic, reader.queue_id, self.since_ms, "lower")
+                reader.begin = reader.offset = found
+            if self.until_ms is not None:
+                reader.until(self.until_ms)
+        if isinstance(self.offset, int) and self.offset < 0:
+            keep_last(readers, -self.offset)
+
+
+class _NewQueues(NamedTuple):
+    """Looks for queues that topics have got since."""
+
+    opened: MessageStore
+    topics: Sequence[str]
+    queue_id: int | None
+    wanted: str | SqlFilter | None
+    known: list[QueueReader]
+
+    def found(self) -> list[QueueReader]:
+        """Readers of the new queues, which begin at their first messages."""
+        known = {(reader.topic, reader.queue_id) for reader in self.known}
+        new = [
+            QueueReader(self.opened, topic, info.queue_id, info.min_offset, self.wanted)
+            for topic in dict.fromkeys(self.topics)
+            for info in self.opened.queues(topic)
+            if self.queue_id in {None, info.queue_id} and (topic, info.queue_id) not in known
+        ]
+        self.known.extend(new)
+        return new
+
+
+def _say_what_is_left(reader: Reader) -> None:
+    """Say that the default count has cut the answer off, where it has."""
+    if len(reader.readers) > 1:
+        output.say(f"note: these are {reader.shown} messages, and there may be more: -c takes more")
+        return
+    (queue,) = reader.readers
+    end = stores.queues_of(queue.opened, queue.topic, queue.queue_id)[0].max_offset
+    if queue.offset < (end if queue.end is None else queue.end):
+        output.say(
+            f"note: these are {reader.shown} messages, and the queue goes on to {end - 1}: "
+            f"-o {queue.offset} goes on there, -c takes more"
+        )
+
+
+def _shower(
+    as_json: bool, with_details: bool, line_format: str | None, raw: bool, delimiter_text: str | None
+) -> Callable[[StoredMessage], None]:
+    """What shows a message, as the options ask for.
+
+    Raises:
+        click.UsageError: they ask for several ways at once.
+    """
+    ways = {"--json": as_json, "-l": with_details, "--format": line_format is not None, "--raw": raw}
+    given = [name for name, is_given in ways.items() if is_given]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)}: give one of them")
+    if delimiter_text is not None and not raw:
+        raise click.UsageError("-D is what --raw writes behind a body: add --raw")
+    if line_format is not None:
+        line = formatter(line_format)
+        return lambda message: output.show_bytes(line(message))
+    if raw:
+        behind = delimiter("\\n" if delimiter_text is None else delimiter_text)
+        return lambda message: output.show_bytes(message.body + behind)
+    if as_json or with_details:
+        return lambda message: stores.show_message(message, len(message.body), as_json)
+    return lambda message: output.show(_body_line(message.body))
 
 
 class _EndedError(BaseException):
@@ -142,91 +259,3 @@ def _body_line(body: bytes) -> str:
         return body.decode().replace("\n", "\\n")
     except UnicodeDecodeError:
         return f"base64:{body_values(body)['body']}"
-
-
-def _begin(offset: str, span: QueueInfo) -> int:
-    """The queue offset that `-o` asks for."""
-    if offset == _EARLIEST:
-        return span.min_offset
-    if offset == _LATEST:
-        return span.max_offset
-    try:
-        wanted = int(offset)
-    except ValueError:
-        raise click.BadParameter(f"{offset!r}: give a number, {_EARLIEST} or {_LATEST}", param_hint="-o") from None
-    return wanted if wanted >= 0 else max(span.min_offset, span.max_offset + wanted)
-
-
-class _Source(NamedTuple):
-    """One queue of a store that is open read-only, and what is wanted of it."""
-
-    opened: MessageStore
-    topic: str
-    queue_id: int
-    wanted: str | SqlFilter | None
-
-    def span(self) -> QueueInfo:
-        """The queue's span now."""
-        return stores.queues_of(self.opened, self.topic, self.queue_id)[0]
-
-    def pull(self, offset: int, count: int) -> GetResult:
-        """The next messages."""
-        return self.opened.get_message(self.topic, self.queue_id, offset, count, self.wanted)
-
-
-class _Reader:
-    """Reads a queue on and on; `shown` messages so far, `offset` is the next one's."""
-
-    def __init__(self, source: _Source, show: Callable[[StoredMessage], None], follow: bool) -> None:
-        self.source, self.show, self.follow = source, show, follow
-        self.shown = 0
-        self.offset = 0
-
-    def read(self, begin: int, count: int | None) -> None:
-        """Show messages from `begin` on: `count`, or all there are, or with `follow` all that come."""
-        self.offset = begin
-        while count is None or self.shown < count:
-            result = self.source.pull(self.offset, _AT_ONCE if count is None else min(_AT_ONCE, count - self.shown))
-            for message in result:
-                self.show(message)
-            self.shown += len(result)
-            if self._goes_on(result):
-                continue
-            if not self.follow:
-                if not self.shown:
-                    self._say_nothing(begin, result)
-                return
-            output.flush()
-            time.sleep(_POLL_S)
-
-    def _goes_on(self, result: GetResult) -> bool:
-        """Take over where the next pull begins; whether there may be more now."""
-        from reput.store.results import GetStatus
-
-        at, self.offset = self.offset, result.next_offset
-        if result.status in {GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE}:
-            return self.offset > at
-        if result.status in {
-            GetStatus.OFFSET_TOO_SMALL,
-            GetStatus.OFFSET_FOUND_NULL,
-            GetStatus.MESSAGE_WAS_REMOVING,
-        }:
-            output.say(f"note: {result.status} at {at}: {_span_text(result)}; going on at {self.offset}")
-            return self.offset > at
-        if result.status is GetStatus.OFFSET_OVERFLOW_BADLY and self.follow:
-            output.say(f"note: {result.status} at {at}: {_span_text(result)}; waiting for {self.offset}")
-        return False
-
-    def _say_nothing(self, begin: int, result: GetResult) -> None:
-        from reput.store.results import GetStatus
-
-        if result.status is GetStatus.OFFSET_OVERFLOW_ONE and begin < result.max_offset:
-            output.say(f"note: no message from {begin} on matches; {_span_text(result)}")
-        else:
-            output.say(f"note: {result.status} at {begin}: {_span_text(result)}")
-
-
-def _span_text(result: GetResult) -> str:
-    if result.max_offset <= result.min_offset:
-        return "the queue holds no message"
-    return f"the queue holds {result.min_offset} to {result.max_offset - 1}"

@@ -40,9 +40,10 @@ def offset(
 ) -> int:
     """Show which queue offsets a topic of STORE has, from when to when, or which belongs to a time.
 
-    The min offset is the first message that is there, the max offset the next to be given. TIME is in milliseconds, or
-    a date as ISO 8601 has it, in local time unless it names a zone. Where no message answers, lower gives the max
-    offset and upper the min offset. Nothing is changed, and another process may write the store.
+    The min offset is the first message that is there, the max offset the next to be given. TIME is in milliseconds, a
+    date as ISO 8601 has it, in local time unless it names a zone, or a time before now such as -1h. Where no message
+    answers, lower gives the max offset and upper the min offset. Nothing is changed, and another process may write the
+    store.
 
     \b
     reput offset /data/store -t orders

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 _SLOW_S = 1.0
 _MAX_MS = (1 << 63) - 1
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_BEFORE_NOW = re.compile(r"-([0-9]{1,12})(ms|[smhdw])")
+TIME_HELP = (
+    "TIME is a date (2026-07-30T18:00), milliseconds since 1970, now, or a time before now: -30s, -15m, -1h, -2d."
+)
 
 topic_option = click.option("-t", "--topic", required=True, help="The topic.")
 json_lines_option = click.option("--json", "as_json", is_flag=True, help="Give a JSON object a line instead of text.")
@@ -31,9 +37,9 @@ body_option = click.option(
 )
 
 
-def queue_option(required: bool = False) -> Callable[[Any], Any]:
+def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:
     """`-q`, one queue of a topic."""
-    return click.option("-q", "--queue", "queue_id", type=click.IntRange(min=0), required=required, help="The queue.")
+    return click.option("-q", "--queue", "queue_id", type=click.IntRange(min=0), help=meaning)
 
 
 # --- stores ---------------------------------------------------------------------------------------
@@ -206,24 +212,31 @@ def show_message(message: StoredMessage, body_bytes: int | None, as_json: bool) 
 
 
 def time_value(text: str) -> int:
-    """An option's time in milliseconds: such, `now`, or an ISO 8601 date, in local time unless it names a zone.
+    """An option's time in milliseconds: see `time_ms`.
 
     Raises:
         click.BadParameter: it is none.
     """
     found = time_ms(text)
     if found is None:
-        raise click.BadParameter(f"{text!r}: give milliseconds, now, or a date such as 2026-07-30T18:00:00")
+        raise click.BadParameter(
+            f"{text!r}: give milliseconds, now, or a date such as 2026-07-30T18:00:00; -1h is an hour ago"
+        )
     return found
 
 
 def time_ms(text: str) -> int | None:
-    """A time in milliseconds, None where the text is no time."""
+    """A time in milliseconds since 1970, None where the text is no time.
+
+    Such a number, `now`, a time before now (`-1h`), or an ISO 8601 date, in local time unless it names a zone.
+    """
     from datetime import datetime
 
     text = text.strip()
     if text == "now":
         return now_ms()
+    if before := _BEFORE_NOW.fullmatch(text):
+        return max(0, now_ms() - int(before[1]) * _UNITS_MS[before[2]])
     if text.isascii() and text.isdigit():
         return found if len(text) < 20 and (found := int(text)) <= _MAX_MS else None
     try:

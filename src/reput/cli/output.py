@@ -81,6 +81,13 @@ def show(text: str) -> None:
     _write(printable(text))
 
 
+def show_bytes(data: bytes) -> None:
+    """Bytes on stdout as they are, without a newline."""
+    sys.stdout.buffer.write(data)
+    if time.monotonic() - _flushed_at > _HELD_BACK_S:
+        flush()
+
+
 @contextlib.contextmanager
 def reporting(what_is_done: str) -> Iterator[None]:
     """A block that gives the report of work that is done: output that fails must not look as if the work had."""

@@ -69,8 +69,11 @@ def put(
     """Put a message into STORE for each line of stdin. This verb writes.
 
     A line is a body, or with --json-lines an object of topic, queue_id, body or body_base64, tags, keys, properties,
-    born_timestamp, flag and unique_key. Where each message was stored comes out, a line each: topic/queue, queue
-    offset, log offset and size. Without --sync all is durable when the command ends. Then the indexes are caught up.
+    born_timestamp, flag and unique_key. Lines of `reput get --json` are such objects: of sys_flag the compression is
+    taken over. What the store gives anew is passed over: offsets, sizes, store time, hosts and message id.
+
+    Where each message was stored comes out, a line each: topic/queue, queue offset, log offset and size. Without --sync
+    all is durable when the command ends. Then the indexes are caught up.
 
     Log files that have expired are deleted only where --delete-expired or the configuration asks for it. Each one is
     named on stderr.
@@ -86,6 +89,7 @@ def put(
     echo "hello" | reput put /data/store -t orders --create
     reput put /data/store -t orders -q 2 --key o-17 --tag paid < bodies.txt
     reput put /data/store --json-lines --sync --json < messages.jsonl
+    reput get /data/store -t orders -c 1000000 --json | reput put /data/other --json-lines --create
     """  # noqa: D301 - click wants the control character
     if topic is None and not json_lines:
         raise click.UsageError("give -t TOPIC, or --json-lines whose objects name their topics")

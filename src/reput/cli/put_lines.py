@@ -11,6 +11,7 @@ from typing import IO, Any, NamedTuple
 from reput.errors import ConfigError
 from reput.files import fs
 from reput.formats import properties as props
+from reput.formats.record import COMPRESSION_MASK, FLAG_COMPRESSED, FLAG_INNER_BATCH
 from reput.log.message import NOBODY_DELIVERS, Message
 
 DELAY = props.DELAY.decode()
@@ -26,10 +27,23 @@ _FIELDS = {
     "born_timestamp": "a whole number (ms)",
     "flag": "a whole number",
     "unique_key": "text",
+    "sys_flag": "a whole number",
+    "body_encoding": "text or base64",
+    "body_truncated": "true or false",
+    "transaction": "text",
 }
+_GIVEN_ANEW = frozenset({
+    "physical_offset", "size", "version", "queue_offset", "store_timestamp", "store_host", "born_host", "message_id",
+    "compression", "reconsume_times", "prepared_transaction_offset", "body_crc", "body_length",
+})  # fmt: skip
+"""Fields of `reput get --json` that are not taken over: the store gives them anew, or another field says the same."""
+_OWN_PROPERTIES = {"tags": "TAGS", "keys": "KEYS", "unique_key": "UNIQ_KEY"}
+_NEVER_PUT = tuple(name.decode() for name in (props.CRC32, props.INNER_MULTI_QUEUE_OFFSET))
+_COMPRESSION = FLAG_COMPRESSED | COMPRESSION_MASK
+_ENCODINGS = ("text", "base64")
 _CHUNK = 1 << 18
 _LINE_MAX = 64 << 20
-_NUMBERS = {"queue_id": 31, "born_timestamp": 63, "flag": 31}
+_NUMBERS = {"queue_id": 31, "born_timestamp": 63, "flag": 31, "sys_flag": 31}
 """Bits that each number has beside its sign."""
 
 
@@ -139,9 +153,12 @@ def _of_json(number: int, data: bytes, given: Defaults) -> Line:
     """The message of one JSON line; raises ValueError where it is none."""
     values = _object(data)
     for name, value in values.items():
+        if name in _GIVEN_ANEW:
+            continue
         if name not in _FIELDS:
             near = difflib.get_close_matches(name, _FIELDS, 1)
-            hint = f"{near[0]} is one" if near else f"there are {', '.join(_FIELDS)}"
+            fields = ", ".join(name for name in _FIELDS if name not in _TAKEN_BY_RULE)
+            hint = f"{near[0]} is one" if near else f"there are {fields}"
             raise ValueError(f"no field {name!r}; {hint}")
         if not _is_of_kind(name, value):
             raise ValueError(f"{name} must be {_FIELDS[name]}, not {json.dumps(value)[:80]}")
@@ -149,8 +166,48 @@ def _of_json(number: int, data: bytes, given: Defaults) -> Line:
         raise ValueError(NOBODY_DELIVERS)
     if values.get("topic") is None and given.topic is None:
         raise ValueError("no topic: name it there, or give -t")
+    if values.keys() & _TAKEN_BY_RULE:
+        _apply_rules(values)
+    if values.get("properties"):
+        _say_once(values)
     queue_id = values.get("queue_id")
     return Line(number, _message(given, values, _body(values)), given.queue_id if queue_id is None else queue_id)
+
+
+_TAKEN_BY_RULE = {"sys_flag", "body_encoding", "body_truncated", "transaction"}
+
+
+def _apply_rules(values: dict[str, Any]) -> None:
+    """Make of a line of `reput get --json` what a put takes; raises ValueError where that would be another message."""
+    flags = values.get("sys_flag") or 0
+    if values.get("body_truncated"):
+        raise ValueError("body_truncated: the body is cut. Get the message without --body-bytes")
+    if values.get("transaction") in {"prepared", "rollback"}:
+        raise ValueError(f"transaction {values['transaction']}: no consumer gets this message, so it is not put")
+    if flags & FLAG_INNER_BATCH:
+        raise ValueError(f"sys_flag {flags}: a batch in one record, which only a client takes apart")
+    values["sys_flag"] = flags & _COMPRESSION
+    if values.get("body_encoding") == "base64":
+        values["body_base64"] = values.pop("body", None)
+
+
+def _say_once(values: dict[str, Any]) -> None:
+    """Leave out what the properties say as well, and properties that the store gives; `get --json` has both."""
+    properties = values["properties"] = {
+        name: value for name, value in values["properties"].items() if name not in _NEVER_PUT
+    }
+    for field, name in _OWN_PROPERTIES.items():
+        said, own = properties.get(name), values.get(field)
+        if said is None or own is None:
+            continue
+        if own == said or (
+            field == "keys" and not isinstance(own, str) and own == [key for key in said.split(" ") if key]
+        ):
+            values[field] = _NOTHING[field]
+
+
+_NOTHING: dict[str, Any] = {"tags": "", "keys": [], "unique_key": None}
+"""What says that a message has none of its own, whatever the options are."""
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -175,6 +232,10 @@ def _is_of_kind(name: str, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
     if name == "keys" and isinstance(value, list):
         return all(isinstance(key, str) for key in value)
+    if name == "body_truncated":
+        return isinstance(value, bool)
+    if name == "body_encoding":
+        return value in _ENCODINGS
     if name == "properties":
         return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
     return isinstance(value, str)
@@ -209,6 +270,7 @@ def _message(given: Defaults, values: dict[str, Any], body: bytes) -> Message:
         keys=value("keys", given.keys) or None,
         properties=value("properties", given.properties) or None,
         flag=value("flag", 0),
+        sys_flag=value("sys_flag", 0),
         born_timestamp=values.get("born_timestamp"),
         unique_key=values.get("unique_key"),
     )

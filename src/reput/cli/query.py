@@ -64,9 +64,10 @@ def query(
 ) -> int:
     """Find messages of STORE: the newest with a key, in log order, or the one at a place.
 
-    Give one of --key, --unique-key, --tag, --id and --physical. TIME is in milliseconds, or a date as ISO 8601 has it,
-    in local time unless it names a zone. Each message's own topic and key are looked at: messages whose keys have the
-    same hash do not come. Text and JSON are as with `dump log`. Nothing is changed, and another process may write.
+    Give one of --key, --unique-key, --tag, --id and --physical. TIME is in milliseconds, a date as ISO 8601 has it,
+    in local time unless it names a zone, or a time before now such as -1h. Each message's own topic and key are looked
+    at: messages whose keys have the same hash do not come. Text and JSON are as with `dump log`. Nothing is changed,
+    and another process may write.
 
     \b
     reput query /data/store -t orders --key o-17
