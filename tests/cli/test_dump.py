@@ -44,6 +44,64 @@ def lines(*arguments: object) -> list[dict[str, Any]]:
 # --- log ------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def ticking(tmp_path: Path) -> tuple[Path, list[Record]]:
+    """A log of five files, a record a second, and its records."""
+    log = LogBuilder(file_size=1 << 14, tick_ms=1000)
+    for n in range(600):
+        log.message("ab"[n % 2], queue_id=n % 3, body=b"%d" % n)
+    return log.write(tmp_path / "store", preallocated=True), [placed.record for placed in log.placed]
+
+
+def test_log_ends(ticking: tuple[Path, list[Record]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative -o shows the last records, or the last ones of a topic and a queue, however far back they lie."""
+    monkeypatch.setattr("reput.log.reader._RUN_UP_BYTES", 1000)
+    store, records = ticking
+    for count in (1, 10, 200, 600, 1000):
+        told = [value["physical_offset"] for value in lines("log", store, "-o", -count)]
+        assert told == [record.physical_offset for record in records[-count:]]
+    some = [record.physical_offset for n, record in enumerate(records) if n % 6 == 1]
+    assert [value["physical_offset"] for value in lines("log", store, "-t", "b", "-q", 1, "-o", -7)] == some[-7:]
+    assert [value["physical_offset"] for value in lines("log", store, "-o", -5, "-c", 2)] == [
+        record.physical_offset for record in records[-5:-3]
+    ]
+    none = call("log", store, "-t", "c", "-o", -3)
+    assert (none.stdout, none.return_value) == ("", 0)
+    assert "no such record" in none.stderr
+
+
+def test_log_times(ticking: tuple[Path, list[Record]]) -> None:
+    """--since and --until choose by store time, both of them inclusive."""
+    store, records = ticking
+    first = records[0].store_timestamp
+    for begin, end in ((0, 599), (100, 200), (599, 599), (0, 0), (450, 10_000)):
+        told = lines("log", store, "--since", first + begin * 1000, "--until", first + end * 1000)
+        assert [value["queue_offset"] for value in told] == [
+            record.queue_offset for record in records[begin : min(end, 599) + 1]
+        ]
+    none = call("log", store, "--until", first - 1_000_000)
+    assert (none.stdout, none.return_value) == ("", 0)
+    assert "no such record was stored in that time" in none.stderr
+    assert "give one of them" in str(call("log", store, "-o", -1, "--since", "-1h").exception)
+
+
+def test_the_last_records_behind_damage(ticking: tuple[Path, list[Record]]) -> None:
+    """Damage among the last records is told, and does not hide that it lies there."""
+    store, records = ticking
+    damaged = records[-3].physical_offset
+    path = store / paths.COMMIT_LOG / f"{damaged // (1 << 14) * (1 << 14):020}"
+    data = bytearray(path.read_bytes())
+    data[damaged % (1 << 14) + 20] ^= 0xFF
+    data[damaged % (1 << 14) + 4] ^= 0xFF
+    path.write_bytes(bytes(data))
+    done = call("log", store, "-o", -5, "--json")
+    assert [json.loads(line)["physical_offset"] for line in done.stdout.splitlines()] == [
+        record.physical_offset for record in records[-6:-3]
+    ]
+    assert done.return_value == 1
+    assert f"Go on there with -o {records[-2].physical_offset}" in done.stderr
+
+
 @pytest.mark.golden
 def test_log_shows_every_record() -> None:
     """All records of RocketMQ's log come out in order, each with the values that it holds."""
@@ -406,7 +464,7 @@ def test_index_arguments_are_checked(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["log", "-o", 99_999_999], "no record at log offset 99999999 or behind; the log's files go from 0 to"),
+        (["log", "-o", 99_999_999], "no record at log offset 99999999 or after it; the log's files go from 0 to"),
         (["log", "-q", "99"], "no such record in log offsets 0 to 2864742"),
         (["log", "-o", 3000, "-c", 1], "no record begins at log offset 3000; the first behind it begins at 3550"),
         (["queue", "-t", "orders", "-o", 5000], "no entries there"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +24,7 @@ from reput.cli.dump_parts import (
     text_of,
 )
 from reput.cli.groups import VerbGroup
+from reput.cli.opened import TIME_HELP, time_value
 from reput.formats.queue_kinds import STORE_TYPES
 from reput.nearest import near
 
@@ -65,8 +66,13 @@ dump.add_command(index)
 @_topic_option
 @_queue_option
 @click.option(
-    "-o", "--offset", type=click.IntRange(min=0), help="Begin with the first record at or behind this log offset."
+    "-o",
+    "--offset",
+    type=int,
+    help="Begin with the first record at or after this log offset; -10 shows the last ten records.",
 )
+@click.option("--since", type=time_value, metavar="TIME", help=f"Stored at this time or later. {TIME_HELP}")
+@click.option("--until", type=time_value, metavar="TIME", help="Stored at this time or before.")
 @count_option("records")
 @body_option
 @click.option("--no-verify-crc", is_flag=True, help="Do not check the CRC of each body.")
@@ -77,6 +83,8 @@ def log(
     topic: str | None,
     queue_id: int | None,
     offset: int | None,
+    since: int | None,
+    until: int | None,
     count: int | None,
     body_bytes: int | None,
     no_verify_crc: bool,
@@ -91,22 +99,24 @@ def log(
 
     \b
     reput dump log /data/store -o 1048576 -c 10
+    reput dump log /data/store -t orders -o -10
+    reput dump log /data/store --since -1h --until 2026-07-30T18:00
     reput dump log /data/store -t orders -q 2 --json --body-bytes 200
     """  # noqa: D301 - click wants the control character
     from reput.errors import ConfigError
     from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
-    from reput.log.reader import LogWalk, next_boundary
+    from reput.log.reader import LogWalk
 
+    if offset is not None and since is not None:
+        raise click.UsageError("-o and --since both say where to begin: give one of them")
     config = options.config_of(config_path, assignments, store)
     layout, files = _open_log(store, config)
     crc_check = CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY
     crc_check = CHECK_NONE if no_verify_crc else crc_check
-    begin = files.min_offset if offset is None else next_boundary(files, offset)
-    if offset is not None:
-        _say_where_it_begins(files, offset, begin)
+    choice = _Choice(topic, queue_id, since, until)
+    begin = _begin(files, offset, choice, crc_check)
     walk = LogWalk(files, begin, crc_check)
-    met: set[bytes] = set()
-    chosen = (found for found in walk if _is_chosen(found, topic, queue_id, met))
+    chosen = filter(choice.has, takewhile(choice.goes_on, walk))
     head(as_json, ("offset", "stored", "topic/queue", "queue offset", "size", "tag", "keys"))
     shown = 0
     for found in islice(chosen, count):
@@ -114,18 +124,73 @@ def log(
         shown += 1
     if count is not None and shown >= count:
         return 0
+    if choice.is_past_end:
+        if not shown:
+            output.say("note: no such record was stored in that time; `reput info` shows the log's time span")
+        return 0
     code = _show_end(files, walk.end())
-    if topic is not None and offset is None and not code and topic.encode("utf-8", "surrogateescape") not in met:
-        names = sorted(name.decode("utf-8", "replace") for name in met)
+    if topic is not None and offset is None and since is None and not code and choice.topic not in choice.met:
+        names = sorted(name.decode("utf-8", "replace") for name in choice.met)
         raise ConfigError(f"{layout.commit_log}: no topic {topic} in the log. {near(topic, names)}")
-    if not shown and (topic is not None or queue_id is not None):
-        output.say(f"note: no such record in log offsets {begin} to {walk.offset}; `reput info` lists the topics")
-    elif not shown:
-        output.say(
-            f"note: no record at log offset {begin} or behind; the log's files go from {files.min_offset} to "
-            f"{files.end_offset}, and `reput info` tells where its records end"
-        )
+    if not shown:
+        _say_none(files, begin, walk.offset, choice)
     return code
+
+
+def _say_none(files: LogFiles, begin: int, end: int, choice: _Choice) -> None:
+    if choice.leaves_out:
+        output.say(f"note: no such record in log offsets {begin} to {end}; `reput info` lists the topics")
+    else:
+        output.say(
+            f"note: no record at log offset {begin} or after it; the log's files go from {files.min_offset} to "
+            f"{files.end_offset}, and `reput info` says where its records end"
+        )
+
+
+class _Choice:
+    """Which records are asked for: a topic's, a queue's, those of a time. `met` are the topics of those looked at."""
+
+    def __init__(self, topic: str | None, queue_id: int | None, since_ms: int | None, until_ms: int | None) -> None:
+        self.topic = None if topic is None else topic.encode("utf-8", "surrogateescape")
+        self.queue_id, self.since_ms, self.until_ms = queue_id, since_ms, until_ms
+        self.leaves_out = any(bound is not None for bound in (topic, queue_id, since_ms, until_ms))
+        self.met: set[bytes] = set()
+        self.is_past_end = False
+
+    def has(self, found: LogRecord) -> bool:
+        """Whether a record is asked for."""
+        if not self.leaves_out:
+            return True
+        record = found.decode()
+        self.met.add(record.topic)
+        return (
+            self.topic in {None, record.topic}
+            and self.queue_id in {None, record.queue_id}
+            and (self.since_ms is None or record.store_timestamp >= self.since_ms)
+            and (self.until_ms is None or record.store_timestamp <= self.until_ms)
+        )
+
+    def goes_on(self, found: LogRecord) -> bool:
+        """Whether records from this one on may have been stored in time, clocks set back allowed for."""
+        from reput.log.reader import CLOCK_SLACK_MS
+
+        self.is_past_end = self.until_ms is not None and found.decode().store_timestamp > self.until_ms + CLOCK_SLACK_MS
+        return not self.is_past_end
+
+
+def _begin(files: LogFiles, offset: int | None, choice: _Choice, crc_check: int) -> int:
+    """The log offset of the first record to look at."""
+    from reput.log.reader import file_by_time, last_records, next_boundary
+
+    if choice.since_ms is not None:
+        return file_by_time(files, choice.since_ms)
+    if offset is None:
+        return files.min_offset
+    if offset < 0:
+        return last_records(files, -offset, crc_check, choice.has)
+    begin = next_boundary(files, offset)
+    _say_where_it_begins(files, offset, begin)
+    return begin
 
 
 def _say_where_it_begins(files: LogFiles, offset: int, begin: int) -> None:
@@ -145,17 +210,6 @@ def _open_log(store: str, config: StoreConfig) -> tuple[StoreLayout, LogFiles]:
     for note in files.notes:
         output.say(f"note: {note}")
     return layout, files
-
-
-def _is_chosen(found: LogRecord, topic: str | None, queue_id: int | None, met: set[bytes]) -> bool:
-    """Whether a record is asked for; its topic is added to those that were met."""
-    if topic is None and queue_id is None:
-        return True
-    record = found.decode()
-    met.add(record.topic)
-    return (topic is None or record.topic == topic.encode("utf-8", "surrogateescape")) and (
-        queue_id is None or record.queue_id == queue_id
-    )
 
 
 def _show_end(files: LogFiles, end: WalkEnd) -> int:

@@ -23,7 +23,6 @@ from reput.connect.cuts import LogCut, log_cuts
 from reput.connect.known import refuse_unknown
 from reput.connect.options import ReadOptions, Scan, read_options, refuse_starting_latest
 from reput.connect.queue_cuts import (
-    CLOCK_SLACK_MS,
     MOST_QUEUES,
     QueueCut,
     disk_queues,
@@ -43,7 +42,7 @@ from reput.errors import ConfigError
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.record import CHECK_NONE
 from reput.log.maps import LogMaps
-from reput.log.reader import LogWalk
+from reput.log.reader import CLOCK_SLACK_MS, LogWalk
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

@@ -17,12 +17,11 @@ from reput.files import fs
 from reput.formats.consume_queue import QueueKey
 from reput.index.search import IndexSearch
 from reput.log.maps import LogMaps
+from reput.log.reader import CLOCK_SLACK_MS
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.store.layout import unsupported_kinds
 from reput.store.retained import configured_topics
 
-CLOCK_SLACK_MS = 60_000
-"""Store times follow the broker's clock, and a clock may be set back: a search by time looks this much further."""
 MOST_QUEUES = 1 << 16
 """Queues that a plan looks at one by one."""
 

@@ -29,7 +29,6 @@ from reput.connect.known import tell_unknown
 from reput.connect.options import ReadOptions
 from reput.connect.partitions import TaskPartition, read_partition
 from reput.connect.plan import USUAL_RECORD_BYTES, job_of, split_bytes
-from reput.connect.queue_cuts import CLOCK_SLACK_MS
 from reput.connect.selection import NO_END, selection_of
 from reput.connect.short_errors import short_errors, with_short_errors
 from reput.connect.snapshot import confirmed_by, take_snapshot
@@ -42,7 +41,7 @@ from reput.formats.record import CHECK_NONE, Verdict
 from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files
 from reput.log.maps import LogMaps
-from reput.log.reader import record_at
+from reput.log.reader import file_by_time, record_at
 from reput.store.beside import writer_of
 from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout, find_store
@@ -93,7 +92,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._place(walked.end if whole is None else whole, log, walked.last)
         begin = max(log.min_offset, self.options.log_begin)
         if starting.kind is Kind.TIMESTAMP:
-            begin = max(begin, _file_in_time(self._store(), log, starting.timestamp_ms))
+            begin = max(begin, file_by_time(log, starting.timestamp_ms))
         if begin > log.min_offset and all(file.start != begin for file in log.files):
             raise ConfigError(
                 f"option commitLogStart={begin}: a stream begins with a file: at "
@@ -277,18 +276,6 @@ def _store_id(layout: StoreLayout) -> str:
 def _crc_at(log: LogFiles, offset: int) -> int | None:
     found = record_at(log, offset, CHECK_NONE)
     return None if isinstance(found, Verdict) else zlib.crc32(found.data)
-
-
-def _file_in_time(layout: StoreLayout, log: LogFiles, timestamp_ms: int) -> int:
-    """The start of the last file that begins in front of a store time, clocks set back allowed for."""
-    maps = LogMaps(layout.commit_log, log.file_size)
-    found = log.min_offset
-    for file in log.files:
-        stored = maps.store_time(file.start) if file.data_end > file.start else -1
-        if 0 <= stored < timestamp_ms - CLOCK_SLACK_MS:
-            found = file.start
-    maps.close()
-    return found
 
 
 def stream_options(given: Mapping[str, str]) -> dict[str, str]:

@@ -7,17 +7,22 @@ walk.end()                  why it stopped, and whether records follow
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from reput.files import fs
 from reput.formats.record import CHECK_BODY, CHECK_NONE, Record, Verdict, decode_record, examine
 from reput.kernels import kernels
 from reput.log.files import LogFile, LogFiles, written_end
+from reput.log.maps import LogMaps
 
 # A body may imitate records in their very place. Whoever begins to read this far in front has left such a body behind
 # when it arrives: RocketMQ's largest message is 4 MiB unless configured otherwise.
 _RUN_UP_BYTES = 8 << 20
+_USUAL_RECORD_BYTES = 512
+CLOCK_SLACK_MS = 60_000
+"""Store times follow the broker's clock, and a clock may be set back: a search by time looks this much further."""
 
 
 class LogRecord(NamedTuple):
@@ -145,6 +150,43 @@ def next_boundary(log: LogFiles, offset: int) -> int:
             return max(walk.offset, offset)
         position = found
     return position
+
+
+def file_by_time(log: LogFiles, timestamp_ms: int) -> int:
+    """The start of the last file that begins before a store time, clocks set back allowed for.
+
+    A file that was made ahead and holds only zeros has no time.
+    """
+    maps = LogMaps(log.folder, log.file_size)
+    found = log.min_offset
+    try:
+        for file in log.files:
+            stored = maps.store_time(file.start) if file.data_end > file.start else -1
+            if 0 < stored < timestamp_ms - CLOCK_SLACK_MS:
+                found = file.start
+    finally:
+        maps.close()
+    return found
+
+
+def last_records(log: LogFiles, count: int, crc_check: int, is_wanted: Callable[[LogRecord], bool]) -> int:
+    """The log offset of the first of the last `count` wanted records; that of the first record where they are fewer."""
+    end = log.min_offset + written_bytes(log, log.min_offset)
+    step = max(_RUN_UP_BYTES, count * _USUAL_RECORD_BYTES)
+    while True:
+        begin = max(log.min_offset, end - step)
+        found: deque[int] = deque(maxlen=count)
+        position: int | None = next_boundary(log, begin)
+        while position is not None and position < end:
+            walk = LogWalk(log, position, crc_check)
+            found.extend(record.offset for record in walk if is_wanted(record))
+            # What is damaged is passed over: whoever reads on from here meets it.
+            position = find_record(log, walk.offset + 1, crc_check)
+        if len(found) == count:
+            return found[0]
+        if begin == log.min_offset:
+            return begin
+        step *= 4
 
 
 def record_at(log: LogFiles, offset: int, crc_check: int = CHECK_BODY) -> LogRecord | Verdict:
