@@ -14,26 +14,9 @@ from pathlib import Path
 import pytest
 from pyspark.accumulators import AccumulatorUnixServer, UpdateRequestHandler
 
-from reput.errors import ConfigError
 from reput.pipeline.engine import _failure
-from reput.pipeline.session import log_errors_of, refuse_unknown_master
+from reput.pipeline.session import _not_started, log_errors_of
 from support.processes import in_session
-
-
-@pytest.mark.parametrize(
-    "master",
-    ["local", "local[1]", "local[*]", "local[4,2]", "local-cluster[2, 1, 1024]", "spark://a:7077", "yarn", "k8s://x:1"],
-)
-def test_masters(master: str) -> None:
-    """Every form of Spark's master URL passes."""
-    refuse_unknown_master(master)
-
-
-@pytest.mark.parametrize("master", ["", "foo", "local[0]", "local[]", "local[-1]", "localhost:7077", "spark://"])
-def test_no_masters(master: str) -> None:
-    """What is no master URL is refused by name, not by a Java stack trace."""
-    with pytest.raises(ConfigError, match="no Spark master URL"):
-        refuse_unknown_master(master)
 
 
 def test_a_master_that_nobody_reaches_is_named() -> None:
@@ -47,6 +30,15 @@ def test_a_master_that_nobody_reaches_is_named() -> None:
     assert (
         _failure(Exception(": java.io.IOException: full"), "local") == "a Spark job failed: java.io.IOException: full"
     )
+
+
+def test_a_port_of_something_else_is_no_null_pointer() -> None:
+    """Spark gives up on a master while it makes its context: its NullPointerException comes in words."""
+    error = Exception("An error occurred while calling None.\n: java.lang.NullPointerException: null\n\tat x")
+    assert "does not answer as a Spark master" in _not_started(error, "spark://127.0.0.1:22")
+    told = _not_started(Exception("An error\n: java.io.IOException: full\n\tat x"), "local[1]")
+    assert told.startswith("Spark does not start on local[1]: java.io.IOException: full")
+    assert "\n" not in told
 
 
 def test_a_connection_that_ends_is_logged(

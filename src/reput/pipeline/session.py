@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import signal
 import sys
 import tempfile
@@ -15,8 +14,8 @@ from pathlib import Path
 from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
 
-from reput.errors import ConfigError, EngineError
-from reput.pipeline import jvm_archive, nursery
+from reput.errors import EngineError
+from reput.pipeline import jvm_archive, nursery, preflight
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
@@ -26,11 +25,7 @@ _log = logging.getLogger("reput.pipeline")
 DEFAULT_MASTER = "local[*]"
 DRIVER_MEMORY = "512m"
 _LOG_TAIL = 4096
-_COUNT = r"(\*|[1-9][0-9]*)"
-_MASTER = re.compile(
-    rf"local(\[{_COUNT}(,\s*[1-9][0-9]*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|spark://.+|yarn|k8s://.+"
-)
-_WITHOUT_SPARK = "or run without Spark (--engine loop, spark=False in Python)"
+_MASTER_LOST = ("NullPointerException", "stopped SparkContext", "SparkContext has been shutdown", "was shut down")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _FAST_START = (
     # A job runs for seconds and its work is in Python: the quick compiler and the small collector suit it. 2.3 s to a
@@ -51,7 +46,9 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
     """A Spark context on `master`, `local[*]` by default, or the one that this process has already.
 
     Raises:
-        EngineError: PySpark is not installed, there is no Java 17, or Spark does not start.
+        ConfigError: `master` is no Spark master URL.
+        EngineError: PySpark is not installed, Java or the workers' Python is unusable, the master cannot be reached, or
+            Spark does not start.
     """
     refuse_missing_pyspark()
     from pyspark import SparkConf, SparkContext
@@ -59,12 +56,7 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no public way to ask
         return SparkContext.getOrCreate()
     master = master or DEFAULT_MASTER
-    refuse_unknown_master(master)
-    if jvm_archive.java_command() is None:
-        raise EngineError(
-            "no Java found (JAVA_HOME, or `java` on the PATH). Spark needs Java 17 or later: on Debian and "
-            f"Ubuntu install openjdk-17-jre-headless; {_WITHOUT_SPARK}"
-        )
+    preflight.check(master)
     # Else the workers would be `python3` of the PATH, perhaps one without reput.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
@@ -87,9 +79,7 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
         gateway = _launch_gateway(conf) if SparkContext._gateway is None else None  # noqa: SLF001
         context = SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
-        raise EngineError(
-            f"Spark does not start on {master}: {error}{_last_words()}. It needs Java 17 or later; {_WITHOUT_SPARK}"
-        ) from error
+        raise EngineError(_not_started(error, master)) from error
     log_errors_of(context._accumulatorServer)  # noqa: SLF001 - nobody else hands it out
     return context
 
@@ -109,7 +99,7 @@ def refuse_missing_pyspark() -> None:
         EngineError: it is not.
     """
     if not has_pyspark():
-        raise EngineError(f"PySpark is not installed: pip install 'reput[spark]'; {_WITHOUT_SPARK}")
+        raise EngineError(f"PySpark is not installed: pip install 'reput[spark]'; {preflight.WITHOUT_SPARK}")
 
 
 def log_errors_of(server: BaseServer) -> None:
@@ -165,25 +155,24 @@ def _also_deaf_to_sigterm(prepare: Callable[[], None]) -> Callable[[], None]:
     return both
 
 
+def _not_started(error: Exception, master: str) -> str:
+    """What to say about a context that Spark does not make."""
+    lines = [line.strip() for line in str(error).splitlines() if "Exception" in line or "Error" in line] or [str(error)]
+    if master.startswith(preflight.STANDALONE) and any(words in lines[0] for words in _MASTER_LOST):
+        # Spark stops its context while it is being made, and stumbles over that.
+        return (
+            f"Spark does not start: {master} takes connections, and does not answer as a Spark master. Check that "
+            f"port, and that its Spark has this PySpark's version; {preflight.WITHOUT_SPARK}"
+        )
+    return f"Spark does not start on {master}: {lines[0].removeprefix(': ')}{_last_words()}; {preflight.WITHOUT_SPARK}"
+
+
 def _last_words() -> str:
     """The end of what the JVM printed, for an error message."""
     _jvm_log.seek(0, os.SEEK_END)
     _jvm_log.seek(max(0, _jvm_log.tell() - _LOG_TAIL))
     lines = _jvm_log.read().decode("utf-8", "replace").strip().splitlines()
     return f" ({lines[-1].strip()})" if lines else ""
-
-
-def refuse_unknown_master(master: str) -> None:
-    """Refuse what is no Spark master URL before a JVM is started for it.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    if not _MASTER.fullmatch(master):
-        raise ConfigError(
-            f"--master {master}: no Spark master URL. Give local, local[N], local[*], spark://HOST:PORT, yarn or "
-            "k8s://HOST:PORT"
-        )
 
 
 def settings(master: str, extra_java: str = "", use_archive: bool = True) -> dict[str, str]:
