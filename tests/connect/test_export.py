@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
@@ -109,15 +114,90 @@ def test_a_plan_or_a_marker_that_is_none(tmp_path: Path) -> None:
     _, (store,) = grown(tmp_path, (90,))
     out = tmp_path / "out"
     first = reput.export(store, out, **LOOP)
-    begin = min(path.name for path in (out / "_reput").iterdir())
+    begin = min(path.name for path in exports.own_folder(out).iterdir())
     for data in ("", "[]", "{}", '{"begin": 0, "end": 1, "messages": 1, "bytes": 1, "files": 3}'):
-        (out / "_reput" / begin).write_text(data)
+        (exports.own_folder(out) / begin).write_text(data)
         again = reput.export(store, out, **LOOP)
         assert (again.ranges, again.messages + again.messages_before) == (1, first.messages) == (1, len(exported(out)))
     for data in ("", "[]", "{}", '{"columns": [], "topics": [], "mark": [1], "ranges": []}'):
-        (out / "_reput" / "plan.json").write_text(data)
+        (exports.own_folder(out) / "plan.json").write_text(data)
         with pytest.raises(ConfigError, match=r"plan\.json: no plan of an export"):
             reput.export(store, out, **LOOP)
+
+
+def pieces(folder: Path, table: pa.Table) -> set[tuple[Any, ...]]:
+    """An Arrow table's rows as topic, day and log offset, whatever types a reader gives folders' names."""
+    assert len(table)
+    return {tuple(map(str, row.values())) for row in table.select(["topic", "day", "physicalOffset"]).to_pylist()}
+
+
+@pytest.mark.golden
+def test_readers_take_the_bare_folder(tmp_path: Path) -> None:
+    """Polars, DuckDB, pandas and pyarrow read an export's folder: nothing but Parquet is in it."""
+    out = tmp_path / "messages"
+    reput.export(golden.shared("basic"), out, **LOOP)
+    assert {path.suffix for path in out.rglob("*") if path.is_file()} == {".parquet"}
+    found = {
+        "polars scan": pl.scan_parquet(out, hive_partitioning=True).collect().to_arrow(),
+        "polars read": pl.read_parquet(out, hive_partitioning=True).to_arrow(),
+        "duckdb": duckdb.sql(f"FROM read_parquet('{out}/**/*.parquet', hive_partitioning = true)").to_arrow_table(),
+        "duckdb all": duckdb.sql(f"FROM read_parquet('{out}/**', hive_partitioning = true)").to_arrow_table(),
+        "pandas": pa.Table.from_pandas(pd.read_parquet(out)),
+        "pyarrow": ds.dataset(out, partitioning="hive").to_table(),
+    }
+    expected = {
+        (row["topic"], row["storeTimestamp"].date().isoformat(), str(row["physicalOffset"]))
+        for row in frames.table(golden.shared("basic")).to_pylist()
+    }
+    for reader, table in found.items():
+        assert pieces(out, table) == expected, reader
+
+
+@pytest.mark.golden
+def test_the_examples_that_read_an_export(tmp_path: Path) -> None:
+    """The examples for pandas, Polars and DuckDB in docs/operations.md run on an export, and find what is in it."""
+    out = tmp_path / "messages"
+    messages = reput.export(golden.shared("basic"), out, **LOOP).messages
+    text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
+    section = text.split("## Export to Parquet\n")[1].split("\n## ")[0]
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(compile(code.replace("/lake/messages", str(out)), "operations.md", "exec"), found)
+    assert len(found["orders"]) == 793
+    assert set(found["orders"]["topic"]) == {"orders"}
+    sizes = found["bytes_a_day"].collect()
+    assert sizes["storeSize"].sum() == sum(row["storeSize"] for row in exported(out))
+    assert dict(found["newest"].fetchall()).keys() == {row["topic"] for row in exported(out)} == set(sizes["topic"])
+    assert messages == len(exported(out))
+
+
+def test_an_export_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    """Plan and markers that lie within the folder are moved beside it; in both places they are refused."""
+    _, (first, second) = grown(tmp_path, (90, 77))
+    out = tmp_path / "out"
+    reput.export(first, out, **LOOP)
+    own, before = exports.own_folder(out), out / "_reput"
+    assert own == tmp_path / "_out.reput"
+    own.rename(before)
+    report = reput.export(second, out, **LOOP)
+    assert (report.messages, report.messages_before, len(exported(out))) == (77, 90, 167)
+    assert not before.exists()
+    shutil.copytree(own, before)
+    with pytest.raises(ConfigError, match="an earlier version of reput has exported here"):
+        reput.export(second, out, **LOOP)
+
+
+def test_an_export_without_its_plan_is_refused(tmp_path: Path) -> None:
+    """An export that was moved without its plan is not exported into once more; with it, it goes on."""
+    _, (store,) = grown(tmp_path, (90,))
+    out, moved = tmp_path / "out", tmp_path / "moved"
+    reput.export(store, out, **LOOP)
+    out.rename(moved)
+    with pytest.raises(ConfigError, match="has topics of an export, whose plan is not there"):
+        reput.export(store, moved, **LOOP)
+    exports.own_folder(out).rename(exports.own_folder(moved))
+    report = reput.export(store, moved, **LOOP)
+    assert (report.messages, report.messages_before) == (0, 90)
 
 
 def test_a_folder_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,10 +31,11 @@ def export(
 ) -> int:
     """Export the messages of STORE as Parquet, by topic and day of store time (UTC).
 
-    Files lie in DIR/topic=NAME/day=YYYY-MM-DD/; Spark, DuckDB, pandas and others read DIR as one table. A run that was
-    stopped goes on where it was, and a later run adds what the log has got since: what is done is not done again.
-    Nothing in STORE is changed, and another process may write it. Damage in the middle of the log ends the run with
-    exit code 1; what is done stays, and --salvage goes on behind it.
+    Files lie in DIR/topic=NAME/day=YYYY-MM-DD/; Spark, DuckDB, pandas, Polars and others read DIR as one table. The
+    plan and the markers of what is done lie beside it, in _DIR.reput. A run that was stopped goes on where it was, and
+    a later run adds what the log has got since: what is done is not done again. Nothing in STORE is changed, and
+    another process may write it. Damage in the middle of the log ends the run with exit code 1; what is done stays,
+    and --salvage goes on behind it.
 
     \b
     reput export /data/store --to /lake/messages

@@ -1,8 +1,12 @@
 """Export: a store's messages as Parquet files, by topic and day, and what is new with the next run.
 
     DIR/topic=orders/day=2026-11-21/00000000000000000000.parquet
-    DIR/_reput/plan.json                the ranges of the log that are exported, and with which columns
-    DIR/_reput/00000000000000000000.json    the marker of the range that begins there: its files are all in place
+    _DIR.reput/plan.json                       the ranges of the log that are exported, and with which columns
+    _DIR.reput/00000000000000000000.json       the marker of the range that begins there: its files are all in place
+
+Plan and markers lie beside DIR, under its name (`/lake/_messages.reput` for `/lake/messages`): Polars reads every file
+of a folder whatever its name, so DIR has none but the data. Earlier versions kept them in `DIR/_reput`; the next run
+moves that folder.
 
 The columns are the native ones (`reput.connect.schemas`) but for `topic`, which the folder's name has, as Hive and
 Spark write partitions (characters that no folder's name should have as %XX); `day` is the store time's, in UTC.
@@ -37,7 +41,7 @@ from reput.connect.read_report import Seen
 from reput.connect.scan import ScanJob, read_log
 from reput.connect.selection import selection_of
 from reput.connect.snapshot import Snapshot, take_snapshot
-from reput.errors import ConfigError, DamagedStoreError, DataLossError
+from reput.errors import ConfigError, DamagedStoreError, DataLossError, ReputError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.record import CHECK_NONE, Verdict
@@ -45,8 +49,9 @@ from reput.log.reader import record_at
 from reput.pipeline.engine import Engine
 from reput.pipeline.listener import ProgressListener
 
-_OWN = "_reput"
+_OWN_BEFORE = "_reput"
 _PLAN = "plan.json"
+_TOPIC = "topic="
 _RANGE_BYTES = 128 << 20
 _JSON_LIMIT = 64 << 20
 _HELD_BYTES = 128 << 20
@@ -145,10 +150,10 @@ def export_store(
     options = _options(str(root), topics, columns, salvage)
     snapshot = _snapshot(str(root), config or StoreConfig(), salvage)
     _refuse_inside(snapshot, target)
+    _move_own_folder(target)
     plan = _Plan(target, snapshot, options)
     if not plan.cuts:
         _refuse_unknown(snapshot, topics)
-    fs.make_dirs(target / _OWN)
     plan.extend(snapshot)
     job = job_of(options, selection_of(options), snapshot.settings.delays_ms)
     before, missing = plan.split()
@@ -256,7 +261,7 @@ class _Plan:
 
     def __init__(self, target: Path, snapshot: Snapshot, options: ReadOptions) -> None:
         self.target = target
-        self.path = target / _OWN / _PLAN
+        self.path = own_folder(target) / _PLAN
         self.columns = [column.name for column in options.columns]
         self.topics = sorted(options.topics.names or ())
         self.cuts: list[LogCut] = []
@@ -264,6 +269,11 @@ class _Plan:
         data = fs.read_bytes(self.path, _JSON_LIMIT)
         if data is not None:
             self._take_over(_told(self.path, data), snapshot)
+        elif any(entry.name.startswith(_TOPIC) for entry in fs.list_dir(target)):
+            raise ConfigError(
+                f"{target}: has topics of an export, whose plan is not there ({self.path}). Give a new folder; if the "
+                "export was moved, move the plan's folder as well, under the export's new name"
+            )
 
     def _take_over(self, told: _Told, snapshot: Snapshot) -> None:
         if (told.columns, told.topics) != (self.columns, self.topics):
@@ -314,6 +324,8 @@ class _Plan:
             "mark": self.mark,
             "ranges": [(cut.begin, cut.end, cut.file_start, cut.file_size) for cut in self.cuts],
         }
+        fs.make_dirs(self.target)
+        fs.make_dirs(self.path.parent)
         fs.write_whole(self.path, json.dumps(value).encode())
 
     def split(self) -> tuple[list[RangeDone], list[LogCut]]:
@@ -346,7 +358,34 @@ def _crc(snapshot: Snapshot, offset: int) -> int | None:
 
 
 def _marker(target: Path, begin: int) -> Path:
-    return target / _OWN / f"{begin:020d}.json"
+    return own_folder(target) / f"{begin:020d}.json"
+
+
+def own_folder(target: Path) -> Path:
+    """Where the plan and the markers of an export lie."""
+    return target.with_name(f"_{target.name}.reput")
+
+
+def _move_own_folder(target: Path) -> None:
+    """Move plan and markers out of an export that an earlier version of reput made.
+
+    Raises:
+        ConfigError: there are plans in both places, or the folder cannot be moved.
+    """
+    before, now = target / _OWN_BEFORE, own_folder(target)
+    if not fs.exists(before / _PLAN):
+        return
+    if fs.exists(now):
+        raise ConfigError(
+            f"{before}: an earlier version of reput has exported here since {now} was made. Export to another folder"
+        )
+    try:
+        fs.rename(before, now)
+    except ReputError as error:
+        raise ConfigError(
+            f"{before}: cannot be moved to {now}, where plan and markers lie now: {error}. Move it there yourself"
+        ) from error
+    fs.sync_path(target)
 
 
 def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
@@ -401,7 +440,7 @@ def _topic_folder(topic: str) -> str:
     Raises:
         ConfigError: no file system has so long a name.
     """
-    name = f"topic={_escaped(topic)}"
+    name = f"{_TOPIC}{_escaped(topic)}"
     if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
         raise ConfigError(
             f"topic {topic[:40]}...: the folder topic=... would have a name of more than {_LONGEST_NAME} bytes. Export "
