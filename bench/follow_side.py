@@ -48,7 +48,7 @@ _NOISE = random.Random(1).randbytes(1 << 20)
 
 def write(args: argparse.Namespace) -> dict[str, Any]:
     """Put at `--rate` messages a second: what is due goes in slices of some milliseconds."""
-    store = reput.MessageStore.open(args.store)
+    store = reput.MessageStore.open(args.store, create=True)
     chance, put, message = random.Random(2), store.put_message, reput.Message
     done, begin = 0, time.perf_counter()
     while (now := time.perf_counter() - begin) < args.seconds:

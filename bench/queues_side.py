@@ -65,7 +65,7 @@ def _one_each(given: Chunk, first: int) -> Chunk:
 
 def put(args: argparse.Namespace) -> dict[str, Any]:
     """Put one by one, spread over the queues by chance; the first message of each queue is not timed."""
-    store = reput.MessageStore.open(args.store, CONFIG)
+    store = reput.MessageStore.open(args.store, CONFIG, create=True)
     chance, seconds = random.Random(2), 0.0
     for first, count, is_timed in ((0, args.queues, False), (args.queues, args.messages, True)):
         for done in range(0, count, CHUNK):
@@ -94,7 +94,7 @@ def put(args: argparse.Namespace) -> dict[str, Any]:
 def open_store(args: argparse.Namespace) -> dict[str, Any]:
     """Open a store to put messages, and look at one queue."""
     begin = time.perf_counter()
-    store = reput.MessageStore.open(args.store, CONFIG)
+    store = reput.MessageStore.open(args.store, CONFIG, create=True)
     seconds = time.perf_counter() - begin
     files = sum(1 for _ in Path("/proc/self/fd").iterdir())
     store.close(reput=False)

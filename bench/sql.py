@@ -67,7 +67,7 @@ def write(store: Path, messages: int) -> None:
     """A store with one log file of messages as an application has them: a key, a tag and two properties of its own."""
     size = 1 << 30 if messages > 10_000 else 16 << 20
     config = reput.StoreConfig(mapped_file_size_commit_log=size)
-    with reput.MessageStore.open(store, config) as opened:
+    with reput.MessageStore.open(store, config, create=True) as opened:
         for begin in range(0, messages, 10_000):
             numbers = range(begin, min(messages, begin + 10_000))
             table = pa.table(

@@ -121,7 +121,7 @@ def put_columns(store: reput.MessageStore, given: Chunk, rows: int) -> float:
 def put(args: argparse.Namespace) -> dict[str, Any]:
     """Put into a new store; `--messages` are timed, `--warm-up` come before them."""
     config = reput.StoreConfig(flush_disk_type="SYNC_FLUSH" if args.sync else "ASYNC_FLUSH")
-    store = reput.MessageStore.open(args.store, config)
+    store = reput.MessageStore.open(args.store, config, create=True)
     chance, seconds = random.Random(2), 0.0
     for first, count, timed in ((0, args.warm_up, False), (args.warm_up, args.messages, True)):
         for done in range(0, count, CHUNK):
@@ -200,9 +200,9 @@ def read(args: argparse.Namespace) -> dict[str, Any]:
 
 def open_killed(args: argparse.Namespace) -> dict[str, Any]:
     """Open a store whose log no index covers, as a kill leaves it; a small one first, untimed."""
-    reput.MessageStore.open(args.warm_up_store).close(reput=False)
+    reput.MessageStore.open(args.warm_up_store, create=True).close(reput=False)
     begin = time.perf_counter()
-    store = reput.MessageStore.open(args.store)
+    store = reput.MessageStore.open(args.store, create=True)
     seconds = time.perf_counter() - begin
     messages = sum(queue.max_offset - queue.min_offset for queue in store.queues())
     store.close(reput=False)

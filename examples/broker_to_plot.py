@@ -35,7 +35,7 @@ def sample_store(folder: Path) -> Path:
         "keys": [f"o-{number}" for number in range(len(times))],
         "born_timestamp": times,
     }
-    with reput.MessageStore.open(folder) as store:
+    with reput.MessageStore.open(folder, create=True) as store:
         store.put_messages(pa.table(rows))
     return folder
 

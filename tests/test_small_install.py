@@ -45,7 +45,7 @@ def test_an_embedded_store_needs_no_pyspark(tmp_path: Path) -> None:
             store.put_message(reput.Message("orders", b"an apple", keys="o-1"))
             assert [message.body for message in store.get_message("orders", 0, 0)] == [b"an apple"]
             assert [message.body for message in store.query_message("orders", "o-1")] == [b"an apple"]
-        with reput.MessageStore.open(sys.argv[1]) as store:
+        with reput.MessageStore.open(sys.argv[1], create=True) as store:
             store.put_message(reput.Message("orders", b"a pear"))
             store.reput(spark=False)
         assert reput.check(sys.argv[1], spark=False).sound

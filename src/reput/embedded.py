@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class MessageStore(message_store.MessageStore):
     """An embedded store of many queues, in RocketMQ's own files.
 
-        with reput.MessageStore.open("/data/store") as store:
+        with reput.MessageStore.open("/data/store", create=True) as store:
             put = store.put_message(reput.Message("orders", b"body", tags="paid", keys="o-1"), queue_id=0)
             for message in store.get_message("orders", 0, put.queue_offset):
                 print(message.body)
@@ -92,7 +92,7 @@ class MessageStore(message_store.MessageStore):
         config: StoreConfig | str | Path | None = None,
         *,
         read_only: bool = False,
-        create: bool = True,
+        create: bool = False,
         limits: PullLimits | None = None,
         delete_expired: bool | None = None,
         follow: bool | SparkSession | SparkContext | Literal["loop"] = False,

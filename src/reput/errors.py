@@ -7,6 +7,8 @@
     ├── StoreLockedError        a live broker or another reput process owns the store
     ├── UnsupportedStoreError   a kind of store that reput recognises and cannot build yet
     ├── NoSpaceError            the disk cannot hold what has to be written
+    ├── PutError                a message was not stored (`result.raise_for_status()`)
+    │   └── DiskFullError       because the disk is full; it is a NoSpaceError, too
     ├── StaleEpochError         another job took the store over; this one must not write any more
     ├── TailFullError           too many messages wait for their durable indexes
     ├── ClosedError             the store, or its log, has been closed
@@ -23,6 +25,7 @@ Each message names the file, the offset where there is one, and what to do next.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
@@ -59,6 +62,22 @@ class UnsupportedStoreError(ReputError):
 
 class NoSpaceError(ReputError):
     """The disk cannot hold what has to be written."""
+
+
+class PutError(ReputError):
+    """A message was not stored: `status` is the put's, `reason` says why."""
+
+    def __init__(self, status: Enum, reason: str) -> None:
+        super().__init__(status, reason)
+        self.status = status
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.status.value}: {self.reason}"
+
+
+class DiskFullError(PutError, NoSpaceError):
+    """A message was not stored because the disk is full; nothing was written, and the next put tries again."""
 
 
 class StaleEpochError(ReputError):

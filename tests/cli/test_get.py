@@ -47,7 +47,7 @@ def put(store: reput.MessageStore, *texts: bytes, tags: str | None = None) -> No
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A store with five messages in queue 0 of topic `t`; no durable index has them yet."""
-    store = reput.MessageStore.open(tmp_path / "store", SMALL)
+    store = reput.MessageStore.open(tmp_path / "store", SMALL, create=True)
     put(store, b"a0", b"two\nlines", tags="odd")
     put(store, b"\xff\xfe", b"a3", tags="even")
     put(store, b"a4", tags="odd")
@@ -150,7 +150,7 @@ def test_follow_shows_what_a_writer_puts_later(path: Path, follower: subprocess.
     assert follower.stdout is not None
     assert follower.stdout.readline() == "a4\n"
     for body in (b"new", b"newer"):
-        with reput.MessageStore.open(path, SMALL) as store:
+        with reput.MessageStore.open(path, SMALL, create=True) as store:
             put(store, body)
             assert follower.stdout.readline() == f"{body.decode()}\n"
     follower.send_signal(signal.SIGINT)
@@ -171,7 +171,7 @@ def test_sigterm_ends_following_well(follower: subprocess.Popen[str]) -> None:
 
 def test_sql(tmp_path: Path) -> None:
     """--sql shows what matches; a filter that is none, and one beside --filter, are refused."""
-    with reput.MessageStore.open(tmp_path / "store", SMALL) as store:
+    with reput.MessageStore.open(tmp_path / "store", SMALL, create=True) as store:
         for n in range(5):
             store.put_message(reput.Message("t", b"%d" % n, properties={"amount": str(n)}))
     assert bodies(tmp_path / "store", "-t", "t", "-q", 0, "--sql", "amount > 1 AND amount <> 3") == ["2", "4"]
@@ -185,7 +185,7 @@ def test_sql(tmp_path: Path) -> None:
 @pytest.mark.golden
 def test_a_record_that_was_damaged_behind_its_index(tmp_path: Path) -> None:
     """The messages in front are shown; then the damage is told with its place, and those behind can be read."""
-    with reput.MessageStore.open(tmp_path / "store", SMALL) as store:
+    with reput.MessageStore.open(tmp_path / "store", SMALL, create=True) as store:
         put(store, b"a0", b"a1", b"a2")
         where = store.get_message("t", 0, 1, 1).physical_offsets.tolist()[0]
     with (tmp_path / "store" / "commitlog" / f"{0:020}").open("r+b") as file:

@@ -49,7 +49,7 @@ def offsets(path: Path, group: str, topic: str) -> dict[int, int]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Ten messages each in queues 0 to 2 of `orders`, three in `clicks`, and two groups on their way."""
-    store = reput.MessageStore.open(tmp_path / "store", SMALL)
+    store = reput.MessageStore.open(tmp_path / "store", SMALL, create=True)
     for number in range(30):
         store.put_message(reput.Message("orders", str(number).encode()), number % 3)
     for _ in range(3):
@@ -102,7 +102,7 @@ def test_text_has_queues_and_totals(path: Path) -> None:
 
 def test_odd_offsets_are_said(path: Path) -> None:
     """An offset past a queue's end, and progress in a queue that is not there, are told."""
-    with reput.MessageStore.open(path) as store:
+    with reput.MessageStore.open(path, create=True) as store:
         store.commit_offset("odd", "orders", 0, 99)
         store.commit_offset("odd", "gone", 3, 7)
     done = call(path, "-g", "odd", "--json")
@@ -113,7 +113,7 @@ def test_odd_offsets_are_said(path: Path) -> None:
 
 def test_no_progress_at_all(tmp_path: Path) -> None:
     """A store that nobody reads says so."""
-    reput.MessageStore.open(tmp_path, SMALL).close()
+    reput.MessageStore.open(tmp_path, SMALL, create=True).close()
     assert "no group has any progress in this store" in call(tmp_path).stderr
     assert call(tmp_path, "--json").return_value == 0
 
@@ -212,7 +212,7 @@ def test_misuse(path: Path, arguments: tuple[object, ...], told: str) -> None:
 
 def test_changes_need_the_store_alone(path: Path) -> None:
     """While somebody writes the store its progress can be read, and not be changed."""
-    with reput.MessageStore.open(path):
+    with reput.MessageStore.open(path, create=True):
         assert set(groups(path)) == {"audit", "billing"}
         assert isinstance(call(path, "--clean-group", "audit").exception, StoreLockedError)
     assert set(groups(path)) == {"audit", "billing"}

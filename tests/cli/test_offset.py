@@ -83,7 +83,7 @@ def test_text_is_a_table() -> None:
 
 def test_queues_that_no_index_has_yet(tmp_path: Path) -> None:
     """A queue that is not indexed yet, or has one message only, tells its span all the same."""
-    with reput.MessageStore.open(tmp_path, StoreConfig(mapped_file_size_commit_log=1 << 16)) as store:
+    with reput.MessageStore.open(tmp_path, StoreConfig(mapped_file_size_commit_log=1 << 16), create=True) as store:
         put = store.put_message(reput.Message("t", b"a"), 5)
         (queue,) = told(tmp_path, "-t", "t")["queues"]
     assert (queue["queue_id"], queue["messages"], queue["last_store_timestamp"]) == (5, 1, put.store_timestamp)

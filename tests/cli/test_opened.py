@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("verb", [("get", "-q", "0"), ("query", "--key", "k"), ("offset",), ("progress",)])
 def test_a_long_look_at_the_log_is_said(verb: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store whose indexes are behind is read all the same, and where that takes long the reader learns why."""
-    store = reput.MessageStore.open(tmp_path, StoreConfig(mapped_file_size_commit_log=1 << 16))
+    store = reput.MessageStore.open(tmp_path, StoreConfig(mapped_file_size_commit_log=1 << 16), create=True)
     store.put_message(reput.Message("t", b"body", keys="k"))
     store.close(reput=False)
     monkeypatch.setattr(opened, "_SLOW_S", -1.0)

@@ -35,7 +35,7 @@ def lines(*arguments: object) -> list[dict[str, Any]]:
 @pytest.fixture(params=["indexed", "behind"])
 def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A store with twelve messages in topic `t`, in durable indexes or not yet."""
-    store = reput.MessageStore.open(tmp_path / "store", SMALL)
+    store = reput.MessageStore.open(tmp_path / "store", SMALL, create=True)
     for number in range(12):
         message = reput.Message(
             "t", f"b{number}".encode(), tags=f"tag{number % 3}", keys=TWINS[number % 2], unique_key=f"U{number}"

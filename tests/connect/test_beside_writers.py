@@ -87,7 +87,7 @@ def test_a_live_brokers_store_is_not_written(written: tuple[Path, list[int], Log
 
 def test_beside_a_writer_of_ours(tmp_path: Path) -> None:
     """A store that is open for puts gives what is confirmed, indexed or not, and takes no other writer."""
-    with reput.MessageStore.open(tmp_path) as store:
+    with reput.MessageStore.open(tmp_path, create=True) as store:
         for number in range(50):
             store.put_message(reput.Message("orders", b"body", keys=f"k{number}"), queue_id=number % 2)
             if number == 30:

@@ -191,7 +191,7 @@ def batches(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("batches", [True], indirect=True)
 def test_batches_that_began_again(batches: Path) -> None:
     """A deleted topic of batches that began again has its new messages in every plan, and not the old ones."""
-    with reput.MessageStore.open(batches, inner.CONFIG) as store:
+    with reput.MessageStore.open(batches, inner.CONFIG, create=True) as store:
         store.delete_topic("batches")
         store.put_message(client_batch(3, 4), 0)
         store.put_message(Message("batches", b"alone", "paid", keys="a3"), 0)

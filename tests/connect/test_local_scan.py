@@ -149,7 +149,7 @@ def test_damage_is_raised_behind_what_is_sound(tmp_path: Path) -> None:
 
 def test_beside_a_writer(tmp_path: Path) -> None:
     """A scan beside a writer has what was confirmed when it was called, and not what comes later."""
-    with reput.MessageStore.open(tmp_path / "store") as store:
+    with reput.MessageStore.open(tmp_path / "store", create=True) as store:
         store.put_message(reput.Message("orders", b"first"))
         reader = reput.scan(tmp_path / "store", columns="body")
         store.put_message(reput.Message("orders", b"second"))
@@ -186,7 +186,7 @@ def test_no_store(tmp_path: Path) -> None:
 
 def test_the_examples_for_other_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The examples for pandas, Polars, DuckDB and Arrow in docs/operations.md run, and give what was put."""
-    with reput.MessageStore.open(tmp_path / "store") as store:
+    with reput.MessageStore.open(tmp_path / "store", create=True) as store:
         store.put_messages([reput.Message("orders", b"%d" % n, tags=("paid", "sent")[n % 2]) for n in range(10)])
         store.put_message(reput.Message("clicks", b"one", keys="k"))
     section = (

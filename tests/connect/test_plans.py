@@ -184,7 +184,7 @@ def put_all(store: reput.MessageStore, topic: str, count: int) -> None:
 @pytest.mark.parametrize("rebuilt", [False, True])
 def test_a_deleted_topic_that_began_again(tmp_path: Path, rebuilt: bool) -> None:
     """Messages that their queue no longer leads to are in no plan's rows, by topic, by key or of the whole store."""
-    with reput.MessageStore.open(tmp_path) as store:
+    with reput.MessageStore.open(tmp_path, create=True) as store:
         put_all(store, "other", 10)
         put_all(store, "orders", 200)
         store.delete_topic("orders")
@@ -210,7 +210,7 @@ def test_a_deleted_topic_that_began_again(tmp_path: Path, rebuilt: bool) -> None
 def test_every_kind_that_began_again(tmp_path: Path, name: str) -> None:
     """It is so with each kind of queue, and of batches."""
     path = golden.unpack(name, tmp_path)
-    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         store.delete_topic("orders")
         put_all(store, "orders", 4)
         store.reput(spark=False)
@@ -343,7 +343,7 @@ def test_items_of_records_that_were_cut(tmp_path: Path) -> None:
 
 def test_a_store_without_messages(tmp_path: Path) -> None:
     """A frame of an empty store has all columns and no row, whatever is asked."""
-    reput.MessageStore.open(tmp_path).close()
+    reput.MessageStore.open(tmp_path, create=True).close()
     for question in ({}, {"subscribePattern": "o.*"}, {"keys": "k"}, {"scan": "queue"}, {"startingTimestamp": 5}):
         assert len(frames.table(tmp_path, **question)) == 0
 

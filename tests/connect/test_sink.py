@@ -112,7 +112,7 @@ def sorted_maps(rows: list[Any]) -> list[Any]:
 
 def new_store(folder: Path) -> reput.MessageStore:
     """A store without a message, with small files."""
-    return reput.MessageStore.open(folder, reput.StoreConfig(mapped_file_size_commit_log=1 << 16))
+    return reput.MessageStore.open(folder, reput.StoreConfig(mapped_file_size_commit_log=1 << 16), create=True)
 
 
 def staged(store: MessageStore, folder: Path, first: int, count: int) -> list[str]:
@@ -259,7 +259,7 @@ def test_frames_and_streams_through_spark(spark: SparkContext, tmp_path: Path) -
     reput.register(session)
     source, target = tmp_path / "source", tmp_path / "target"
     for folder in (source, target):
-        reput.MessageStore.open(folder).close()
+        reput.MessageStore.open(folder, create=True).close()
     rows = [(f"{number:05d}", f"k{number}", number % 3) for number in range(200)]
     frame = session.createDataFrame(rows, "body string, keys string, queueId int")
     frame.write.format("rocketmq").option("topic", "orders").mode("append").save(str(source))
@@ -277,7 +277,7 @@ def test_frames_and_streams_through_spark(spark: SparkContext, tmp_path: Path) -
     for name in ("topic", "queueId", "body", "keys", "bornTimestamp"):
         assert copied[name].to_pylist() == expected[name].to_pylist()
 
-    with reput.MessageStore.open(target), pytest.raises(Exception, match=StoreLockedError.__name__):
+    with reput.MessageStore.open(target, create=True), pytest.raises(Exception, match=StoreLockedError.__name__):
         frame.write.format("rocketmq").option("topic", "x").mode("append").save(str(target))
     with pytest.raises(Exception, match=NotAStoreError.__name__):
         frame.write.format("rocketmq").option("topic", "x").mode("append").save(str(tmp_path / "none"))

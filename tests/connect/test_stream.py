@@ -213,7 +213,7 @@ def test_a_query_with_available_now(spark: SparkContext, tmp_path: Path) -> None
     assert len(counts) >= 2
     run()
     before = len(counts)
-    with reput.MessageStore.open(store) as opened:
+    with reput.MessageStore.open(store, create=True) as opened:
         opened.put_message(reput.Message(topic="later", body=b"new"), queue_id=0)
     run()
     assert counts[before:] == [1]

@@ -94,7 +94,7 @@ def work(path: Path, ranges: str, function: str, at: int, torn: bool) -> None:
         take_long_ranges()
     if ranges == "ahead":
         decode_ahead()
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     follower = Follow(path, LoopEngine(), CONFIG, max_batch_bytes=1 << 20 if ranges == "ahead" else 600)
     if ranges == "ahead":
         for number in range(40):
@@ -198,7 +198,7 @@ def test_python_workers_killed(spark: SparkContext, tmp_path: Path) -> None:
     """Workers that are killed while they write cost at most a new start; nothing comes twice, nothing is missing."""
     path = tmp_path / "store"
     killed = 0
-    with reput.MessageStore.open(path, LARGER) as store:
+    with reput.MessageStore.open(path, LARGER, create=True) as store:
         stop = threading.Event()
 
         def put() -> None:

@@ -47,7 +47,7 @@ def spoil(function: str, at: int, torn: bool) -> None:
 def work(path: Path, function: str, at: int, torn: bool, acknowledged: int) -> None:
     """Put, catch up, put again and close; die instead of the `at`th call of a function of the file seam."""
     spoil(function, at, torn)
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     for number in range(40):
         result = store.put_message(reput.Message("ab"[number % 2], b"%d" % number, keys="k", tags="t"))
         assert result.status is reput.PutStatus.PUT_OK
@@ -81,7 +81,7 @@ def test_killed_at_any_call(function: str, torn: bool, tmp_path: Path) -> None:
     for at in range(1, 2000, step):
         path = tmp_path / f"{at}"
         code, told = run(path, function, at, torn)
-        with reput.MessageStore.open(path, CONFIG) as store:
+        with reput.MessageStore.open(path, CONFIG, create=True) as store:
             for topic in range(2):
                 wanted = [b"%d" % number for number in told if number % 2 == topic]
                 found = [message.body for message in store.get_message("ab"[topic], 0, 0, 100)]
@@ -101,7 +101,7 @@ def test_killed_at_any_call(function: str, torn: bool, tmp_path: Path) -> None:
 def torn_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the power leaves: queues with 40 entries, a log with 15 good records, and files behind."""
     folder = tmp_path_factory.mktemp("torn")
-    with reput.MessageStore.open(folder / "alive", SMALL) as store:
+    with reput.MessageStore.open(folder / "alive", SMALL, create=True) as store:
         placed = put(store, 10, keys="k")
         store.reput(spark=False)
         shutil.copytree(folder / "alive", folder / "s")
@@ -121,7 +121,7 @@ def torn_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def open_torn(path: Path, function: str, at: int, torn: bool) -> None:
     """Open a torn store; die instead of the `at`th call of a function of the file seam."""
     spoil(function, at, torn)
-    reput.MessageStore.open(path, SMALL).close()
+    reput.MessageStore.open(path, SMALL, create=True).close()
     os._exit(0)
 
 
@@ -137,7 +137,7 @@ def test_killed_at_any_call_that_cuts(function: str, torn: bool, torn_store: Pat
         process.start()
         process.join()
         assert process.exitcode in (0, KILLED)
-        with reput.MessageStore.open(path, SMALL) as store:
+        with reput.MessageStore.open(path, SMALL, create=True) as store:
             assert bodies(store) == [b"%d" % number for number in (*range(10), *range(5))]
             assert put(store, 1)
         assert_sound(path, SMALL)

@@ -52,7 +52,7 @@ def test_a_late_attempt_of_an_earlier_step(ranges: str, tmp_path: Path, monkeypa
         monkeypatch.setattr(grow, "_RANGE_BYTES", 1000)
     path, engine = tmp_path / "store", LateAttempts(monkeypatch)
     names = set()
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         follower = Follow(path, engine, CONFIG)
         for _ in range(4):
             put(store, 11)
@@ -124,7 +124,7 @@ def test_a_late_attempt_behind_ext_units_of_a_step(
         monkeypatch.setattr(grow, "ONE_SPLIT_BYTES", 1000)
         monkeypatch.setattr(grow, "_PARALLEL_SPLIT_BYTES", 3000)
     path, late = tmp_path / "store", BehindUnits(monkeypatch)
-    with reput.MessageStore.open(path, EXT_CONFIG) as store:
+    with reput.MessageStore.open(path, EXT_CONFIG, create=True) as store:
         follower = Follow(path, late.engine, EXT_CONFIG)
         for _ in range(3):
             put(store, 40)

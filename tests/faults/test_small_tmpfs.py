@@ -31,7 +31,7 @@ from support.disks import fill
 disk = Path(sys.argv[1])
 store, steps = disk / "store", {}
 try:
-    with reput.MessageStore.open(store) as opened:
+    with reput.MessageStore.open(store, create=True) as opened:
         message = reput.Message("t", b"x" * 5000, keys="k")
         while (result := opened.put_message(message, queue_id=0)).status is reput.PutStatus.PUT_OK:
             steps["put"] = result.queue_offset + 1
@@ -115,7 +115,7 @@ def test_sigbus_on_a_small_tmpfs(disk: Path) -> None:
     assert {command: steps[command] for command in READS} == dict.fromkeys(READS, 0)
     assert {command: steps[command] for command in WRITES} == dict.fromkeys(WRITES, 2)
     remount(disk, "size=32m")
-    with reput.MessageStore.open(disk / "store") as store:
+    with reput.MessageStore.open(disk / "store", create=True) as store:
         assert store.max_offset("t", 0) == steps["put"]
     assert_sound(disk / "store")
 
@@ -131,7 +131,7 @@ def test_holes_on_a_full_tmpfs_are_refused_before_they_are_mapped(disk: Path) ->
 def test_a_small_store_is_small(tmp_path: Path) -> None:
     """A store of one message with a key takes less than 2 MiB of disk, though its files keep RocketMQ's lengths."""
     store = tmp_path / "store"
-    with reput.MessageStore.open(store) as opened:
+    with reput.MessageStore.open(store, create=True) as opened:
         opened.put_message(reput.Message("t", b"x", keys="k"))
     files = [path.stat() for path in store.rglob("*") if path.is_file()]
     assert sum(file.st_blocks * 512 for file in files) < 2 << 20

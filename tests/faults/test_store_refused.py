@@ -49,7 +49,7 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A put on a full disk is a status, what was put stays readable, and with room again the store goes on."""
     monkeypatch.setattr(append_file, "RESERVE_STEP", 4096)
     path = tmp_path / "store"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put = 0
         with monkeypatch.context() as full:
             refuse(full, "reserve", errno.ENOSPC)
@@ -67,7 +67,7 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_full_disk_for_the_indexes(function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the disk has no room for indexes, `reput` says so; messages stay readable and a later call completes it."""
     path = tmp_path / "store"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         for number in range(50):
             assert store.put_message(reput.Message("t", b"%d" % number, keys="k")).status is OK
         with monkeypatch.context() as full:
@@ -84,12 +84,12 @@ def test_full_disk_for_the_indexes(function: str, tmp_path: Path, monkeypatch: p
 def test_no_rights(open_folder: Path) -> None:
     """A user who may only read cannot open a store to write, and can read it."""
     path = open_folder / "store"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         store.put_message(reput.Message("t", b"0"))
 
     def opened_to_write() -> str:
         try:
-            reput.MessageStore.open(path, CONFIG)
+            reput.MessageStore.open(path, CONFIG, create=True)
         except AccessError as error:
             return str(error)
         return "opened"
@@ -106,7 +106,7 @@ def test_no_rights(open_folder: Path) -> None:
 def test_catch_up_on_spark(spark: SparkContext, tmp_path: Path) -> None:
     """`store.reput(spark)` brings the indexes up to the log as the loop does, time and again."""
     path = tmp_path / "store"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         for _ in range(3):
             for number in range(60):
                 store.put_message(reput.Message("t", b"%d" % number, keys="k", tags="a"))
@@ -119,7 +119,7 @@ def test_catch_up_on_spark(spark: SparkContext, tmp_path: Path) -> None:
 def test_a_follower_that_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A follower that the disk refuses ends with that error; the store goes on, and closing it catches up."""
     path = tmp_path / "store"
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     for number in range(20):
         store.put_message(reput.Message("t", b"%d" % number, keys="k"))
     with monkeypatch.context() as full:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reput.errors import DiskFullError, NoSpaceError, PutError
 from reput.formats.properties import decode_properties
-from reput.log.message import Message, MessageRefusedError, PropertyEncoder, PutStatus
+from reput.log.batch import stored_nothing
+from reput.log.message import Message, MessageRefusedError, PropertyEncoder, PutResult, PutStatus
 
 texts = st.text(st.characters(exclude_characters="\x01\x02 ", codec="utf-8"), min_size=1, max_size=20)
 names = texts.filter(lambda name: name not in {"TAGS", "KEYS", "UNIQ_KEY", "INNER_NUM"})
@@ -108,3 +111,18 @@ def test_many_tags_do_not_pile_up() -> None:
 def test_wait_false_is_seen(properties: dict[str, str] | None, waits: bool) -> None:
     """The property WAIT=false tells a put with sync flush not to wait."""
     assert message(properties=properties).waits_for_flush is waits
+
+
+@pytest.mark.parametrize("status", PutStatus)
+def test_raise_for_status(status: PutStatus) -> None:
+    """What is stored is returned; what is not is an error with status and reason, the same after pickling."""
+    for result in (PutResult(status, reason="because"), stored_nothing(status, "because")):
+        if status in {PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT}:
+            assert result.raise_for_status() is result
+            continue
+        with pytest.raises(PutError) as raised:
+            result.raise_for_status()
+        assert isinstance(raised.value, NoSpaceError) == (status is PutStatus.DISK_FULL)
+        for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
+            assert type(error) is (DiskFullError if status is PutStatus.DISK_FULL else PutError)
+            assert (error.status, error.reason, str(error)) == (status, "because", f"{status.value}: because")

@@ -97,7 +97,7 @@ def write_ours(path: Path, seed: int, *, indexed: bool = True) -> None:
     """A store that we wrote, or go on with; with its indexes behind where not `indexed`."""
     (path / "commitlog").mkdir(parents=True, exist_ok=True)
     topics_json(path)
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     for one in messages(seed):
         assert put_ours(store, one)["status"] == "PUT_OK"
     store.close(reput=indexed)
@@ -259,7 +259,7 @@ def test_puts_get_the_same_places_and_numbers(peer: ModuleType, tmp_path: Path) 
     theirs = put_theirs(peer, tmp_path / "theirs", asked)
     (tmp_path / "ours" / "commitlog").mkdir(parents=True)
     topics_json(tmp_path / "ours")
-    with reput.MessageStore.open(tmp_path / "ours", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "ours", CONFIG, create=True) as store:
         ours = [put_ours(store, one) for one in asked]
     assert ours == theirs
     assert [one["status"] for one in ours].count("MESSAGE_ILLEGAL") == 4

@@ -149,7 +149,7 @@ def test_rocketmq_destroys_nothing(ours: Ours, peer: ModuleType) -> None:
 def test_rocketmq_answers_as_we_do(ours: Ours, peer: ModuleType) -> None:
     """RocketMQ answers every question about the store as our own store does, each having recovered it itself."""
     repeated = last_indexed(ours.store)
-    with reput.MessageStore.open(ours.twin, kinds.CONFIG, limits=BROKER_LIMITS) as store:
+    with reput.MessageStore.open(ours.twin, kinds.CONFIG, limits=BROKER_LIMITS, create=True) as store:
         theirs = ask(peer, ours.store, list(kinds.questions(store)), *peer.GOLDEN_SETTINGS)
         pairs = [(line, answer(store.view, line)) for line in theirs]
 
@@ -171,7 +171,7 @@ def test_a_long_backlog(peer: ModuleType, tmp_path: Path) -> None:
     shutil.copytree(path, twin)
     settings = [*peer.GOLDEN_SETTINGS, "--commitlog-file", 1 << 16, "--set", "commitLogRecoverMaxNum=1000"]
 
-    with reput.MessageStore.open(twin, config, limits=BROKER_LIMITS) as store:
+    with reput.MessageStore.open(twin, config, limits=BROKER_LIMITS, create=True) as store:
         theirs = ask(peer, path, list(kinds.questions(store)), *settings)
         wanted = [answer(store.view, line) for line in theirs]
 

@@ -61,7 +61,7 @@ def test_converted_and_appended_to(peer: ModuleType, tmp_path: Path) -> None:
     with reput.MessageStore.open(store, ROCKSDB, read_only=True) as opened:
         before = {(topic, queue): end for topic, queue, _, end in opened.queues()}
     peer.run("append", store, 200, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(before))
-    with reput.MessageStore.open(store, ROCKSDB) as opened:
+    with reput.MessageStore.open(store, ROCKSDB, create=True) as opened:
         after = {(topic, queue): end for topic, queue, _, end in opened.queues()}
         assert sum(after.values()) == sum(before.values()) + 200
         assert all(after[key] >= end for key, end in before.items())
@@ -135,7 +135,7 @@ def test_light_queues(peer: ModuleType, tmp_path: Path) -> None:
     reput.rebuild(copy, spark=False, config=config, only="queue")
     assert without_begins(databases.content(copy)) == theirs
     assert sum(b"%LMQ%" in key for key in theirs[fmt.ENTRY_FAMILY]) > 300
-    with reput.MessageStore.open(store, config) as opened:
+    with reput.MessageStore.open(store, config, create=True) as opened:
         for one in light_messages(2, 300):
             message = reput.Message(one["topic"], one["body"].encode(), properties=one["properties"])
             assert opened.put_message(message, one["queue"]).status is reput.PutStatus.PUT_OK

@@ -199,7 +199,7 @@ def test_queue_file_without_length(tmp_path: Path) -> None:
     for _ in range(25):
         log.message("a", keys="k")
     stores.with_log(tmp_path, log)
-    with reput.MessageStore.open(store, stores.SMALL) as opened:
+    with reput.MessageStore.open(store, stores.SMALL, create=True) as opened:
         assert opened.max_offset("a", 0) == 40
     assert contents(store) == rebuilt(store, tmp_path / "copy")
 

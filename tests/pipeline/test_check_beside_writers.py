@@ -116,7 +116,7 @@ def test_a_writer_that_never_rests(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("beside_writer", [False, True])
 def test_a_follower_publishes_while_check_runs(tmp_path: Path, beside_writer: bool) -> None:
     """Indexes that a follower brings forward at every stage are judged up to where the check found its frontier."""
-    store = reput.MessageStore.open(tmp_path, CONFIG)
+    store = reput.MessageStore.open(tmp_path, CONFIG, create=True)
     put(store, 200, keys="k")
     if not beside_writer:
         store.close(reput=False)
@@ -151,7 +151,7 @@ def broken(path: Path, offset: int) -> None:
 )
 def test_damage_below_the_frontier_is_found(tmp_path: Path, file: str, offset: int, rule: str) -> None:
     """Damage in what is indexed is found beside a writer too; it counts when a second look has found it."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 40, keys="k")
         store.reput(spark=False)
         path = tmp_path / file
@@ -164,7 +164,7 @@ def test_damage_below_the_frontier_is_found(tmp_path: Path, file: str, offset: i
 
 def test_damage_between_frontier_and_confirmed(tmp_path: Path) -> None:
     """The log is judged up to what is confirmed, though no index knows of its end yet."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 10)
         store.reput(spark=False)
         placed = put(store, 10)
@@ -177,7 +177,7 @@ def test_damage_between_frontier_and_confirmed(tmp_path: Path) -> None:
 
 def test_entries_behind_the_frontier_are_passed_over(tmp_path: Path) -> None:
     """What an indexer has half written behind the frontier is no finding, neither in queues nor in IndexFiles."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 12, keys="k")
         store.reput(spark=False)
         put(store, 5, keys="k")
@@ -220,13 +220,13 @@ def test_beside_a_broker(tmp_path: Path) -> None:
 @pytest.mark.parametrize("indexed", [False, True])
 def test_a_writer_comes_and_goes(tmp_path: Path, stage: str, indexed: bool) -> None:
     """A program that opens the store while a check looks, puts and closes it, makes the check look again at most."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 12, keys="k")
         store.reput(spark=False)
 
     def come_and_go() -> None:
         if listener.came < 3:
-            with reput.MessageStore.open(tmp_path, CONFIG) as store:
+            with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
                 put(store, 7, keys="k")
                 if indexed:
                     store.reput(spark=False)
@@ -240,7 +240,7 @@ def test_queues_are_deleted_while_check_runs(tmp_path: Path) -> None:
     """A writer that deletes a topic's queues makes a check look again, and the second look says what is there."""
     (tmp_path / paths.COMMIT_LOG).mkdir()
     inner.topics_json(tmp_path, {"other": {}})
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 12, topic="t")
         put(store, 12, topic="other")
         store.reput(spark=False)
@@ -251,7 +251,7 @@ def test_queues_are_deleted_while_check_runs(tmp_path: Path) -> None:
 
 def test_check_waits_for_a_program_that_opens(tmp_path: Path) -> None:
     """A store that is just being opened is no store in which a job is at work: the check waits for its writer."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 12)
     layout, opening = find_store(tmp_path, CONFIG), threading.Event()
 
@@ -269,7 +269,7 @@ def test_check_waits_for_a_program_that_opens(tmp_path: Path) -> None:
 
 def test_the_command_beside_a_writer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`reput check` says whose store it is and how far it was checked, and ends with 0."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 12)
         store.reput(spark=False)
         assert run(["check", str(tmp_path), "--engine", "loop"]) == 0

@@ -140,7 +140,7 @@ def test_killed_in_the_swap(step: int, source: str, tmp_path: Path, monkeypatch:
         patched.setattr(swap, "_undo", lambda *_: None)
         with contextlib.suppress(Killed):
             reput.convert(store, to="rocksdb", source=source, spark=False, config=stores.GOLDEN)  # type: ignore[arg-type]
-    with reput.MessageStore.open(store, stores.GOLDEN) as opened:
+    with reput.MessageStore.open(store, stores.GOLDEN, create=True) as opened:
         assert len(opened.queues()) == 29
         kind = opened.view.queues_table.durable.name
     assert kind == "rocksdb" or list(golden.queue_files(store)) == before

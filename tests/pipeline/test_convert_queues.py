@@ -108,7 +108,7 @@ def test_what_is_behind_stays_behind(tmp_path: Path) -> None:
     assert report.log_max_offset <= log_file.start
     kind = FileKind(store / paths.CONSUME_QUEUE, golden.QUEUE_FILE_SIZE)
     assert databases.entries(kind) != wanted
-    with reput.MessageStore.open(store, stores.GOLDEN):
+    with reput.MessageStore.open(store, stores.GOLDEN, create=True):
         pass
     assert databases.entries(kind) == wanted
     assert_sound(store, stores.GOLDEN)
@@ -123,7 +123,7 @@ def test_a_frontier_never_says_more_than_the_source(tmp_path: Path) -> None:
     log_file = list_log_files(store / paths.COMMIT_LOG).files[1]
     databases.rocksdb(store).cut(log_file.start, fs.owner_of(store))
     convert(store, "file")
-    with reput.MessageStore.open(store, stores.GOLDEN):
+    with reput.MessageStore.open(store, stores.GOLDEN, create=True):
         pass
     assert databases.entries(FileKind(store / paths.CONSUME_QUEUE, golden.QUEUE_FILE_SIZE)) == wanted
     assert_sound(store, stores.GOLDEN)

@@ -376,7 +376,7 @@ def test_a_removed_conversion_is_named(left: Left, capsys: pytest.CaptureFixture
     assert f"{name} is a conversion that was killed: the same `reput convert` goes on" in capsys.readouterr().out
     with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
         assert not any(name in note for note in opened.notes)
-    with reput.MessageStore.open(store, stores.GOLDEN) as opened:
+    with reput.MessageStore.open(store, stores.GOLDEN, create=True) as opened:
         removed, meant = (note for note in opened.notes if name in note)
     assert removed.startswith("removed what an earlier job had left")
     assert "`reput convert` that was killed and could have gone on" in meant

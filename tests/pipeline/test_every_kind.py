@@ -141,7 +141,7 @@ def test_a_store_without_queues_opens_again(name: str, tmp_path: Path) -> None:
     batch = reput.Message("batches", b"x", properties={"INNER_NUM": "3"}, sys_flag=FLAG_INNER_BATCH)
     message, each = (batch, 3) if inner.Model(config).with_batches else (reput.Message("orders", b"x"), 1)
     for count in range(3):
-        with reput.MessageStore.open(path, config) as store:
+        with reput.MessageStore.open(path, config, create=True) as store:
             assert [queue.max_offset for queue in store.queues()] == [each * count][: count > 0]
             assert store.put_message(message, 0).queue_offset == each * count
             store.reput(spark=False)

@@ -125,7 +125,7 @@ def test_bitmaps(tmp_path: Path) -> None:
     """Where filters are registered on a topic each message gets the bits of those that match, by their evaluation."""
     store = tmp_path / "store"
     register(store, "group-a", "group-b")
-    with reput.MessageStore.open(store, CONFIG) as opened:
+    with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         put(opened, 0, 800)
         opened.reput(spark=False)
         queues = {(topic, queue_id): opened for topic, queue_id, _, _ in opened.queues()}
@@ -150,7 +150,7 @@ def test_pull_by_bitmaps(tmp_path: Path) -> None:
     """A pull of a registered group finds the same with bitmaps as without, and bitmaps are what it believes."""
     store = tmp_path / "store"
     register(store, "group-a")
-    with reput.MessageStore.open(store, CONFIG) as opened:
+    with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         put(opened, 0, 800)
         opened.reput(spark=False)
         plain, registered = reput.SqlFilter(SQL), reput.SqlFilter(SQL, group="group-a")
@@ -178,7 +178,7 @@ def test_in_pieces(tmp_path: Path) -> None:
     store = tmp_path / "store"
     register(store, "group-a")
     for begin in range(0, 600, 150):
-        with reput.MessageStore.open(store, CONFIG) as opened:
+        with reput.MessageStore.open(store, CONFIG, create=True) as opened:
             put(opened, begin, 150)
             if begin % 300:
                 opened.reput(spark=False)
@@ -194,7 +194,7 @@ def test_again_after_a_crash(changed: bool, tmp_path: Path) -> None:
     """What was built and not confirmed is built again in the same places: no unit is left that no entry leads to."""
     store = tmp_path / "store"
     register(store, "group-a")
-    with reput.MessageStore.open(store, CONFIG) as opened:
+    with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         put(opened, 0, 300)
         opened.reput(spark=False)
         put(opened, 300, 200)
@@ -204,7 +204,7 @@ def test_again_after_a_crash(changed: bool, tmp_path: Path) -> None:
     (store / paths.REPUT / own.FRONTIER_NAME).write_bytes(frontier)
     if changed:
         shutil.rmtree(store / paths.CONFIG)
-    with reput.MessageStore.open(store, CONFIG) as opened:
+    with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         assert opened.view.follower.records
         opened.reput(spark=False)
     assert_sound(store, CONFIG)
@@ -217,7 +217,7 @@ def test_again_after_a_crash(changed: bool, tmp_path: Path) -> None:
 def test_only_some_topics(tmp_path: Path) -> None:
     """A rebuild of one topic's queues leaves the ext files of the others alone."""
     store = tmp_path / "store"
-    with reput.MessageStore.open(store, CONFIG) as opened:
+    with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         put(opened, 0, 300)
     before = tree(store)
     shutil.rmtree(store / paths.CONSUME_QUEUE_EXT / "orders")
@@ -229,7 +229,7 @@ def test_only_some_topics(tmp_path: Path) -> None:
 def test_cut_log(tmp_path: Path) -> None:
     """With a log's torn end the units of the cut entries go."""
     alive, store = tmp_path / "alive", tmp_path / "store"
-    with reput.MessageStore.open(alive, CONFIG) as opened:
+    with reput.MessageStore.open(alive, CONFIG, create=True) as opened:
         put(opened, 0, 300)
         opened.reput(spark=False)
         shutil.copytree(alive, store)
@@ -244,7 +244,7 @@ def test_cut_log(tmp_path: Path) -> None:
     data[last % golden.LOG_FILE_SIZE + 60 :] = bytes(len(data) - last % golden.LOG_FILE_SIZE - 60)
     path.write_bytes(data)
     forget_known_good(store)
-    with reput.MessageStore.open(store, CONFIG) as opened:
+    with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         (note,) = (note for note in opened.notes if "cut the log" in note)
         assert not note.endswith("none")
     assert_sound(store, CONFIG)
@@ -260,7 +260,7 @@ def key_with_units(store: Path) -> tuple[QueueKey, Path, Path]:
 def test_damage(damage: str, tmp_path: Path) -> None:
     """Addresses that lead nowhere and damaged units: a check tells them, pulls go on, and a rebuild mends them."""
     store = tmp_path / "store"
-    with reput.MessageStore.open(store, CONFIG) as opened:
+    with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         put(opened, 0, 300)
         opened.reput(spark=False)
         found = [message.queue_offset for message in opened.get_message("orders", 0, 0, 500)]
@@ -326,11 +326,11 @@ def test_entries_that_lost_their_addresses(chosen: slice, tmp_path: Path) -> Non
 def test_ext_switched_on_later(tmp_path: Path) -> None:
     """Messages from a time without ext have no units: that is told, and is no damage."""
     store = tmp_path / "store"
-    with reput.MessageStore.open(store, GOLDEN_CONFIG) as opened:
+    with reput.MessageStore.open(store, GOLDEN_CONFIG, create=True) as opened:
         put(opened, 0, 300)
         opened.reput(spark=False)
     before = reput.check(store, spark=False, config=GOLDEN_CONFIG).queue_entries
-    with reput.MessageStore.open(store, CONFIG) as opened:
+    with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         put(opened, 300, 300)
         opened.reput(spark=False)
     report = reput.check(store, spark=False, config=CONFIG)
@@ -341,7 +341,7 @@ def test_ext_switched_on_later(tmp_path: Path) -> None:
 def test_units_that_no_entry_leads_to(tmp_path: Path) -> None:
     """Units of a queue whose entries lead to none, and are none of theirs, are told as left over."""
     store = tmp_path / "store"
-    with reput.MessageStore.open(store, GOLDEN_CONFIG) as opened:
+    with reput.MessageStore.open(store, GOLDEN_CONFIG, create=True) as opened:
         put(opened, 0, 50)
         opened.reput(spark=False)
     queues = list(list_queues(store / paths.CONSUME_QUEUE))
@@ -390,7 +390,7 @@ def bitmap_findings(store: Path) -> list[tuple[str, str, str, int | None, int]]:
 def with_bitmaps(store: Path, *groups: str) -> tuple[Path, int, int]:
     """A store with bitmaps; orders/0's first ext file, and which units in it are of a matching and another message."""
     register(store, *groups)
-    with reput.MessageStore.open(store, CONFIG) as opened:
+    with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         put(opened, 0, 800)
         opened.reput(spark=False)
         matches = {message.queue_offset for message in opened.get_message("orders", 0, 0, 20, reput.SqlFilter(SQL))}
@@ -455,7 +455,7 @@ def test_bitmaps_that_cannot_be_judged(why: str, tmp_path: Path) -> None:
 def test_sizes_without_room(setting: str, reason: str, tmp_path: Path) -> None:
     """Sizes that no unit fits are refused when the store is opened, not when the first one is built."""
     with pytest.raises(reput.ConfigError, match=reason):
-        reput.MessageStore.open(tmp_path / "store", CONFIG.updated([setting]))
+        reput.MessageStore.open(tmp_path / "store", CONFIG.updated([setting]), create=True)
 
 
 @pytest.mark.spark
@@ -473,7 +473,7 @@ def test_on_spark(spark: Any, tmp_path: Path) -> None:
 def test_entries_of_other_topics_have_no_units(tmp_path: Path) -> None:
     """What a record gives to further queues, whatever their names, has its plain tags code there, as in RocketMQ."""
     store = write_further(tmp_path, 200)
-    with reput.MessageStore.open(store, CONFIG):
+    with reput.MessageStore.open(store, CONFIG, create=True):
         # Closing catches up from the log's begin.
         pass
     assert_sound(store, CONFIG)
@@ -496,7 +496,7 @@ def test_entries_of_other_topics_have_no_units(tmp_path: Path) -> None:
 def test_last_unit_is_gone(tmp_path: Path) -> None:
     """Catch-up does not guess where units go on: it names the entry and the remedy."""
     store = tmp_path / "store"
-    opened = reput.MessageStore.open(store, CONFIG)
+    opened = reput.MessageStore.open(store, CONFIG, create=True)
     put(opened, 0, 300)
     opened.reput(spark=False)
     shutil.rmtree(store / paths.CONSUME_QUEUE_EXT)

@@ -89,7 +89,7 @@ def test_caught_up_in_two(log: LogBuilder, tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data[: max(0, middle - start)].ljust(len(data), b"\0"))
     for _ in range(2):
-        with reput.MessageStore.open(half, EXT) as opened:
+        with reput.MessageStore.open(half, EXT, create=True) as opened:
             opened.reput(spark=False)
         for start, data in log.files():
             (half / paths.COMMIT_LOG / paths.offset_name(start)).write_bytes(data)

@@ -107,7 +107,7 @@ def test_steps_beside_a_writer(seed: int, tmp_path: Path) -> None:
     """After each step readers find every message once, and in the end the indexes are those of a rebuild."""
     rng = random.Random(seed)
     path = tmp_path / "store"
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     follower = follow(path, max_batch_bytes=3000)
     for _ in range(12):
         put(store, rng, rng.randrange(1, 40))
@@ -129,7 +129,7 @@ def test_steps_beside_a_writer(seed: int, tmp_path: Path) -> None:
 def test_a_store_follows_itself(tmp_path: Path) -> None:
     """`open(follow=...)`: indexes come by themselves, lag falls to nothing, closing leaves a whole store."""
     path = tmp_path / "store"
-    with reput.MessageStore.open(path, CONFIG, follow="loop") as store:
+    with reput.MessageStore.open(path, CONFIG, follow="loop", create=True) as store:
         put(store, random.Random(1), 300)
         assert store.is_followed
         soon(lambda: store.lag().bytes == 0, "no lag")
@@ -144,7 +144,7 @@ def test_a_store_follows_itself(tmp_path: Path) -> None:
 def test_a_store_follows_itself_on_spark(spark: SparkContext, tmp_path: Path) -> None:
     """The same as a Structured Streaming query, whose handle and progress Spark knows."""
     path = tmp_path / "store"
-    with reput.MessageStore.open(path, CONFIG, follow=spark) as store:
+    with reput.MessageStore.open(path, CONFIG, follow=spark, create=True) as store:
         rng = random.Random(2)
         for _ in range(5):
             put(store, rng, 60)
@@ -162,7 +162,7 @@ def test_a_store_follows_itself_on_spark(spark: SparkContext, tmp_path: Path) ->
 def test_read_only_beside_a_follower(tmp_path: Path) -> None:
     """A reader in between sees all that is confirmed, whatever is indexed."""
     path = tmp_path / "store"
-    with reput.MessageStore.open(path, CONFIG) as store, contextlib.closing(follow(path)) as follower:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store, contextlib.closing(follow(path)) as follower:
         reader = reput.MessageStore.open(path, CONFIG, read_only=True)
         for number in range(60):
             store.put_message(reput.Message("a", b"%d" % number, keys="k"))
@@ -177,7 +177,7 @@ def test_read_only_beside_a_follower(tmp_path: Path) -> None:
 def test_only_what_is_confirmed(tmp_path: Path) -> None:
     """A writer's confirmed offset is the end, whatever the log's files hold behind it."""
     path = tmp_path / "store"
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     put(store, random.Random(1), 30)
     follower = follow(path)
     watermarks = Watermarks(find_store(path, CONFIG).own(own.WATERMARKS_NAME))
@@ -202,10 +202,10 @@ def test_goes_on_with_the_next_writer(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(room, "_LOOK_S", 0.0)
     path = tmp_path / "store"
     rng = random.Random(3)
-    reput.MessageStore.open(path, CONFIG).close()
+    reput.MessageStore.open(path, CONFIG, create=True).close()
     follower = follow(path)
     for _ in range(3):
-        store = reput.MessageStore.open(path, CONFIG)
+        store = reput.MessageStore.open(path, CONFIG, create=True)
         put(store, rng, 50)
         while follower.step() or follower.progress.state != "following":
             follower.tend()
@@ -222,7 +222,7 @@ def test_durable_follows_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """The durable frontier goes after the visible one, never before it, and only when it is due."""
     monkeypatch.setattr(room, "DURABLE_INTERVAL_S", 0.0)
     path = tmp_path / "store"
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     follower = follow(path)
     layout = find_store(path, CONFIG)
     for _ in range(5):
@@ -356,7 +356,7 @@ def test_lets_go_for_a_writer(tmp_path: Path) -> None:
     with reput.follow(path, spark=False, config=CONFIG, max_batch_mb=0.002) as follower:
         soon(lambda: follower.progress.batches > 3, "some batches")
         assert follower.progress.state == "catching up"
-        with reput.MessageStore.open(path, CONFIG) as store:
+        with reput.MessageStore.open(path, CONFIG, create=True) as store:
             assert store.put_message(reput.Message("a", b"new")).queue_offset == 1000
             soon(lambda: follower.progress.state == "following", "following beside the writer")
             soon(lambda: store.lag().bytes == 0, "no lag")
@@ -376,7 +376,7 @@ def test_second_follower_is_refused(tmp_path: Path) -> None:
 def test_catching_up_by_hand_is_refused_beside_it(tmp_path: Path) -> None:
     """`store.reput()` does not work against the follower, nor does a rebuild while it is at work."""
     path = tmp_path / "store"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, random.Random(1), 10)
         follower = follow(path)
         with pytest.raises(StoreLockedError, match="what this call would do"):
@@ -496,7 +496,7 @@ def test_no_store(name: str, tmp_path: Path) -> None:
 
 def write(path: str, ready: int, follow_it: bool) -> None:
     """Put for ever; a byte for every hundred messages."""
-    store = reput.MessageStore.open(path, CONFIG, follow="loop" if follow_it else False)
+    store = reput.MessageStore.open(path, CONFIG, follow="loop" if follow_it else False, create=True)
     rng = random.Random(5)
     while True:
         put(store, rng, 100)
@@ -532,13 +532,13 @@ def test_driver_and_writer_killed(hundreds: int, tmp_path: Path) -> None:
 def test_writer_killed_beside_a_follower(tmp_path: Path) -> None:
     """A follower in another process lives on when the writer dies, and goes on with the next."""
     path = tmp_path / "store"
-    reput.MessageStore.open(path, CONFIG).close()
+    reput.MessageStore.open(path, CONFIG, create=True).close()
     with reput.follow(path, spark=False, config=CONFIG) as handle:
         for _ in range(2):
             killed_writer(path, False, 4)
         soon(lambda: handle.progress.state == "idle" and handle.follow.caught_up(), "all indexed")
         assert handle.progress.messages >= 400
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert sum(queue.max_offset for queue in store.queues()) >= 800
     assert_as_rebuilt(path, CONFIG, tmp_path / "copy")
 

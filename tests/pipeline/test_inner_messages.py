@@ -364,7 +364,7 @@ def test_expired_queues_keep_their_numbers(tmp_path: Path) -> None:
     report = stores.rebuild(store, CONFIG)
     assert any(text.startswith("batches/0 goes on at 11") for text in report.retained_queues)
     assert batch_entries(store, "batches/0") == writer.entries["batches/0"][-1:]
-    with reput.MessageStore.open(store, CONFIG) as opened:
+    with reput.MessageStore.open(store, CONFIG, create=True) as opened:
         assert (opened.min_offset("batches", 0), opened.max_offset("batches", 0)) == (11, 11)
         assert opened.put_message(reput.Message("batches", b"")).queue_offset == 11
 

@@ -79,13 +79,13 @@ def test_crooked_queues(name: str, long_ranges: bool, tmp_path: Path, monkeypatc
             log.message(queue_offset=offset)
             log.message("noise")
         store = stores.with_log(folder, log)
-        with reput.MessageStore.open(store, config) as opened:
+        with reput.MessageStore.open(store, config, create=True) as opened:
             opened.reput(spark=False)
         for offset in offsets[cut:]:
             log.message(queue_offset=offset)
             log.message("noise")
         stores.with_log(folder, log)
-        with reput.MessageStore.open(store, config) as opened:
+        with reput.MessageStore.open(store, config, create=True) as opened:
             opened.reput(spark=False)
         databases.assert_same_queues(store)
 

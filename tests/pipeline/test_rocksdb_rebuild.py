@@ -167,7 +167,7 @@ def test_some_topics_do_not_make_the_others_complete(tmp_path: Path) -> None:
     databases.rocksdb(store).cut(cut, fs.owner_of(store))
     reput.rebuild(store, spark=False, config=stores.GOLDEN, topics=["orders"])
     assert databases.rocksdb(store).complete_to() == cut
-    with reput.MessageStore.open(store, stores.GOLDEN):
+    with reput.MessageStore.open(store, stores.GOLDEN, create=True):
         pass
     assert databases.content(store) == right
 

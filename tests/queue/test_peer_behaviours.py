@@ -49,19 +49,19 @@ KEY = QueueKey(b"topic", 0)
 
 def test_put_message_position_info_build_cq_repeatedly(tmp_path: Path) -> None:
     """A record that is dispatched again is no error, and writes nothing."""
-    with reput.MessageStore.open(tmp_path / "store", opened.CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "store", opened.CONFIG, create=True) as store:
         opened.put(store, 25)
     before = stores.queue_files(tmp_path / "store")
     # Nothing tells any more how far the queues are: the log is dispatched from an older place.
     opened.forget_known_good(tmp_path / "store")
-    with reput.MessageStore.open(tmp_path / "store", opened.CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "store", opened.CONFIG, create=True) as store:
         assert len(opened.bodies(store)) == 25
     assert stores.queue_files(tmp_path / "store") == before
 
 
 def test_consume_queue_with_extend_data(tmp_path: Path) -> None:
     """With ext each entry leads to a unit that has its tags code and a store time."""
-    with reput.MessageStore.open(tmp_path / "store", EXT) as store:
+    with reput.MessageStore.open(tmp_path / "store", EXT, create=True) as store:
         placed = [store.put_message(Message("orders", b"x", tags=f"tag{n}")) for n in range(100)]
         store.reput(spark=False)
     (queue,) = list_queues(tmp_path / "store" / paths.CONSUME_QUEUE)
@@ -71,7 +71,7 @@ def test_consume_queue_with_extend_data(tmp_path: Path) -> None:
     )
     assert queue_span(queue).max_offset == units.found.sum() == 100
     assert units.store_timestamp.tolist() == [one.store_timestamp for one in placed]
-    with reput.MessageStore.open(tmp_path / "store", EXT) as store:
+    with reput.MessageStore.open(tmp_path / "store", EXT, create=True) as store:
         assert [message.tags for message in store.get_message("orders", 0, 7, 1, "tag7")] == ["tag7"]
 
 
@@ -159,11 +159,11 @@ def test_get_invalid_address(tmp_path: Path) -> None:
 
 def test_recovery_of_ext(tmp_path: Path) -> None:
     """Opened anew the units begin at the least address and end behind the last one: the next goes there."""
-    with reput.MessageStore.open(tmp_path / "store", EXT) as store:
+    with reput.MessageStore.open(tmp_path / "store", EXT, create=True) as store:
         for _ in range(150):
             store.put_message(Message("orders", b"x", tags="paid"))
     in_file = (1000 - END_ROOM) // 20
-    with reput.MessageStore.open(tmp_path / "store", EXT) as store:
+    with reput.MessageStore.open(tmp_path / "store", EXT, create=True) as store:
         store.put_message(Message("orders", b"x", tags="paid"))
     codes = [entry.tags_code for entry in stores.entries(tmp_path / "store", "orders")[1]]
     assert codes == [MIN_ADDRESS + n // in_file * 1000 + n % in_file * 20 for n in range(151)]
@@ -172,7 +172,7 @@ def test_recovery_of_ext(tmp_path: Path) -> None:
 def test_truncate_by_min_offset(tmp_path: Path) -> None:
     """When the records of the first one and a half files of units have gone the first file goes, the second stays."""
     config = replace(EXT, mapped_file_size_commit_log=1 << 12)
-    with reput.MessageStore.open(tmp_path / "store", config) as store:
+    with reput.MessageStore.open(tmp_path / "store", config, create=True) as store:
         while len(list_ext_files(tmp_path / "store" / paths.CONSUME_QUEUE_EXT, QueueKey(b"orders", 0))) < 3:
             for _ in range(10):
                 store.put_message(Message("orders", b"x" * 50, tags="paid"))
@@ -207,7 +207,7 @@ def test_truncate_by_max_offset(tmp_path: Path) -> None:
 @pytest.mark.parametrize("config", [CONFIG, EXT, ROCKSDB], ids=["file", "ext", "rocksdb"])
 def test_iterator(config: reput.StoreConfig, tmp_path: Path) -> None:
     """An empty queue is 0 to 0; below min and from max on nothing comes; from any start all comes up to the end."""
-    with reput.MessageStore.open(tmp_path / "store", config) as store:
+    with reput.MessageStore.open(tmp_path / "store", config, create=True) as store:
         assert (store.min_offset("orders", 0), store.max_offset("orders", 0)) == (0, 0)
         for n in range(90):
             store.put_message(Message("orders", str(n).encode(), tags="paid"))
@@ -224,7 +224,7 @@ def test_iterator(config: reput.StoreConfig, tmp_path: Path) -> None:
 
 def tagged(folder: Path, config: reput.StoreConfig) -> reput.MessageStore:
     """A store of one queue of 200 messages, the first of every three with tag a."""
-    store = reput.MessageStore.open(folder / "store", config)
+    store = reput.MessageStore.open(folder / "store", config, create=True)
     for n in range(200):
         store.put_message(Message("orders", b"x", tags="abb"[n % 3]))
     store.reput(spark=False)
@@ -243,7 +243,7 @@ def test_estimate_message_count(config: reput.StoreConfig, tmp_path: Path) -> No
 @pytest.mark.parametrize("config", [CONFIG, ROCKSDB], ids=["file", "rocksdb"])
 def test_estimate_message_count_in_empty_consume_queue(config: reput.StoreConfig, tmp_path: Path) -> None:
     """Of an empty queue nothing is counted (RocketMQ says -1)."""
-    with reput.MessageStore.open(tmp_path / "store", config) as store:
+    with reput.MessageStore.open(tmp_path / "store", config, create=True) as store:
         assert store.estimate("orders", 0, 0, 100, "a") == store.estimate("orders", 0, 0, 100) == 0
 
 
@@ -262,7 +262,7 @@ def test_load_consume_queues_with_wrong_attribute(tmp_path: Path) -> None:
         store.put_message(Message("orders", b"x"))
     topics_json(tmp_path / "store", {"orders": {"queue.type": "BatchCQ"}})
     with pytest.raises(DamagedStoreError, match=r"consumequeue/orders: queues of type SimpleCQ, .* is BatchCQ"):
-        reput.MessageStore.open(tmp_path / "store", CONFIG)
+        reput.MessageStore.open(tmp_path / "store", CONFIG, create=True)
 
 
 def test_load_batch_consume_queues_with_wrong_attribute(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_load_batch_consume_queues_with_wrong_attribute(tmp_path: Path) -> None:
         store.put_message(batch(10))
     topics_json(tmp_path / "store", {"batches": {"queue.type": "SimpleCQ"}})
     with pytest.raises(DamagedStoreError, match=r"batchconsumequeue/batches: queues of type BatchCQ, .* is SimpleCQ"):
-        reput.MessageStore.open(tmp_path / "store", CONFIG)
+        reput.MessageStore.open(tmp_path / "store", CONFIG, create=True)
 
 
 # --- queue/BatchConsumeQueueTest -------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_build_and_recover_batch_consume_queue(tmp_path: Path) -> None:
     """Opened anew, to write, the queue is the same, and goes on where it ended."""
     store, _ = batches(tmp_path, 100, 1000)
     store.close()
-    with reput.MessageStore.open(store.layout.root, BATCHES) as again:
+    with reput.MessageStore.open(store.layout.root, BATCHES, create=True) as again:
         assert (again.min_offset("batches", 0), again.max_offset("batches", 0)) == (1000, 2000)
         assert again.put_message(batch(10)).queue_offset == 2000
 
@@ -464,7 +464,7 @@ def test_binary_search_in_cq_by_time() -> None:
 
 def double_write(folder: Path) -> Path:
     """A store of both kinds, with 200 messages in a queue."""
-    with reput.MessageStore.open(folder / "store", BOTH) as store:
+    with reput.MessageStore.open(folder / "store", BOTH, create=True) as store:
         for _ in range(200):
             store.put_message(Message("topic", b"x", tags="paid"))
     return folder / "store"
@@ -499,13 +499,13 @@ def test_initialize_with_offset(tmp_path: Path) -> None:
 
 def test_verify_and_init_offset_for_all_store(tmp_path: Path) -> None:
     """Double write that is turned on later is refused with the command that fills RocksDB; then both are the same."""
-    with reput.MessageStore.open(tmp_path / "store", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "store", CONFIG, create=True) as store:
         for _ in range(50):
             store.put_message(Message("topic", b"x", tags="paid"))
     with pytest.raises(UnsupportedStoreError, match="reput convert"):
-        reput.MessageStore.open(tmp_path / "store", BOTH)
+        reput.MessageStore.open(tmp_path / "store", BOTH, create=True)
     reput.convert(tmp_path / "store", to="both", spark=False, config=CONFIG)
-    with reput.MessageStore.open(tmp_path / "store", BOTH) as store:
+    with reput.MessageStore.open(tmp_path / "store", BOTH, create=True) as store:
         assert store.put_message(Message("topic", b"y")).queue_offset == 50
     databases.assert_same_queues(tmp_path / "store")
     assert len(databases.entries(databases.rocksdb(tmp_path / "store"))[KEY]) == 51

@@ -106,7 +106,7 @@ def test_many_queues(tmp_path: Path) -> None:
     """Twenty thousand queues: a handful of files, put, caught up, rebuilt and read, each in its place."""
     path = tmp_path / "store"
     config = replace(ROCKSDB, max_hash_slot_num=1000, max_index_num=50_000)
-    with reput.MessageStore.open(path, config) as store:
+    with reput.MessageStore.open(path, config, create=True) as store:
         for number in range(MANY):
             store.put_message(reput.Message("many", b"%d" % number), number)
         store.reput(spark=False)

@@ -72,7 +72,7 @@ class Run:
         self.clock = clock
         self.model = Model(rng)
         self.history: list[str] = []
-        self.store = reput.MessageStore.open(path, config)
+        self.store = reput.MessageStore.open(path, config, create=True)
 
     @property
     def visible(self) -> int:
@@ -230,7 +230,7 @@ class Run:
         """What is on disk while the store is open is what a crash would leave: another opens it, and has everything."""
         work = self.path.with_name("image")
         shutil.copytree(self.path, work)
-        with reput.MessageStore.open(work, self.config) as other:
+        with reput.MessageStore.open(work, self.config, create=True) as other:
             self.verify(other)
         assert_sound(work, self.config)
         shutil.rmtree(work)
@@ -279,7 +279,7 @@ class Run:
 
     def open(self) -> None:
         """Open the store; resets that nobody took are gone."""
-        self.store = reput.MessageStore.open(self.path, self.config)
+        self.store = reput.MessageStore.open(self.path, self.config, create=True)
         self.model.resets.clear()
 
     def kill(self) -> None:
@@ -316,7 +316,7 @@ class Run:
         """Have some pages of queues on disk that speak of records which are not flushed, as a follower may."""
         ahead = self.path.with_name("ahead")
         shutil.copytree(self.path, ahead)
-        with reput.MessageStore.open(ahead, self.config) as store:
+        with reput.MessageStore.open(ahead, self.config, create=True) as store:
             store.reput(spark=False)
         for page in sorted(file for file in (ahead / paths.CONSUME_QUEUE).rglob("*") if file.is_file()):
             target = self.path / page.relative_to(ahead)
@@ -397,7 +397,7 @@ def _as_put(message: reput.StoredMessage, held: Held) -> bool:
 def _put_and_die(
     path: Path, config: StoreConfig, batch: list[tuple[reput.Message, int]], actions: list[str], now: int
 ) -> None:
-    store = reput.MessageStore.open(path, config)
+    store = reput.MessageStore.open(path, config, create=True)
     for (message, queue_id), action in zip(batch, actions, strict=True):
         if action == "reput":
             store.reput(spark=False)

@@ -31,7 +31,7 @@ def put_later(store: reput.MessageStore, topic: str, queue_id: int = 0) -> threa
 
 def test_wait(tmp_path: Path) -> None:
     """It returns at once for what is there, when it comes for what is not, and at the time-out for what never comes."""
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
         store.put_message(reput.Message("a", b"x"))
         assert store.wait("a", 0, 0, 0.0)
         assert not store.wait("a", 0, 1, 0.01)
@@ -44,7 +44,7 @@ def test_wait(tmp_path: Path) -> None:
 def test_wait_for_another_process(tmp_path: Path) -> None:
     """A read-only store beside a writer waits too, and sees what it was told of."""
     with (
-        reput.MessageStore.open(tmp_path / "s", CONFIG) as store,
+        reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store,
         reput.MessageStore.open(tmp_path / "s", CONFIG, read_only=True) as reader,
     ):
         timer = put_later(store, "new")
@@ -56,7 +56,7 @@ def test_wait_for_another_process(tmp_path: Path) -> None:
 def test_waiters_are_told_once_and_alone(tmp_path: Path) -> None:
     """Of thousands of waiters each is told exactly once, and only of its own queue."""
     told: dict[int, int] = {}
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
 
         def arrived(number: int) -> None:
             told[number] = told.get(number, 0) + 1
@@ -79,7 +79,7 @@ def test_waiters_are_told_once_and_alone(tmp_path: Path) -> None:
 
 def test_close_wakes_everybody(tmp_path: Path) -> None:
     """Nobody waits for a store that is closed."""
-    store = reput.MessageStore.open(tmp_path / "s", CONFIG)
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
     woken = threading.Event()
     store.on_arrival("a", 0, 0, woken.set)
     store.close()
@@ -88,7 +88,7 @@ def test_close_wakes_everybody(tmp_path: Path) -> None:
 
 def test_names_that_cannot_be(tmp_path: Path) -> None:
     """A topic or queue that cannot be is refused, not waited for."""
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
         with pytest.raises(ConfigError):
             store.wait("a/../b", 0, 0, 0.0)
         with pytest.raises(ConfigError):
@@ -111,7 +111,7 @@ def test_reached_tells_those_in_front() -> None:
 
 def test_lag(tmp_path: Path) -> None:
     """Lag is the log that no index covers: bytes, messages and the age of its first message."""
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
         assert store.lag() == (0, 0, 0)
         first = store.put_message(reput.Message("a", b"x"))
         size = first.size

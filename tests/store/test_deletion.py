@@ -42,7 +42,7 @@ def told_only(store: Path, topic: str) -> None:
 def test_a_topic_begins_again(name: str, tmp_path: Path) -> None:
     """A deleted topic has no queue in any kind, new messages begin at 0, and the other queues are as they were."""
     path = golden.unpack(name, tmp_path)
-    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         before = spans(store)
         ids = sorted(queue for topic, queue in before if topic == "orders")
         assert store.delete_topic("orders") == ids != []
@@ -69,11 +69,11 @@ def test_a_topic_begins_again(name: str, tmp_path: Path) -> None:
 def test_a_partial_rebuild_does_not_bring_it_back(options: dict[str, Any], name: str, tmp_path: Path) -> None:
     """Of queues that RocketMQ built, those that a rebuild leaves alone stay as complete as they were, and no more."""
     path = golden.unpack(name, tmp_path)
-    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         store.delete_topic("orders")
         others = spans(store)
     reput.rebuild(path, spark=False, config=stores.GOLDEN, **options)
-    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         assert spans(store) == others
         assert store.put_message(reput.Message("clicks", b"x"), 0).queue_offset == others["clicks", 0][1]
         store.reput(spark=False)
@@ -86,7 +86,7 @@ def test_a_partial_rebuild_does_not_bring_it_back(options: dict[str, Any], name:
 def test_one_queue(name: str, tmp_path: Path) -> None:
     """One queue of a topic goes, with what only it has: the others' files, keys and units are as they were."""
     path = golden.unpack(name, tmp_path)
-    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         topic, queue_id = next(key for key in spans(store) if sum(key[0] == other for other, _ in spans(store)) > 1)
         before = spans(store)
         assert store.delete_queue(topic, queue_id)
@@ -101,7 +101,7 @@ def test_one_queue(name: str, tmp_path: Path) -> None:
 def test_batches(tmp_path: Path) -> None:
     """Queues of batches go as the others do."""
     path = golden.unpack("batch", tmp_path)
-    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         batches = next(entry.name for entry in (path / paths.BATCH_CONSUME_QUEUE).iterdir())
         assert store.delete_topic(batches)
         assert not [topic for topic, _ in spans(store) if topic == batches]
@@ -111,7 +111,7 @@ def test_batches(tmp_path: Path) -> None:
 
 def test_what_waits_in_the_tail_goes_too(tmp_path: Path) -> None:
     """Messages that were not indexed yet do not come back behind the deletion."""
-    with reput.MessageStore.open(tmp_path / "store", stores.SMALL) as store:
+    with reput.MessageStore.open(tmp_path / "store", stores.SMALL, create=True) as store:
         for number in range(5):
             store.put_message(reput.Message("orders", b"%d" % number), number % 2)
             store.put_message(reput.Message("others", b"%d" % number))
@@ -119,7 +119,7 @@ def test_what_waits_in_the_tail_goes_too(tmp_path: Path) -> None:
         store.reput(spark=False)
         assert spans(store) == {("others", 0): (0, 5)}
         assert store.put_message(reput.Message("orders", b"new")).queue_offset == 0
-    with reput.MessageStore.open(tmp_path / "store", stores.SMALL) as store:
+    with reput.MessageStore.open(tmp_path / "store", stores.SMALL, create=True) as store:
         assert [one.body for one in store.get_message("orders", 0, 0)] == [b"new"]
 
 
@@ -127,7 +127,7 @@ def test_a_reader_beside_sees_it(tmp_path: Path) -> None:
     """Who reads beside the writer finds the queue gone, and then the new messages."""
     path = golden.unpack("basic", tmp_path)
     with (
-        reput.MessageStore.open(path, stores.GOLDEN) as store,
+        reput.MessageStore.open(path, stores.GOLDEN, create=True) as store,
         reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as reader,
     ):
         assert reader.max_offset("orders", 0) > 1
@@ -154,14 +154,14 @@ def test_killed_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
                 raise Killed
         real(source, target)
 
-    store = reput.MessageStore.open(path, stores.GOLDEN)
+    store = reput.MessageStore.open(path, stores.GOLDEN, create=True)
     topic = max(spans(store), key=lambda key: sum(key[0] == other for other, _ in spans(store)))[0]
     with monkeypatch.context() as patched:
         patched.setattr(fs, "rename", rename)
         with pytest.raises(Killed):
             store.delete_topic(topic)
     super(reput.MessageStore, store).close()
-    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         store.delete_topic(topic)
         assert topic not in {name for name, _ in spans(store)}
     assert stores.leftovers(path) == []
@@ -178,11 +178,14 @@ def test_refused(tmp_path: Path) -> None:
     ):
         reader.delete_topic("orders")
     with (
-        reput.MessageStore.open(path, stores.GOLDEN, follow="loop") as store,
+        reput.MessageStore.open(path, stores.GOLDEN, follow="loop", create=True) as store,
         pytest.raises(StoreLockedError, match="end it first, then delete them"),
     ):
         store.delete_topic("orders")
-    with reput.MessageStore.open(path, stores.GOLDEN) as store, pytest.raises(ConfigError, match="no name of a topic"):
+    with (
+        reput.MessageStore.open(path, stores.GOLDEN, create=True) as store,
+        pytest.raises(ConfigError, match="no name of a topic"),
+    ):
         store.delete_topic("../commitlog")
 
 
@@ -200,7 +203,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
 def test_deleted_messages_are_found_by_key(tmp_path: Path) -> None:
     """`reput query` finds what only the index and the log still know, and says that the topic has no queues."""
     path = golden.unpack("basic", tmp_path)
-    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         store.delete_topic("orders")
         wanted = [one.physical_offset for one in store.query_message("orders", "k30")]
     words = [str(path), "--set", f"mappedFileSizeConsumeQueue={golden.QUEUE_FILE_SIZE}", "-t", "orders", "--key"]
@@ -215,11 +218,11 @@ def test_deleted_messages_are_found_by_key(tmp_path: Path) -> None:
 def test_a_rebuild_behind_new_messages(tmp_path: Path) -> None:
     """A rebuild brings a deleted queue back whole; once a message was put behind the deletion, those alone."""
     path = golden.unpack("basic", tmp_path)
-    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         before = spans(store)["orders", 0]
         store.delete_topic("orders")
     reput.rebuild(path, spark=False, config=stores.GOLDEN)
-    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         assert spans(store)["orders", 0] == before
         store.delete_topic("orders")
         for _ in range(2):

@@ -72,7 +72,7 @@ def small(**values: object) -> StoreConfig:
 
 def filled(path: Path, config: StoreConfig) -> Path:
     """A closed store of several log files, all ten days old."""
-    with reput.MessageStore.open(path, config) as store:
+    with reput.MessageStore.open(path, config, create=True) as store:
         put(store, 300)
     return aged(path)
 
@@ -119,7 +119,7 @@ def test_opening_deletes_nothing_unasked(
         aged(path)
     disk[0] = percent
     before = all_files(path)
-    with reput.MessageStore.open(path, StoreConfig(**SOON)) as store:  # type: ignore[arg-type]
+    with reput.MessageStore.open(path, StoreConfig(**SOON), create=True) as store:  # type: ignore[arg-type]
         store.put_message(reput.Message("orders", b"one"))
         wait_for_house(store)
         assert before <= all_files(path)
@@ -164,7 +164,7 @@ def test_a_broker_conf_asks(old: Path, tmp_path: Path, disk: list[int], caplog: 
     conf = tmp_path / "broker.conf"
     conf.write_text(golden.CONFIG + "cleanResourceInterval=1\n")
     before, disk[0] = log_files(old), 76
-    with reput.MessageStore.open(old, conf) as store:
+    with reput.MessageStore.open(old, conf, create=True) as store:
         wait_for_house(store, lambda: len(log_files(old)) == 1)
         gone = before[:-1]
         reported = [note for note in store.notes if note.startswith("deleted ")]
@@ -199,7 +199,7 @@ def test_settings_that_ask(given: dict[str, object], percent: int, goes: bool, t
     path = filled(tmp_path / "s", small())
     before = log_files(path)
     disk[0] = percent
-    with reput.MessageStore.open(path, small(**given)) as store:
+    with reput.MessageStore.open(path, small(**given), create=True) as store:
         wait_for_house(store, (lambda: len(log_files(path)) < len(before)) if goes else None)
         assert any("deleted" in note for note in store.notes) == goes
     assert (log_files(path) == before) != goes
@@ -211,35 +211,35 @@ def test_a_store_remembers_the_policy_it_was_made_with(made_with: str, tmp_path:
     """Made with settings of deletion a store deletes when it is opened without; a call that says otherwise wins."""
     path, conf = tmp_path / "s", tmp_path / "broker.conf"
     if made_with == "call":
-        reput.MessageStore.open(path, small(), delete_expired=True).close()
+        reput.MessageStore.open(path, small(), delete_expired=True, create=True).close()
     elif made_with == "settings":
-        reput.MessageStore.open(path, small(file_reserved_time=24, delete_when="04;16")).close()
+        reput.MessageStore.open(path, small(file_reserved_time=24, delete_when="04;16"), create=True).close()
     else:
         conf.write_text("mappedFileSizeCommitLog=4096\nfileReservedTime=24\ndeleteWhen=04;16\n")
-        reput.MessageStore.open(path, conf).close()
+        reput.MessageStore.open(path, conf, create=True).close()
     kept = (path / paths.REPUT / own.EXPIRY_NAME).read_text()
     assert ("fileReservedTime=24\n" in kept, "deleteWhen=04;16\n" in kept) == ((made_with != "call"),) * 2
-    with reput.MessageStore.open(path, small(), delete_expired=False) as store:
+    with reput.MessageStore.open(path, small(), delete_expired=False, create=True) as store:
         put(store, 300)
         assert not store.config.delete_expired
     aged(path)
     before, disk[0] = log_files(path), 76
-    with reput.MessageStore.open(path, small(), delete_expired=False) as store:
+    with reput.MessageStore.open(path, small(), delete_expired=False, create=True) as store:
         wait_for_house(store)
         assert log_files(path) == before
-    with reput.MessageStore.open(path, small()) as store:
+    with reput.MessageStore.open(path, small(), create=True) as store:
         assert store.config.file_reserved_time == (None if made_with == "call" else 24)
         assert store.config.clean_file_forcibly_enable is (made_with == "broker.conf")
         wait_for_house(store, lambda: len(log_files(path)) < len(before))
     (path / paths.REPUT / own.EXPIRY_NAME).unlink()
-    with reput.MessageStore.open(path, small()) as store:
+    with reput.MessageStore.open(path, small(), create=True) as store:
         assert not store.config.delete_expired
 
 
 def test_a_store_made_without_a_policy_keeps_none(tmp_path: Path) -> None:
     """Nothing is remembered where nothing was asked for, nor where an existing store is opened with settings."""
-    reput.MessageStore.open(tmp_path / "s", small()).close()
-    reput.MessageStore.open(tmp_path / "s", small(file_reserved_time=24)).close()
+    reput.MessageStore.open(tmp_path / "s", small(), create=True).close()
+    reput.MessageStore.open(tmp_path / "s", small(file_reserved_time=24), create=True).close()
     assert not (tmp_path / "s" / paths.REPUT / own.EXPIRY_NAME).exists()
 
 
@@ -254,13 +254,13 @@ def test_a_store_made_without_a_policy_keeps_none(tmp_path: Path) -> None:
 def test_hostile_settings_of_a_store(text: str, error: type[Exception], tmp_path: Path) -> None:
     """A file of settings that reput cannot have written is refused by name; other settings in it count for nothing."""
     path = tmp_path / "s"
-    reput.MessageStore.open(path, small()).close()
+    reput.MessageStore.open(path, small(), create=True).close()
     conf = path / paths.REPUT / own.EXPIRY_NAME
     conf.write_text(text)
     with pytest.raises(error, match=r"expiry\.conf|deleteWhen=99"):
-        reput.MessageStore.open(path, small())
+        reput.MessageStore.open(path, small(), create=True)
     conf.write_text("mappedFileSizeCommitLog=77\nstorePathCommitLog=/nowhere\nfileReservedTime=5\n")
-    with reput.MessageStore.open(path, StoreConfig()) as store:
+    with reput.MessageStore.open(path, StoreConfig(), create=True) as store:
         assert store.config.file_reserved_time == 5
         assert (store.config.mapped_file_size_commit_log, store.config.store_path_commit_log) == (None, None)
 
@@ -268,7 +268,7 @@ def test_hostile_settings_of_a_store(text: str, error: type[Exception], tmp_path
 def test_the_call_asks(tmp_path: Path, disk: list[int]) -> None:
     """`delete_expired` deletes what has expired though deletion is off; a full disk takes nothing younger along."""
     path = filled(tmp_path / "s", small())
-    with reput.MessageStore.open(path, small(clean_resource_interval=1 << 30)) as store:
+    with reput.MessageStore.open(path, small(clean_resource_interval=1 << 30), create=True) as store:
         put(store, 300)
         store.reput(spark=False)
         before = log_files(path)
@@ -303,7 +303,7 @@ def test_notes_of_deletions_are_bounded(
     """The newest deletions stay in the notes, and so do all notes of other things; the log has all."""
     monkeypatch.setattr(expiry, "_MOST_NOTES", 3)
     path = filled(tmp_path / "s", small())
-    with reput.MessageStore.open(path, small(clean_resource_interval=1 << 30)) as store:
+    with reput.MessageStore.open(path, small(clean_resource_interval=1 << 30), create=True) as store:
         store.notes.append("another thing")
         gone = store.delete_expired(manual=True)
         assert len(gone) > 3
@@ -328,7 +328,7 @@ def test_files_that_went_before_an_error_are_reported(
                 raise PermissionError(1, "Operation not permitted")
         remove(name)
 
-    with reput.MessageStore.open(path, small(clean_resource_interval=1 << 30)) as store:
+    with reput.MessageStore.open(path, small(clean_resource_interval=1 << 30), create=True) as store:
         first = log_files(path)[0]
         with monkeypatch.context() as patch:
             patch.setattr(fs, "remove_file", refuse_second)
@@ -342,7 +342,7 @@ def test_files_that_went_before_an_error_are_reported(
 
 def test_a_put_to_a_full_disk_says_why_and_what_to_do(tmp_path: Path, disk: list[int]) -> None:
     """The reason has how full the disk is, the limit, that nothing was deleted and why, and the way out."""
-    with reput.MessageStore.open(tmp_path / "s", small()) as store:
+    with reput.MessageStore.open(tmp_path / "s", small(), create=True) as store:
         put(store, 3)
         disk[0] = FULL
         wait_for_house(store)
@@ -358,7 +358,7 @@ def test_a_put_to_a_full_disk_says_why_and_what_to_do(tmp_path: Path, disk: list
         wait_for_house(store)
         put(store, 3)
         assert len(bodies(store)) == 6
-    with reput.MessageStore.open(tmp_path / "s", small(file_reserved_time=24)) as store:
+    with reput.MessageStore.open(tmp_path / "s", small(file_reserved_time=24), create=True) as store:
         disk[0] = FULL
         wait_for_house(store)
         refused = store.put_message(reput.Message("t", b""))
@@ -370,7 +370,7 @@ def test_room_that_deletion_makes_counts_at_once(tmp_path: Path, disk: list[int]
     """Where the files that went make room enough, no put is refused."""
     path = filled(tmp_path / "s", small())
     config = small(delete_expired=True)
-    with reput.MessageStore.open(path, replace(config, clean_resource_interval=1 << 30)) as store:
+    with reput.MessageStore.open(path, replace(config, clean_resource_interval=1 << 30), create=True) as store:
         disk[0] = FULL
         percents = iter([FULL, ROOM])
         with pytest.MonkeyPatch.context() as patch:

@@ -64,7 +64,7 @@ def unrefused(thing: object, names: list[str]) -> list[str]:
 
 def call_and_put(path: Path) -> int:
     """What a worker does rightly: it opens the store itself, and puts."""
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         return store.put_message(ONE).queue_offset
 
 
@@ -81,12 +81,12 @@ def put_inherited(body: bytes) -> Any:
 
 def test_a_forked_child_does_not_overwrite_what_its_parent_puts(path: Path) -> None:
     """Issue 12: both were told PUT_OK for one place of the log, and the child's message was lost."""
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 3)
         told = answer_of_child(lambda: store.put_message(ONE))
         assert told.startswith("ForkedStoreError: ")
         assert str(path) in told
-        assert "reput.MessageStore.open(path)" in told
+        assert "reput.MessageStore.open(path, create=True)" in told
         assert '"spawn"' in told
         assert answer_of_child(lambda: count_in(path)) == "3"
         assert answer_of_child(lambda: call_and_put(path)).startswith("StoreLockedError: ")
@@ -99,7 +99,7 @@ def test_a_forked_child_does_not_overwrite_what_its_parent_puts(path: Path) -> N
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_forked_child_can_use_nothing_of_a_store(config: reput.StoreConfig, read_only: bool, path: Path) -> None:
     """Every method and every value of a store raises in a child, and so do methods that were taken out before."""
-    with reput.MessageStore.open(path, config) as store:
+    with reput.MessageStore.open(path, config, create=True) as store:
         put(store, 3)
         store.flush()
         with contextlib.ExitStack() as more:
@@ -127,7 +127,7 @@ def test_a_forked_child_can_use_nothing_of_a_store(config: reput.StoreConfig, re
 
 def test_a_store_that_was_closed_before_is_closed_in_a_child(path: Path) -> None:
     """A child may close again what its parent has closed, as an exit handler does."""
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     put(store, 1)
     store.close()
     assert answer_of_child(store.close) == "None"
@@ -150,7 +150,7 @@ from dataclasses import replace
 config = replace(CONFIG, store_type={kind!r})
 left_block, parent = False, os.getpid()
 atexit.register(lambda: None)
-with reput.MessageStore.open({path!r}, config) as store:
+with reput.MessageStore.open({path!r}, config, create=True) as store:
     put(store, 5)
     store.reput(spark=False)
     put(store, 5, topic="later")
@@ -160,7 +160,7 @@ with reput.MessageStore.open({path!r}, config) as store:
     assert len(bodies(others[0])) == 6
     def held():
         try:
-            reput.MessageStore.open({path!r}, config).close()
+            reput.MessageStore.open({path!r}, config, create=True).close()
         except reput.StoreLockedError:
             return True
         return False
@@ -210,7 +210,7 @@ def test_locks_that_other_threads_hold_at_a_fork_hold_up_no_child(config: reput.
     """Forks in the middle of puts, reads and flushes: a child refuses its copies, opens the store, reads, and ends."""
     stop = threading.Event()
     with (
-        reput.MessageStore.open(path, config) as store,
+        reput.MessageStore.open(path, config, create=True) as store,
         reput.MessageStore.open(path, config, read_only=True) as reader,
     ):
         put(store, 1)
@@ -253,7 +253,7 @@ def test_locks_that_other_threads_hold_at_a_fork_hold_up_no_child(config: reput.
 def test_a_child_does_not_wait_for_its_parents_flush(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A future that was open at the fork fails in the child, also for `wait`; the parent's own is kept."""
     go_on, true = threading.Event(), fs.sync_data
-    with reput.MessageStore.open(path, SYNC) as store:
+    with reput.MessageStore.open(path, SYNC, create=True) as store:
         kept = store.put_message_async(ONE)
         kept.result()
         monkeypatch.setattr(fs, "sync_data", lambda descriptor: (go_on.wait(60), true(descriptor)))
@@ -274,7 +274,7 @@ def test_a_child_does_not_wait_for_its_parents_flush(path: Path, monkeypatch: py
 
 def test_multiprocessing(path: Path) -> None:
     """Processes of multiprocessing, forked or spawned, open the store themselves; a forked one is told to."""
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 3)
         _inherited[:] = [store]
         with ProcessPoolExecutor(1, mp_context=FORK) as pool:
@@ -299,7 +299,7 @@ def test_multiprocessing(path: Path) -> None:
 
 def test_a_spawned_process_opens_the_store_by_its_path(path: Path) -> None:
     """Beside a writer it reads; messages that were read can be sent to it."""
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 3)
         with SPAWN.Pool(1) as pool:
             assert pool.apply(count_in, (path,)) == 3
@@ -309,7 +309,7 @@ def test_a_spawned_process_opens_the_store_by_its_path(path: Path) -> None:
 
 def test_what_cannot_be_pickled_says_what_to_do(path: Path) -> None:
     """Stores and results name the call to use instead; messages that were put or read are values."""
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         one = store.put_message(reput.Message("t", b"x", keys="k"))
         many = store.put_messages([ONE])
         with pytest.raises(TypeError, match=r"MessageStore\.open\(path, read_only=True\)"):
@@ -330,7 +330,7 @@ def test_what_cannot_be_pickled_says_what_to_do(path: Path) -> None:
 
 def test_a_server_forks_before_it_opens_the_store(path: Path) -> None:
     """As with gunicorn's and celery's workers: the first opens the store to write, the others to read."""
-    reput.MessageStore.open(path, CONFIG).close()
+    reput.MessageStore.open(path, CONFIG, create=True).close()
     workers, told = [], []
     for _ in range(3):
         reading, writing = os.pipe()
@@ -340,7 +340,7 @@ def test_a_server_forks_before_it_opens_the_store(path: Path) -> None:
             answer = b"failed"
             try:
                 try:
-                    with reput.MessageStore.open(path, CONFIG) as store:
+                    with reput.MessageStore.open(path, CONFIG, create=True) as store:
                         put(store, 5)
                         os.write(writing, b"w")
                         time.sleep(0.5)
@@ -364,7 +364,7 @@ def test_a_server_forks_before_it_opens_the_store(path: Path) -> None:
 
 def test_a_server_that_opens_the_store_before_it_forks(path: Path) -> None:
     """Its workers' calls say what to do, and the server goes on putting."""
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         for _ in range(3):
             put(store, 1)
             answer = answer_of_child(lambda: [store.put_message(ONE) for _ in range(10)])
@@ -374,7 +374,7 @@ def test_a_server_that_opens_the_store_before_it_forks(path: Path) -> None:
 
 def test_a_followers_handle_stays_in_its_process(path: Path) -> None:
     """A child cannot wait for its parent's follower, nor stop it; a store that is followed is as any other."""
-    with reput.MessageStore.open(path, CONFIG, follow="loop") as store:
+    with reput.MessageStore.open(path, CONFIG, follow="loop", create=True) as store:
         put(store, 20)
         handle = store.follower
         assert handle is not None
@@ -402,7 +402,7 @@ class Halting(ProgressListener):
 
 def test_a_fork_while_a_job_runs_leaves_the_job_alone(path: Path) -> None:
     """A child forked in the middle of a rebuild neither ends its lock nor changes what it builds."""
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 30)
     listener = Halting()
     job = threading.Thread(
@@ -421,7 +421,7 @@ def test_a_fork_while_a_job_runs_leaves_the_job_alone(path: Path) -> None:
 def test_a_fork_of_a_process_with_rocksdb_reads_and_does_not_write(tmp_path: Path) -> None:
     """RocksDB writes with threads that a fork does not have: it waited for them for ever."""
     path = tmp_path / "s"
-    with reput.MessageStore.open(path, ROCKSDB) as store:
+    with reput.MessageStore.open(path, ROCKSDB, create=True) as store:
         put(store, 5)
         store.reput(spark=False)
 
@@ -434,7 +434,7 @@ def test_a_fork_of_a_process_with_rocksdb_reads_and_does_not_write(tmp_path: Pat
         assert len(bodies(store)) == 10
 
     def write() -> int:
-        with reput.MessageStore.open(path, ROCKSDB) as child:
+        with reput.MessageStore.open(path, ROCKSDB, create=True) as child:
             return child.put_message(ONE).queue_offset
 
     told = answer_of_child(write)

@@ -157,12 +157,12 @@ def test_answers(name: str, kind: str, tmp_path: Path, monkeypatch: pytest.Monke
 def test_answers_of_a_writer(name: str, tmp_path: Path) -> None:
     """Opened to write, caught up, closed and opened again, a store answers the same each time, and is sound."""
     store = damaged(name, tmp_path)
-    with reput.MessageStore.open(store, CONFIG, limits=BROKER_LIMITS) as opened:
+    with reput.MessageStore.open(store, CONFIG, limits=BROKER_LIMITS, create=True) as opened:
         assert not differences(name, opened.view)
         opened.reput(spark=False)
         assert not differences(name, opened.view)
     assert not (store / paths.ABORT).exists()
-    with reput.MessageStore.open(store, CONFIG, limits=BROKER_LIMITS) as opened:
+    with reput.MessageStore.open(store, CONFIG, limits=BROKER_LIMITS, create=True) as opened:
         assert opened.view.follower.records == 0
         assert not differences(name, opened.view)
     assert_sound(store, CONFIG)

@@ -35,7 +35,7 @@ def test_model(seed: int, tmp_path: Path) -> None:
                 store.reput(spark=False)
             case 1:
                 store.close(reput=rng.random() < 0.7)
-                store = reput.MessageStore.open(tmp_path / "store", CONFIG)
+                store = reput.MessageStore.open(tmp_path / "store", CONFIG, create=True)
             case 2:
                 store.reput(spark=False)
                 store.delete_expired(manual=True)
@@ -51,7 +51,7 @@ def test_model(seed: int, tmp_path: Path) -> None:
     assert_sound(tmp_path / "store", CONFIG)
     reput.rebuild(tmp_path / "store", spark=False, config=CONFIG)
     assert_sound(tmp_path / "store", CONFIG)
-    with reput.MessageStore.open(tmp_path / "store", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "store", CONFIG, create=True) as store:
         model.compare(store, rng)
 
 
@@ -87,7 +87,7 @@ def test_offsets_beyond_what_single_messages_can_have(tmp_path: Path) -> None:
         assert store.get_message("batches", 0, alone.queue_offset)[0].body == b"alone"
         store.reput(spark=False)
     assert_sound(tmp_path / "store", CONFIG)
-    with reput.MessageStore.open(tmp_path / "store", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "store", CONFIG, create=True) as store:
         assert store.get_message("batches", 0, alone.queue_offset)[0].body == b"alone"
         assert store.put_message(Message("batches", b"alone")).queue_offset == alone.queue_offset + 1
 
@@ -168,14 +168,14 @@ def test_a_damaged_topics_json_is_told(text: str, tmp_path: Path) -> None:
     topics = path / "config" / "topics.json"
     good = topics.read_bytes()
     topics.write_text(text)
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert [note for note in store.notes if note.startswith(f"{topics}: cannot be read")]
         assert store.put_message(Message("batches", b"y")).queue_offset == 5
     report = reput.check(path, spark=False, config=CONFIG)
     assert report.sound
     assert any("topics.json: cannot be read" in line for line in report.assumed)
     (path / "config" / "topics.json.bak").write_bytes(good)
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert not store.notes
 
 
@@ -184,7 +184,7 @@ def test_an_unknown_type_is_an_error(tmp_path: Path) -> None:
     new_store(tmp_path / "store").close()
     topics_json(tmp_path / "store", {"orders": {"queue.type": "FancyCQ"}})
     with pytest.raises(ConfigError, match=r"topics\.json.*orders.*FancyCQ"):
-        reput.MessageStore.open(tmp_path / "store", CONFIG)
+        reput.MessageStore.open(tmp_path / "store", CONFIG, create=True)
 
 
 @pytest.mark.golden

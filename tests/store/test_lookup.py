@@ -22,7 +22,7 @@ QUEUES = [("t", 0), ("t", 1), ("other", 0), ("nowhere", 0)]
 
 def filled(path: Path, count: int, *, indexed: bool) -> reput.MessageStore:
     """A store of small files with messages in three queues."""
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     put_more(store, count)
     if indexed:
         store.reput(spark=False)
@@ -63,7 +63,7 @@ def test_asked_again_the_answer_is_the_same(tmp_path: Path, indexed: bool, limit
     """Files, tail or both, with or without limits: the first answer, given in the general way, is given each time."""
     path = tmp_path / "store"
     filled(path, 90, indexed=indexed).close(reput=False)
-    with reput.MessageStore.open(path, CONFIG, limits=limits) as store:
+    with reput.MessageStore.open(path, CONFIG, limits=limits, create=True) as store:
         for _ in range(2):
             first = answers(store)
             for _ in range(3):

@@ -45,7 +45,7 @@ OK = reput.PutStatus.PUT_OK
 def store(tmp_path: Path) -> Iterator[reput.MessageStore]:
     """A new store of small files; sound when the test is over."""
     path = tmp_path / "store"
-    opened = reput.MessageStore.open(path, CONFIG)
+    opened = reput.MessageStore.open(path, CONFIG, create=True)
     yield opened
     opened.close()
     assert_sound(path, CONFIG)
@@ -67,7 +67,7 @@ def test_put_is_readable_at_once(store: reput.MessageStore) -> None:
 def test_tail_and_index_answer_the_same(when: str, tmp_path: Path) -> None:
     """Nothing is seen twice or not at all, whether the tail, the files or both hold a queue."""
     path = tmp_path / "store"
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     put(store, 35, keys="k", tags="a")
     if when != "tail":
         store.reput(spark=False)
@@ -75,7 +75,7 @@ def test_tail_and_index_answer_the_same(when: str, tmp_path: Path) -> None:
         put(store, 17, keys="k", tags="b")
     if when == "reopened":
         store.close()
-        store = reput.MessageStore.open(path, CONFIG)
+        store = reput.MessageStore.open(path, CONFIG, create=True)
         put(store, 17, keys="k", tags="b")
     wanted = [str(number).encode() for number in range(35)]
     if when in ("both", "reopened"):
@@ -203,7 +203,7 @@ def test_a_batch_is_whole_or_not_there(store: reput.MessageStore) -> None:
 def test_two_writers(store: reput.MessageStore) -> None:
     """A second writer is refused by name; a reader beside is let in and sees what is put meanwhile."""
     with pytest.raises(StoreLockedError):
-        reput.MessageStore.open(store.layout.root, CONFIG)
+        reput.MessageStore.open(store.layout.root, CONFIG, create=True)
     put(store, 3)
     with reput.MessageStore.open(store.layout.root, CONFIG, read_only=True) as reader:
         assert bodies(reader) == [b"0", b"1", b"2"]
@@ -224,7 +224,7 @@ def test_the_configuration_may_be_a_path(tmp_path: Path) -> None:
     path = tmp_path / "broker.conf"
     path.write_text("brokerIP1=10.9.8.7\nlistenPort=7\nmappedFileSizeCommitLog=65536\n")
     for config in (path, str(path)):
-        with reput.MessageStore.open(tmp_path / "s", config) as store:
+        with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
             assert (store.config.listen_port, store.view.log.file_size) == (7, 1 << 16)
     with pytest.raises(ConfigError, match="cannot read the configuration"):
         reput.MessageStore.open(tmp_path / "s", tmp_path / "none.conf", read_only=True)
@@ -232,7 +232,7 @@ def test_the_configuration_may_be_a_path(tmp_path: Path) -> None:
 
 def test_closed(tmp_path: Path) -> None:
     """A closed store answers nothing, and closing twice is no error; results that were taken stay valid."""
-    store = reput.MessageStore.open(tmp_path / "s", CONFIG)
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
     put(store, 3)
     result = store.get_message("t", 0, 0)
     store.close()
@@ -264,7 +264,7 @@ def test_closed(tmp_path: Path) -> None:
 
 def test_a_close_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store's lock is gone then, so nothing can be put any more; what was put is there for the next."""
-    store = reput.MessageStore.open(tmp_path / "s", CONFIG)
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
     put(store, 3)
     assert store._housekeeper is not None
 
@@ -276,7 +276,7 @@ def test_a_close_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyP
         store.close()
     with pytest.raises(ClosedError):
         put(store, 1)
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as following:
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as following:
         put(following, 1)
         assert following.max_offset("t", 0) == 4
 
@@ -285,19 +285,37 @@ def test_no_store(tmp_path: Path) -> None:
     """A folder that holds other things is no store, and is not made one."""
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(NotAStoreError):
-        reput.MessageStore.open(tmp_path, CONFIG)
+        reput.MessageStore.open(tmp_path, CONFIG, create=True)
     with pytest.raises(NotAStoreError):
-        reput.MessageStore.open(tmp_path / "none", CONFIG, create=False)
+        reput.MessageStore.open(tmp_path / "none", CONFIG)
     with pytest.raises(NotAStoreError):
         reput.MessageStore.open(tmp_path / "none", CONFIG, read_only=True)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_mistyped_path_makes_no_store(tmp_path: Path) -> None:
+    """The error names the path, the store that is probably meant, and `create=True`; nothing is made."""
+    reput.MessageStore.open(tmp_path / "payments", CONFIG, create=True).close()
+    (tmp_path / "payment").mkdir()
+    (tmp_path / "paymentz.txt").touch()
+    names = sorted(tmp_path.rglob("*"))
+    for mistyped in ("paymnets", "payment"):
+        with pytest.raises(NotAStoreError) as raised:
+            reput.MessageStore.open(tmp_path / mistyped, CONFIG)
+        assert str(tmp_path / mistyped) in str(raised.value)
+        assert "MessageStore.open(path, create=True) makes a new store there" in str(raised.value)
+    with pytest.raises(NotAStoreError, match=f"There is a store in {tmp_path / 'payments'}. "):
+        reput.MessageStore.open(tmp_path / "paymnets", CONFIG, read_only=True)
+    with pytest.raises(NotAStoreError, match=f"There is a store in {tmp_path / 'payments'}. "):
+        reput.check(tmp_path / "paymnets", spark=False)
+    assert sorted(tmp_path.rglob("*")) == names
 
 
 def test_full_tail_waits_then_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When too much waits for its indexes a put fails with both ways out, and goes on when there is room."""
     monkeypatch.setattr(room, "TAIL_WAIT_S", 0.05)
     config = StoreConfig(tail_max_entries=10, mapped_file_size_commit_log=1 << 16)
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         put(store, 10)
         store.get_message("t", 0, 0)
         with pytest.raises(TailFullError, match=r"store.reput\(\).*reput follow"):
@@ -310,7 +328,7 @@ def test_full_tail_waits_then_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_more_than_the_tail_may_hold_at_open(read_only: bool, tmp_path: Path) -> None:
     """A log that is long past its indexes is not decoded whole: the error names what builds them, and the bound."""
     path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 30)
         image = shutil.copytree(path, tmp_path / "image")
     few = replace(CONFIG, tail_max_entries=10)
@@ -325,10 +343,10 @@ def test_more_than_the_tail_may_hold_at_open(read_only: bool, tmp_path: Path) ->
 def test_following_catches_up_before_the_store_is_opened(tmp_path: Path) -> None:
     """Opened with a follower, such a log is indexed first; then the store is open, with nothing in its tail."""
     path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 30)
         image = shutil.copytree(path, tmp_path / "image")
-    with reput.MessageStore.open(image, replace(CONFIG, tail_max_entries=10), follow="loop") as store:
+    with reput.MessageStore.open(image, replace(CONFIG, tail_max_entries=10), follow="loop", create=True) as store:
         assert store.lag().messages == 0
         put(store, 5)
         assert len(bodies(store)) == 35
@@ -340,7 +358,7 @@ def test_a_reader_beside_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "s"
     few = replace(CONFIG, tail_max_entries=10)
     with (
-        reput.MessageStore.open(path, CONFIG) as store,
+        reput.MessageStore.open(path, CONFIG, create=True) as store,
         reput.MessageStore.open(path, few, read_only=True) as reader,
     ):
         put(store, 10)
@@ -354,9 +372,9 @@ def test_a_reader_beside_is_bounded(tmp_path: Path) -> None:
 
 def test_an_index_file_of_other_sizes_is_told(tmp_path: Path) -> None:
     """An IndexFile that cannot be searched with the store's sizes is named when the store is opened."""
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
         put(store, 3, keys="k")
-    with reput.MessageStore.open(tmp_path / "s", replace(CONFIG, max_hash_slot_num=17)) as store:
+    with reput.MessageStore.open(tmp_path / "s", replace(CONFIG, max_hash_slot_num=17), create=True) as store:
         assert any("no message is found by key" in note and "maxHashSlotNum" in note for note in store.notes)
 
 
@@ -386,7 +404,7 @@ def test_threads(store: reput.MessageStore) -> None:
 
 
 def _write_until_killed(path: str, ready: int) -> None:
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     number = 0
     while True:
         store.put_message(reput.Message("t", str(number).encode(), keys="k"))
@@ -413,13 +431,13 @@ def test_killed_writer_loses_nothing(twice: bool, tmp_path: Path) -> None:
     process.join()
     assert (path / paths.ABORT).exists()
     for _ in range(2 if twice else 1):
-        store = reput.MessageStore.open(path, CONFIG)
+        store = reput.MessageStore.open(path, CONFIG, create=True)
         found = bodies(store)
         assert len(found) >= 500
         assert found == [str(number).encode() for number in range(len(found))]
         assert store.put_message(reput.Message("t", str(len(found)).encode())).queue_offset == len(found)
         store.close(reput=not twice)
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     store.close()
     assert not (path / paths.ABORT).exists()
     assert_sound(path, CONFIG)
@@ -429,7 +447,7 @@ def test_killed_writer_loses_nothing(twice: bool, tmp_path: Path) -> None:
 def test_a_queue_that_waits_for_its_indexes_is_no_damage(indexed: bool, tmp_path: Path) -> None:
     """A killed store whose new queues have no folder yet is behind for `check`; below the frontier it is damage."""
     path = tmp_path / "s"
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     put(store, 3, topic="old", keys="k")
     if indexed:
         store.reput(spark=False)
@@ -451,19 +469,19 @@ def test_a_queue_that_waits_for_its_indexes_is_no_damage(indexed: bool, tmp_path
 def test_records_name_their_broker(address: str, told: str, tmp_path: Path) -> None:
     """The brokerIP1 and listenPort of a configuration are the store host of every record; a name is refused."""
     config = replace(CONFIG, broker_ip1=address, listen_port=7)
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         put(store, 1)
         store.put_messages([reput.Message("t", b"", born_host=Host(bytes(16), 1))])
         assert {str(message.record.store_host) for message in store.get_message("t", 0, 0)} == {told}
     assert_sound(tmp_path / "s", config)
     for bad in (StoreConfig(broker_ip1="broker-a"), StoreConfig(listen_port=1 << 16)):
         with pytest.raises(ConfigError, match=r"brokerIP1=broker-a|listenPort=65536"):
-            reput.MessageStore.open(tmp_path / "bad", bad)
+            reput.MessageStore.open(tmp_path / "bad", bad, create=True)
 
 
 def test_progress_outlives_a_log_that_cannot_be_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A close whose log the disk refuses says so, and leaves `abort`; committed offsets are kept all the same."""
-    store = reput.MessageStore.open(tmp_path / "s", CONFIG)
+    store = reput.MessageStore.open(tmp_path / "s", CONFIG, create=True)
     put(store, 1)
     store.commit_offset("g", "t", 0, 1)
 
@@ -475,7 +493,7 @@ def test_progress_outlives_a_log_that_cannot_be_synced(tmp_path: Path, monkeypat
         with pytest.raises(FlushError, match="the disk refuses"):
             store.close()
     assert store.layout.abort.exists()
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
         assert store.query_offset("g", "t", 0) == 1
         assert len(bodies(store)) == 1
 
@@ -483,7 +501,7 @@ def test_progress_outlives_a_log_that_cannot_be_synced(tmp_path: Path, monkeypat
 def test_results_outlive_their_files(tmp_path: Path) -> None:
     """What was found can be read after its log file has expired, whichever call found it; later calls do not."""
     config = replace(CONFIG, file_reserved_time=0, mapped_file_size_commit_log=1 << 12)
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         for number in range(100):
             store.put_message(reput.Message("t", b"%d" % number, keys=["k", f"k{number}"]))
         store.reput(spark=False)
@@ -510,7 +528,7 @@ def test_a_disk_over_its_highest_ratio(tmp_path: Path, monkeypatch: pytest.Monke
     percent = [95]
     monkeypatch.setattr(fs, "disk_use", lambda _path: fs.DiskUse(percent[0], 100 - percent[0]))
     config = replace(CONFIG, clean_resource_interval=1 << 30)
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         put(store, 3)
         store.delete_expired()
         refused = store.put_message(reput.Message("t", b""))
@@ -528,7 +546,7 @@ def test_a_disk_over_its_highest_ratio(tmp_path: Path, monkeypatch: pytest.Monke
 def test_sync_flush(tmp_path: Path) -> None:
     """With sync flush a put is durable when it returns, and visible only then."""
     config = StoreConfig(flush_disk_type="SYNC_FLUSH", mapped_file_size_commit_log=1 << 16)
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         for number in range(5):
             result = store.put_message(reput.Message("t", b""))
             assert result.status is OK
@@ -554,7 +572,7 @@ def test_an_event_loop_puts(tmp_path: Path) -> None:
     async def put_all(store: reput.MessageStore) -> list[int]:
         return await asyncio.gather(*(put_one(store, number) for number in range(600)))
 
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         assert asyncio.run(put_all(store)) == [number // 3 for number in range(600)]
         refused = store.put_message_async(reput.Message("t", b"", keys=["two words"]))
         assert refused.result(0).status is reput.PutStatus.MESSAGE_ILLEGAL
@@ -567,7 +585,7 @@ def test_who_waits_hears_of_what_was_under_way(flush: str, tmp_path: Path, monke
     monkeypatch.setattr(room, "_TICK_S", 3600)
     config = StoreConfig(flush_disk_type=flush, mapped_file_size_commit_log=1 << 16)
     told = queue.SimpleQueue[reput.PutResult]()
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         store.on_arrival("t", 0, 99, lambda: told.put(store.put_message(reput.Message("answers", b"x"))))
         futures = [store.put_message_async(reput.Message("t", b"x")) for _ in range(100)]
         assert told.get(timeout=60).status is OK
@@ -589,7 +607,7 @@ def test_a_callback_that_closes_the_store(tmp_path: Path, monkeypatch: pytest.Mo
         except AccessError as error:
             told.put(error)
 
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         monkeypatch.setattr(fs, "sync_data", sync)
         future = store.put_message_async(reput.Message("t", b"x"))
         future.add_done_callback(close)
@@ -603,7 +621,7 @@ def test_a_callback_that_closes_the_store(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_is_under_way_is_kept_at_close(flush: str, tmp_path: Path) -> None:
     """A store that is closed has kept what it promised."""
     config = StoreConfig(flush_disk_type=flush, mapped_file_size_commit_log=1 << 16)
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         futures = [store.put_message_async(reput.Message("t", b"x")) for _ in range(100)]
     assert [future.result(0).status for future in futures] == [OK] * 100
     with reput.MessageStore.open(tmp_path / "s", config, read_only=True) as reader:
@@ -626,7 +644,7 @@ def test_what_is_not_confirmed_yet_counts_at_close(
 ) -> None:
     """What readers have not seen is indexed at close, or `abort` stays and tells RocketMQ that indexes are behind."""
     config = replace(config, mapped_file_size_commit_log=1 << 16)
-    store = reput.MessageStore.open(tmp_path / "s", config)
+    store = reput.MessageStore.open(tmp_path / "s", config, create=True)
     try:
         put(store, 5, properties=properties)
         put(store, 5, "u", properties=properties)
@@ -635,7 +653,7 @@ def test_what_is_not_confirmed_yet_counts_at_close(
     assert store.layout.abort.exists() is not catch_up
     if catch_up:
         assert_sound(tmp_path / "s", config)
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         assert store.view.follower.records == (0 if catch_up else 10)
         assert len(bodies(store)) == len(bodies(store, "u")) == 5
 
@@ -643,7 +661,7 @@ def test_what_is_not_confirmed_yet_counts_at_close(
 def test_progress_calls(tmp_path: Path) -> None:
     """Offsets are reset, cloned and forgotten by group and topic; a store that is only read is not changed by any."""
     path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         for group, topic in (("g", "t"), ("g", "u"), ("h", "t"), ("i", "t")):
             assert store.commit_offset(group, topic, 0, 7)
         store.reset_offset("g", "t", 0, 3)
@@ -674,14 +692,14 @@ def test_progress_calls(tmp_path: Path) -> None:
         ):
             with pytest.raises(AccessError):
                 call()
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert store.clean_offsets(topic="t") == 3
         assert store.query_offset("g", "t", 0) == -1
 
 
 def test_progress_is_kept(tmp_path: Path) -> None:
     """Committed offsets are there when the store is opened again."""
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
         store.commit_offset("g", "t", 0, 7)
         assert store.query_offset("g", "t", 0) == 7
         assert store.query_offset("g", "t", 1) == -1
@@ -694,13 +712,13 @@ def test_progress_is_kept(tmp_path: Path) -> None:
 def test_a_clock_that_was_set_back(clock: list[int], close_reputs: bool, forgets: bool, tmp_path: Path) -> None:
     """No message is stored earlier than the one before, also when the clock was set back between close and open."""
     path = tmp_path / "s"
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     put(store, 3)
     store.close(reput=close_reputs)
     if forgets:
         (store.layout.own(own.FRONTIER_NAME)).unlink(missing_ok=True)
     clock[0] -= 60_000
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         later = store.put_message(reput.Message("t", b"")).store_timestamp
         # Of the checkpoint is known that the last record may be one millisecond later.
         assert later >= clock[0] + 60_000 - 1
@@ -801,7 +819,7 @@ def test_columns(store: reput.MessageStore) -> None:
 def test_deletion_keeps_what_is_not_indexed(tmp_path: Path) -> None:
     """Expired files go from the oldest, never the last, never one that no index covers; numbers and keys follow."""
     config = replace(CONFIG, file_reserved_time=0, mapped_file_size_commit_log=1 << 12)
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         put(store, 100, keys="k")
         assert store.delete_expired(manual=True) == []
         store.reput(spark=False)

@@ -49,7 +49,7 @@ def numbers(store: reput.MessageStore) -> list[int]:
 def test_a_reader_that_was_first(stays: bool, indexes: bool, tmp_path: Path) -> None:
     """Whatever a writer does that came later, pulls, look-ups and results that are kept are right."""
     before = set(threading.enumerate())
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 40)
         store.reput(spark=False)
     with reput.MessageStore.open(tmp_path, CONFIG, read_only=True) as reader:
@@ -57,7 +57,7 @@ def test_a_reader_that_was_first(stays: bool, indexes: bool, tmp_path: Path) -> 
             kept = reader.get_message("orders", 0, 0, 32)
             # By one kernel call, which must see it, too.
             assert len(reader.get_message("orders", 0, 1, 8)) == 8
-            writer = reput.MessageStore.open(tmp_path, CONFIG)
+            writer = reput.MessageStore.open(tmp_path, CONFIG, create=True)
             put(writer, 1000)
             if indexes:
                 writer.reput(spark=False)
@@ -82,7 +82,7 @@ def test_a_store_that_reput_never_wrote(tmp_path: Path) -> None:
         heard: list[bool] = []
         waiter = threading.Thread(target=lambda: heard.append(reader.wait(topic, queue_id, end, 30)))
         waiter.start()
-        with reput.MessageStore.open(path, config) as writer:
+        with reput.MessageStore.open(path, config, create=True) as writer:
             assert writer.put_message(reput.Message(topic, b"new"), queue_id).queue_offset == end
             waiter.join()
         assert heard == [True]
@@ -92,7 +92,7 @@ def test_a_store_that_reput_never_wrote(tmp_path: Path) -> None:
 
 def test_a_rebuild_beside_a_reader(tmp_path: Path) -> None:
     """Indexes that were swapped meanwhile are opened anew; what the reader gave before is as good as ever."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 3000)
         store.reput(spark=False)
     with reput.MessageStore.open(tmp_path, CONFIG, read_only=True) as reader:
@@ -106,7 +106,7 @@ def test_a_rebuild_beside_a_reader(tmp_path: Path) -> None:
 
 def test_a_store_that_is_dropped(tmp_path: Path) -> None:
     """A store that is let go of without being closed leaves no thread behind."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 3)
     reader = reput.MessageStore.open(tmp_path, CONFIG, read_only=True)
     assert reader._reopening is not None
@@ -119,7 +119,7 @@ def test_a_store_that_is_dropped(tmp_path: Path) -> None:
 
 def test_nobody_comes(tmp_path: Path) -> None:
     """As long as nobody does, nothing is opened anew; closed, nobody looks any more."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 3)
     reader = reput.MessageStore.open(tmp_path, CONFIG, read_only=True)
     view = reader.view

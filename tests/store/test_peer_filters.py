@@ -44,7 +44,7 @@ def register(store: Path, born_ms: int, **filters: str) -> None:
 
 def filled(store: Path) -> reput.MessageStore:
     """A store of 100 messages whose property a is their number, with its bitmaps computed."""
-    opened = reput.MessageStore.open(store, CONFIG)
+    opened = reput.MessageStore.open(store, CONFIG, create=True)
     for n in range(100):
         opened.put_message(Message("t", b"x", tags="even" if n % 2 == 0 else "odd", properties={"a": str(n)}))
     opened.reput(spark=False)
@@ -137,7 +137,7 @@ def test_persist(tmp_path: Path) -> None:
 
 def test_offset_manage(tmp_path: Path) -> None:
     """A light queue's progress is what was committed, and -1 where nothing was."""
-    with reput.MessageStore.open(tmp_path / "store", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "store", CONFIG, create=True) as store:
         store.commit_offset("%LMQ%group", "%LMQ%topic", 0, 10)
         assert store.query_offset("%LMQ%group", "%LMQ%topic", 0) == 10
         assert store.query_offset("%LMQ%other", "%LMQ%topic", 0) == -1
@@ -147,9 +147,9 @@ def test_offset_manage(tmp_path: Path) -> None:
 def test_offset_manage1(group: str, tmp_path: Path) -> None:
     """Written and read again, two light queues and one other are as they were."""
     committed = {("%LMQ%1222", 0): 10, ("%LMQ%1333", 0): 20, ("orders", 3): 30}
-    with reput.MessageStore.open(tmp_path / "store", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "store", CONFIG, create=True) as store:
         for (topic, queue_id), offset in committed.items():
             store.commit_offset(group, topic, queue_id, offset)
-    with reput.MessageStore.open(tmp_path / "store", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "store", CONFIG, create=True) as store:
         for (topic, queue_id), offset in committed.items():
             assert store.query_offset(group, topic, queue_id) == offset

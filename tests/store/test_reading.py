@@ -27,7 +27,7 @@ CALLS: dict[str, Callable[[reput.MessageStore, Any, Any], object]] = {
 @pytest.fixture
 def store(tmp_path: Path) -> reput.MessageStore:
     """A store whose one queue and key have been asked for until one call answers."""
-    opened = reput.MessageStore.open(tmp_path / "store")
+    opened = reput.MessageStore.open(tmp_path / "store", create=True)
     opened.put_message(reput.Message("t", b"body", keys="k"))
     opened.reput(spark=False)
     for _ in range(3):
@@ -70,7 +70,7 @@ def test_questions_by_key(store: reput.MessageStore, word: Any) -> None:
 
 def test_results_of_many_calls_share_no_place(tmp_path: Path) -> None:
     """However many answers are kept, and whatever their sizes, each stays what it was."""
-    with reput.MessageStore.open(tmp_path / "store") as store:
+    with reput.MessageStore.open(tmp_path / "store", create=True) as store:
         for number in range(300):
             store.put_message(reput.Message("t", bytes(number), keys=["all", f"k{number}"]))
         store.reput(spark=False)

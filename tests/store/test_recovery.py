@@ -26,7 +26,7 @@ LATE = (paths.CONSUME_QUEUE, paths.BATCH_CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT)
 def killed(tmp_path: Path, *, flushed: int, put_in_all: int = 20) -> tuple[Path, list[int]]:
     """What a store leaves that is killed after some puts, the first `flushed` of them durable; and their places."""
     config = replace(CONFIG, flush_interval_commit_log=1 << 30)
-    with reput.MessageStore.open(tmp_path / "alive", config) as store:
+    with reput.MessageStore.open(tmp_path / "alive", config, create=True) as store:
         placed = put(store, flushed, keys="k")
         store.flush()
         placed += put(store, put_in_all - flushed, keys="k")
@@ -40,7 +40,7 @@ def test_torn_tail_is_cut(tmp_path: Path) -> None:
     data = bytearray(log.read_bytes())
     data[placed[-1] + 60 : placed[-1] + 200] = bytes(140)
     log.write_bytes(data)
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     assert any(f"cut the log at {placed[-1]}" in note for note in store.notes)
     assert not any(log.read_bytes()[placed[-1] :])
     assert len(bodies(store)) == 19
@@ -70,7 +70,7 @@ def test_queues_ahead_of_the_log_are_cut(kind: str, lost: str, tmp_path: Path) -
         for queue in (queue for name in LATE for queue in (path / name).glob("*/*")):
             for hole in sorted(file for file in queue.iterdir() if file.is_file())[1:2]:
                 hole.write_bytes(bytes(hole.stat().st_size))
-    with reput.MessageStore.open(path, config) as store:
+    with reput.MessageStore.open(path, config, create=True) as store:
         assert any("queues that spoke of records behind" in note for note in store.notes), store.notes
         put(store, 1, "orders")
         store.reput(spark=False)
@@ -79,10 +79,10 @@ def test_queues_ahead_of_the_log_are_cut(kind: str, lost: str, tmp_path: Path) -
 
 def test_a_closed_store_is_not_looked_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opening a store that was closed, with all indexed, asks no queue whether it is to be cut."""
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
         put(store, 20)
     monkeypatch.setattr("reput.queue.file_kind.FileKind.cut", None)
-    with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
         assert len(bodies(store)) == 20
 
 
@@ -101,10 +101,10 @@ def test_what_was_flushed_is_never_cut(first_bad: int, refused: bool, behind: st
         with pytest.raises(
             DamagedLogError, match=f"log offset {placed[first_bad]}.*watermarks.*nothing is cut.*--salvage"
         ):
-            reput.MessageStore.open(path, CONFIG)
+            reput.MessageStore.open(path, CONFIG, create=True)
         assert stores.digest(path, inodes=True) == before
     else:
-        with reput.MessageStore.open(path, CONFIG) as store:
+        with reput.MessageStore.open(path, CONFIG, create=True) as store:
             assert len(bodies(store)) == first_bad
 
 
@@ -112,7 +112,7 @@ def test_what_was_flushed_is_never_cut(first_bad: int, refused: bool, behind: st
 def test_each_witness_is_enough(told_by: str, clock: list[int], tmp_path: Path) -> None:
     """The frontier, the watermarks, the checkpoint's offset and its time: each alone keeps a bad record from a cut."""
     path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         placed = []
         for _ in range(5):
             clock[0] += 1000
@@ -136,7 +136,7 @@ def test_each_witness_is_enough(told_by: str, clock: list[int], tmp_path: Path) 
     with pytest.raises(
         DamagedLogError, match=f"log offset {placed[-1]}.*{told_by.split(maxsplit=1)[0]}.*nothing is cut"
     ):
-        reput.MessageStore.open(path, CONFIG)
+        reput.MessageStore.open(path, CONFIG, create=True)
 
 
 def test_a_clock_that_went_back_in_front_of_a_crash(clock: list[int], tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_clock_that_went_back_in_front_of_a_crash(clock: list[int], tmp_path: 
     torn = bytearray(file.read_bytes())
     torn[placed[-1].offset : placed[-1].offset + 8] = b"\xff" * 8
     file.write_bytes(torn)
-    with reput.MessageStore.open(path) as store:
+    with reput.MessageStore.open(path, create=True) as store:
         assert any(f"cut the log at {placed[-1].offset}" in note for note in store.notes)
 
 
@@ -160,7 +160,7 @@ def test_a_record_of_the_checkpoints_time_may_be_lost(clock: list[int], tmp_path
     """What is put behind a catch-up, in its last millisecond, is not durable: a hole in it is cut."""
     config = replace(CONFIG, flush_interval_commit_log=1 << 30)
     assert clock
-    with reput.MessageStore.open(tmp_path / "alive", config) as store:
+    with reput.MessageStore.open(tmp_path / "alive", config, create=True) as store:
         put(store, 5)
         store.reput(spark=False)
         placed = put(store, 5)
@@ -169,7 +169,7 @@ def test_a_record_of_the_checkpoints_time_may_be_lost(clock: list[int], tmp_path
     data = bytearray(log.read_bytes())
     data[placed[1] : placed[2]] = bytes(placed[2] - placed[1])
     log.write_bytes(data)
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert any(f"cut the log at {placed[1]}" in note for note in store.notes)
         assert len(bodies(store)) == 6
     assert_sound(path, CONFIG)
@@ -179,7 +179,7 @@ def test_a_record_of_the_checkpoints_time_may_be_lost(clock: list[int], tmp_path
 def test_only_salvage_gives_up_what_was_durable(salvage: bool, tmp_path: Path) -> None:
     """A rebuild of a log whose durable end is bad warns and changes nothing in that; salvage gives the end up."""
     path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         placed = put(store, 20, keys="k")
     log = path / paths.COMMIT_LOG / paths.offset_name(0)
     data = bytearray(log.read_bytes())
@@ -193,10 +193,10 @@ def test_only_salvage_gives_up_what_was_durable(salvage: bool, tmp_path: Path) -
     if not salvage:
         assert "no crash has left that" in warning
         with pytest.raises(DamagedLogError, match=f"log offset {placed[-1]}.*nothing is cut"):
-            reput.MessageStore.open(path, CONFIG)
+            reput.MessageStore.open(path, CONFIG, create=True)
         return
     assert "given up" in warning
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert len(bodies(store)) == 19
         # The number of the message that was given up is not given again.
         assert store.put_message(reput.Message("t", b"")).queue_offset == 20
@@ -218,13 +218,13 @@ def test_a_damaged_store_can_be_read(tmp_path: Path) -> None:
 def test_a_log_that_lost_its_end_is_told(tmp_path: Path) -> None:
     """Where zeros stand in the place of what was durable there is nothing to cut; the notes say what is missing."""
     path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         placed = put(store, 20)
     log = path / paths.COMMIT_LOG / paths.offset_name(0)
     data = bytearray(log.read_bytes())
     data[placed[15] :] = bytes(len(data) - placed[15])
     log.write_bytes(data)
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert any(f"the log ends at {placed[15]}" in note for note in store.notes)
         assert len(bodies(store)) == 15
 
@@ -232,7 +232,7 @@ def test_a_log_that_lost_its_end_is_told(tmp_path: Path) -> None:
 def test_damage_to_what_was_durable_is_never_cut(tmp_path: Path) -> None:
     """A bad record that the checkpoint calls durable keeps the store from being written, and nothing changes."""
     path = tmp_path / "s"
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     placed = put(store, 20)
     store.close(reput=False)
     data = encode_checkpoint(Checkpoint(physic_msg_timestamp=1 << 50)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
@@ -243,7 +243,7 @@ def test_damage_to_what_was_durable_is_never_cut(tmp_path: Path) -> None:
     log.write_bytes(damaged)
     before = stores.digest(path, inodes=True)
     with pytest.raises(DamagedLogError, match=f"log offset {placed[10]}.*nothing is cut"):
-        reput.MessageStore.open(path, CONFIG)
+        reput.MessageStore.open(path, CONFIG, create=True)
     assert stores.digest(path, inodes=True) == before
 
 
@@ -252,7 +252,7 @@ def test_damage_to_what_was_durable_is_never_cut(tmp_path: Path) -> None:
 def test_the_last_records_were_durable_too(clock: list[int], first_bad: int, indexed: bool, tmp_path: Path) -> None:
     """Damaged records at the end of a log that was closed were durable all of them: none is cut."""
     path = tmp_path / "s"
-    store = reput.MessageStore.open(path, CONFIG)
+    store = reput.MessageStore.open(path, CONFIG, create=True)
     placed = []
     for _ in range(30):
         clock[0] += 1000
@@ -265,7 +265,7 @@ def test_the_last_records_were_durable_too(clock: list[int], first_bad: int, ind
     log.write_bytes(data)
     before = stores.digest(path, inodes=True)
     with pytest.raises(DamagedLogError, match=f"log offset {placed[first_bad]}.*nothing is cut"):
-        reput.MessageStore.open(path, CONFIG)
+        reput.MessageStore.open(path, CONFIG, create=True)
     assert stores.digest(path, inodes=True) == before
 
 
@@ -277,14 +277,14 @@ def test_crcs_may_be_left_alone(checked: bool, tmp_path: Path) -> None:
     data = bytearray(log.read_bytes())
     data[placed[15] + MIN_RECORD_SIZE - 3] ^= 1
     log.write_bytes(data)
-    with reput.MessageStore.open(path, replace(CONFIG, check_crc_on_recover=checked)) as store:
+    with reput.MessageStore.open(path, replace(CONFIG, check_crc_on_recover=checked), create=True) as store:
         assert len(bodies(store)) == (15 if checked else 20)
 
 
 def test_topics_that_need_a_v2_record(tmp_path: Path) -> None:
     """With autoMessageVersionOnTopicLen=false a broker's configuration keeps long topics out."""
     config = replace(CONFIG, auto_message_version_on_topic_len=False)
-    with reput.MessageStore.open(tmp_path / "s", config) as store:
+    with reput.MessageStore.open(tmp_path / "s", config, create=True) as store:
         refused = store.put_message(reput.Message("t" * 128, b""))
         assert "autoMessageVersionOnTopicLen" in refused.reason
         put(store, 1, topic="t" * 127)
@@ -293,12 +293,12 @@ def test_topics_that_need_a_v2_record(tmp_path: Path) -> None:
 def test_long_topics_of_a_store_that_makes_no_more_of_them(tmp_path: Path) -> None:
     """A store that has such a topic opens without autoMessageVersionOnTopicLen; its messages are read, none is put."""
     path, topic = tmp_path / "s", "t" * 128
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 1, topic=topic)
-    with reput.MessageStore.open(path, replace(CONFIG, auto_message_version_on_topic_len=False)) as store:
+    with reput.MessageStore.open(path, replace(CONFIG, auto_message_version_on_topic_len=False), create=True) as store:
         assert len(store.get_message(topic, 0, 0)) == 1
         assert "autoMessageVersionOnTopicLen" in store.put_message(reput.Message(topic, b"")).reason
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert store.put_message(reput.Message(topic, b"")).queue_offset == 1
 
 
@@ -307,14 +307,14 @@ def test_long_topics_of_a_store_that_makes_no_more_of_them(tmp_path: Path) -> No
 def test_lost_indexes_beside_a_frontier(lost: list[str], way: str, tmp_path: Path) -> None:
     """Indexes that are gone from the disk are built from the log's begin again, and queues keep their numbers."""
     path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         placed = put(store, 20, keys="k")
     for name in lost:
         shutil.rmtree(path / name)
     if way == "follow":
         with reput.follow(path, config=CONFIG, spark=False, until_caught_up=True) as follower:
             follower.wait(60)
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert store.put_message(reput.Message("t", b"20", keys="k"), 0).queue_offset == 20
         assert [message.physical_offset for message in store.query_message("t", "k")][:-1] == placed
         assert bodies(store) == [str(number).encode() for number in range(21)]
@@ -324,17 +324,17 @@ def test_lost_indexes_beside_a_frontier(lost: list[str], way: str, tmp_path: Pat
 def test_an_empty_log_beside_queues_is_refused(tmp_path: Path) -> None:
     """A log without files beside queues with entries (its disk is not mounted) is not written: nothing is cut."""
     path = tmp_path / "s"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 20)
     shutil.move(path / paths.COMMIT_LOG, tmp_path / "elsewhere")
     (path / paths.COMMIT_LOG).mkdir()
     before = stores.digest(path / paths.CONSUME_QUEUE)
     with pytest.raises(NotAStoreError, match="mounted"):
-        reput.MessageStore.open(path, CONFIG)
+        reput.MessageStore.open(path, CONFIG, create=True)
     assert stores.digest(path / paths.CONSUME_QUEUE) == before
     (path / paths.COMMIT_LOG).rmdir()
     shutil.move(tmp_path / "elsewhere", path / paths.COMMIT_LOG)
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert len(bodies(store)) == 20
 
 
@@ -343,7 +343,7 @@ def test_index_files_that_a_crash_left_are_named(tmp_path: Path) -> None:
     """IndexFiles of a broker that crashed are removed and built again as in RocketMQ, and the notes name each one."""
     path = golden.unpack("crash", tmp_path)
     before = {file.name for file in (path / paths.INDEX).iterdir()}
-    with reput.MessageStore.open(path) as store:
+    with reput.MessageStore.open(path, create=True) as store:
         store.reput(spark=False)
         gone = before - {file.name for file in (path / paths.INDEX).iterdir()}
         told = [note for note in store.notes if "removed IndexFiles that a crash left" in note]

@@ -25,7 +25,7 @@ COUNT = 300
 @pytest.fixture
 def store(tmp_path: Path) -> reput.MessageStore:
     """A store of one queue: amounts 0 to 299, every second message in the EU."""
-    opened = reput.MessageStore.open(tmp_path / "store", CONFIG)
+    opened = reput.MessageStore.open(tmp_path / "store", CONFIG, create=True)
     for n in range(COUNT):
         properties = {"amount": str(n), "region": REGIONS[n % 2]}
         opened.put_message(reput.Message("orders", b"x" * n, tags="paid", properties=properties))

@@ -62,7 +62,7 @@ def new_store(path: Path, config: StoreConfig = CONFIG) -> reput.MessageStore:
     (path / paths.COMMIT_LOG).mkdir(parents=True)
     if Model(config).with_batches:
         topics_json(path, TOPICS)
-    return reput.MessageStore.open(path, config)
+    return reput.MessageStore.open(path, config, create=True)
 
 
 def write_further(folder: Path, count: int) -> Path:
@@ -171,7 +171,9 @@ def main() -> None:
     """Put until killed."""
     path, name, seed, *engine = sys.argv[1:]
     rng, model = random.Random(int(seed)), Model(KINDS[name])
-    store = reput.MessageStore.open(path, KINDS[name], follow=True if engine else "loop", master="local[1]")
+    store = reput.MessageStore.open(
+        path, KINDS[name], follow=True if engine else "loop", master="local[1]", create=True
+    )
     for queue in store.queues():
         # What an earlier life has put is not looked at: the model only has to know where numbers go on.
         model.queues[queue.topic, queue.queue_id] = [Batch(0, queue.max_offset, 0, "", 0)]

@@ -63,7 +63,7 @@ def messages(seed: int) -> Iterator[tuple[reput.Message, int]]:
 
 def open_store(path: Path, config: StoreConfig = CONFIG) -> reput.MessageStore:
     """The store with files as small as the golden ones have."""
-    return reput.MessageStore.open(path, config)
+    return reput.MessageStore.open(path, config, create=True)
 
 
 def put_kinds(store: reput.MessageStore, count: int, seed: int) -> None:

@@ -1,6 +1,6 @@
 """Message stores of small files, filled and read as their users do.
 
-with reput.MessageStore.open(tmp_path / "s", CONFIG) as store:
+with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
     placed = put(store, 20, keys="k")
     assert len(bodies(store)) == 20
 """

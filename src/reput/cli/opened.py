@@ -78,12 +78,15 @@ def writing(
     """
     from reput.embedded import MessageStore
     from reput.errors import NotAStoreError, ReputError
+    from reput.store.layout import find_store
 
     try:
-        opened = MessageStore.open(store, config, create=bool(create), delete_expired=delete_expired)
+        if not create:
+            find_store(store, config)
     except NotAStoreError as error:
         # None: the verb has no such option.
         raise NotAStoreError(f"{error}. --create makes a new one" if create is False else str(error)) from None
+    opened = MessageStore.open(store, config, create=bool(create), delete_expired=delete_expired)
     with _saying_what_is_logged():
         try:
             _tell_opening(opened)

@@ -100,7 +100,7 @@ class Target:
 
     def open(self) -> MessageStore:
         """The store, to write it; no log file is deleted meanwhile."""
-        return MessageStore.open(self.path, self.config, create=False, delete_expired=False)
+        return MessageStore.open(self.path, self.config, delete_expired=False)
 
 
 class RocketmqWriter(DataSourceArrowWriter):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from reput.errors import DiskFullError, PutError
 from reput.formats import properties as props
 from reput.formats.properties import MAX_PROPERTIES_SIZE
 from reput.formats.record import CRC_PROPERTY_SIZE, Host
@@ -89,6 +90,16 @@ class PutResult(NamedTuple):
     store_timestamp: int = -1
     reason: str = ""
 
+    def raise_for_status(self) -> PutResult:
+        """This result, if the message is stored; with FLUSH_DISK_TIMEOUT it is, and nobody knows yet how durably.
+
+        Raises:
+            PutError: the message is not stored; DiskFullError if the disk is full.
+        """
+        if not self.status.is_stored:
+            raise _error_of(self.status, self.reason)
+        return self
+
     @property
     def end_offset(self) -> int:
         """Log offset behind the record."""
@@ -108,10 +119,24 @@ class PutManyResult(NamedTuple):
     store_timestamp: int = -1
     reason: str = ""
 
+    def raise_for_status(self) -> PutManyResult:
+        """This result, if the messages are stored; see `PutResult.raise_for_status`.
+
+        Raises:
+            PutError: none of them is stored; DiskFullError if the disk is full.
+        """
+        if not self.status.is_stored:
+            raise _error_of(self.status, self.reason)
+        return self
+
     @property
     def end_offset(self) -> int:
         """Log offset behind the last record, -1 without any."""
         return int(self.physical_offsets[-1] + self.sizes[-1]) if len(self.sizes) else -1
+
+
+def _error_of(status: PutStatus, reason: str) -> PutError:
+    return (DiskFullError if status is PutStatus.DISK_FULL else PutError)(status, reason)
 
 
 class MessageRefusedError(Exception):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import NotAStoreError, UnsupportedStoreError
+from reput.errors import NotAStoreError, ReputError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import own, paths
+from reput.nearest import similar
 
 _SWAPPED_BY_RENAMES = (
     "New indexes are swapped in by renames within the store's file system: put the folder itself here, or the whole "
@@ -89,7 +91,9 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
             )
         commit_log = Path(config.store_path_commit_log).absolute()
     if not fs.exists(root):
-        raise NotAStoreError(f"{root}: no such folder. Give a store's root (storePathRootDir, often ~/store)")
+        raise NotAStoreError(
+            f"{root}: no such folder. {_near(root)}Give a store's root (storePathRootDir, often ~/store)"
+        )
     if not fs.is_dir(root):
         raise NotAStoreError(f"{root}: not a folder. Give a store's root (storePathRootDir, often ~/store)")
     if not fs.is_dir(commit_log):
@@ -97,6 +101,15 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
         hint = " (this is a commitlog folder: give the one above it)" if root.name == paths.COMMIT_LOG else ""
         raise NotAStoreError(f"{commit_log}: no such folder, so {root} is no RocketMQ store{hint}")
     return StoreLayout(root, commit_log)
+
+
+def _near(root: Path) -> str:
+    """A sentence that names stores beside a folder that is not there, if their names are like its name."""
+    with contextlib.suppress(ReputError):
+        beside = similar(root.name, [entry.name for entry in fs.list_dir(root.parent) if entry.is_dir])
+        found = [str(root.parent / name) for name in beside if fs.is_dir(root.parent / name / paths.COMMIT_LOG)]
+        return f"There is a store in {' and in '.join(found)}. " if found else ""
+    return ""
 
 
 def _refuse_dledger_folder(root: Path) -> None:
@@ -150,7 +163,24 @@ def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
     return found
 
 
-def make_folders(root: Path, config: StoreConfig) -> bool:
+def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool) -> tuple[StoreLayout, bool]:
+    """The layout of the store in `root`, and whether it is new: with `create` an empty folder becomes a store.
+
+    Raises:
+        NotAStoreError: there is no store, and none is to be made, or the folder holds something else.
+        UnsupportedStoreError: the log lies in several paths.
+    """
+    root = Path(root)
+    is_new = create and _make_folders(root, config)
+    try:
+        return find_store(root, config), is_new
+    except NotAStoreError as error:
+        if create or fs.list_dir(root):
+            raise
+        raise NotAStoreError(f"{error}. MessageStore.open(path, create=True) makes a new store there") from None
+
+
+def _make_folders(root: Path, config: StoreConfig) -> bool:
     """Make the folders of a new store, where `root` is empty or not there; returns whether it did."""
     commit_log = Path(config.store_path_commit_log) if config.store_path_commit_log else root / paths.COMMIT_LOG
     if fs.is_dir(commit_log):

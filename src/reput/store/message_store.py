@@ -39,7 +39,7 @@ from reput.store.expiry import Expiry, keep_settings, with_own_settings
 from reput.store.follower import TAIL_MAX_ENTRIES
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
-from reput.store.layout import StoreLayout, find_store, make_folders, refuse_what_we_cannot_build
+from reput.store.layout import StoreLayout, find_or_make_store, refuse_what_we_cannot_build
 from reput.store.log_settings import log_settings
 from reput.store.lookup import Watched
 from reput.store.opening import Opened, open_view
@@ -122,11 +122,11 @@ class MessageStore(ProgressCalls, Reading):
         config: StoreConfig | None = None,
         *,
         read_only: bool = False,
-        create: bool = True,
+        create: bool = False,
         limits: PullLimits | None = None,
         delete_expired: bool | None = None,
     ) -> Self:
-        """Open the store in `path`; a folder that is not there becomes a new store, unless `create` is False.
+        """Open the store in `path`; with `create` a folder that is not there, or empty, becomes a new store.
 
         Opened `read_only` nothing is changed and nothing locked: another process may write meanwhile, or begin to, and
         what it confirms becomes visible.
@@ -136,7 +136,7 @@ class MessageStore(ProgressCalls, Reading):
         `reput.store.expiry`.
 
         Raises:
-            NotAStoreError: there is no store, and none is to be made.
+            NotAStoreError: there is no store in `path`, and `create` is not set; or the folder holds something else.
             StoreLockedError: a live broker or another reput process has it. (A follower that catches up lets go.)
             DamagedLogError: the log is damaged below what was once known to be durable; nothing was changed.
             TailFullError: more messages wait for their indexes than memory is to be spent on.
@@ -145,8 +145,7 @@ class MessageStore(ProgressCalls, Reading):
         config = config or StoreConfig()
         if delete_expired is not None:
             config = replace(config, delete_expired=delete_expired)
-        is_new = create and not read_only and make_folders(Path(path), config)
-        layout = find_store(path, config)
+        layout, is_new = find_or_make_store(path, config, create=create and not read_only)
         refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
             if read_only:
