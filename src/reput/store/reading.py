@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
 from reput.files.forks import NotPickled
 from reput.kernels import lookup_kernels
 from reput.kernels.lookup_columns import ASK, COUNT_BITS, COUNT_MASK, NEEDS_ROOM
@@ -13,6 +16,7 @@ from reput.store.pulls import PullQuestion
 from reput.store.results import MAX_PULL_BYTES, GetResult, GetStatus, Places, QueryResult
 from reput.store.sql_filter import SqlFilter
 from reput.store.tag_filter import EVERYTHING, TagFilter
+from reput.store.topic_messages import TopicQuestion, messages_of
 from reput.store.view import QueueInfo, StoreView
 
 _END_OF_TIME = (1 << 63) - 1
@@ -92,6 +96,45 @@ class Reading(NotPickled):
         wanted = EVERYTHING if not filter else TagFilter(filter) if isinstance(filter, str) else filter
         asked = PullQuestion(topic, queue_id, offset, max_messages, wanted, max_bytes)
         return pulls.pull(self._open_view(), asked)
+
+    def messages(
+        self,
+        topic: str,
+        queue_id: int | Sequence[int] | None = None,
+        *,
+        begin_ms: int | None = None,
+        end_ms: int | None = None,
+        filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002 - as of `get_message`
+    ) -> Iterator[StoredMessage]:
+        """Iterate over the messages of a topic that are stored now, in the order in which they were stored.
+
+        Others may put meanwhile; what they put is not in it. Memory does not grow with the number of messages.
+
+        Args:
+            topic: its messages of all queues. A topic without a queue has no message, and is no error.
+            queue_id: only this queue, or these.
+            begin_ms, end_ms: only messages stored at or after, and at or before, these times.
+            filter: as of `get_message`.
+
+        Raises: as `get_message`, and DamagedLogError where a record cannot be read.
+        """
+        view = self._open_view()
+        if isinstance(queue_id, Iterable) and not isinstance(queue_id, str | bytes):
+            wanted = list(queue_id)
+        else:
+            wanted = [] if queue_id is None else [cast("int", queue_id)]
+        for one in wanted or [0]:
+            view.key_of(topic, one)
+        present = [info.queue_id for info in view.queues(topic)]
+        queue_ids = [one for one in present if one in wanted] if queue_id is not None else present
+
+        def first(one: int) -> int:
+            if begin_ms is not None:
+                return self.offset_by_time(topic, one, begin_ms)
+            return self.min_offset(topic, one)
+
+        asked = TopicQuestion(queue_ids, begin_ms, end_ms, view.follower.offset)
+        return messages_of(asked, first, lambda one, offset, most: self.get_message(topic, one, offset, most, filter))
 
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary | str = Boundary.LOWER
