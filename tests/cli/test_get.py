@@ -225,7 +225,7 @@ def test_a_wrong_size_of_queue_files_is_no_damage() -> None:
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
     """A store with 40 messages in three queues of `t` and one of `u`, a message a second, the first half indexed."""
-    with reput.MessageStore.open(tmp_path / "store", SMALL) as store:
+    with reput.MessageStore.open(tmp_path / "store", SMALL, create=True) as store:
         for n in range(40):
             topic, queue_id = ("u", 0) if n % 4 == 3 else ("t", n % 4)
             assert store.put_message(reput.Message(topic, b"m%d" % n, keys=f"k{n}", tags="abc"[n % 3]), queue_id)
@@ -326,7 +326,7 @@ def test_follow_takes_in_all_queues_and_new_ones(mixed: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "m38\n"
-        with reput.MessageStore.open(mixed, SMALL) as store:
+        with reput.MessageStore.open(mixed, SMALL, create=True) as store:
             for queue_id in (2, 0, 7):
                 assert store.put_message(reput.Message("t", b"new%d" % queue_id), queue_id).status.is_stored
                 assert process.stdout.readline() == f"new{queue_id}\n"

@@ -69,7 +69,7 @@ def said(message: Any) -> tuple[Any, ...]:
 def test_a_copy_says_the_same(tmp_path_factory: pytest.TempPathFactory, put: list[tuple[reput.Message, int]]) -> None:
     """Bodies of any bytes, properties in their order, times and flags come through, in the same queues."""
     folder = tmp_path_factory.mktemp("copy")
-    with reput.MessageStore.open(folder / "from") as store:
+    with reput.MessageStore.open(folder / "from", create=True) as store:
         for message, queue_id in put:
             assert store.put_message(message, queue_id).status is reput.PutStatus.PUT_OK
         topics = sorted({message.topic for message, _ in put})

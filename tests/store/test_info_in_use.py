@@ -48,7 +48,7 @@ def spans(info: StoreInfo) -> dict[tuple[str, int], tuple[int, int, int]]:
 
 def test_beside_a_writer(tmp_path: Path) -> None:
     """A writer is named with its process; all topics are listed, also those that no index has, and what waits."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 5, "orders")
         store.reput(spark=False)
         put(store, 3, "orders")
@@ -110,7 +110,7 @@ def test_a_writer_that_never_rests(name: str, tmp_path: Path) -> None:
 
 def test_a_follower_at_work(tmp_path: Path) -> None:
     """A follower on a store that nobody writes is named, and what is behind is its work."""
-    store = reput.MessageStore.open(tmp_path, CONFIG)
+    store = reput.MessageStore.open(tmp_path, CONFIG, create=True)
     put(store, 50)
     store.close(reput=False)
     follower = Follow(tmp_path, LoopEngine(), CONFIG, max_batch_bytes=1500)
@@ -173,7 +173,7 @@ def test_a_job_at_work(tmp_path: Path) -> None:
 
 def test_damage_is_said_beside_a_writer(tmp_path: Path) -> None:
     """Bytes below the confirmed offset that are no record are damage, whoever writes."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         placed = put(store, 20)
         path = tmp_path / paths.COMMIT_LOG / f"{0:020d}"
         data = bytearray(path.read_bytes())
@@ -188,7 +188,7 @@ def test_damage_is_said_beside_a_writer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keys", ["k", None])
 def test_indexes_that_are_only_behind_are_followed(tmp_path: Path, keys: str | None) -> None:
     """Where messages only wait for their indexes `follow` is advised, and it brings them."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 5, keys=keys)
         store.reput(spark=False)
         put(store, 7, keys=keys)
@@ -223,7 +223,7 @@ def test_info_and_check_count_alike(name: str) -> None:
 
 def test_an_empty_index_file_spans_no_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An IndexFile without an item shows no times, neither in `info` nor in `dump index`."""
-    with reput.MessageStore.open(tmp_path, CONFIG) as store:
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, random.Random(1).randrange(1, 5))
     (file,) = store_info(tmp_path).index_files
     assert (file.items, file.begin_timestamp, file.end_timestamp) == (0, None, None)
