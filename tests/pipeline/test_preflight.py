@@ -162,7 +162,7 @@ def test_workers_without_reput(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_verb_needs_no_jvm_for_that(tmp_path: Path) -> None:
     """`reput check --master` with a master that is not there: exit code 2, words, and no traceback."""
-    reput.MessageStore.open(tmp_path / "s").close()
+    reput.MessageStore.open(tmp_path / "s", create=True).close()
     arguments = ["check", str(tmp_path / "s"), "--master", f"spark://127.0.0.1:{closed_port()}"]
     command = [sys.executable, "-m", "reput", *arguments]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
