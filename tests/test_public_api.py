@@ -100,7 +100,7 @@ JOBS: dict[str, Callable[..., object]] = {
 def test_spark_is_not_started_for_nothing(job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no store, or the settings are wrong, every job says so before it starts Spark."""
 
-    def start_context(*_: object) -> None:
+    def start_context(*_: object, **__: object) -> None:
         pytest.fail("Spark was started")
 
     monkeypatch.setattr("reput.pipeline.session.start_context", start_context)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from reput.store.queue_diff import QueueDifference
     from reput.store.report import CheckReport, RebuildReport
 
+LITTLE_BYTES = 64 << 20
+"""So much log a follower takes in without Spark, where nobody asked for that: it ends before Spark has started."""
+
 
 def rebuild(
     path: str | Path,
@@ -83,7 +86,7 @@ def rebuild(
         verify_crc=verify_crc,
         split_mb=split_mb,
     )
-    with _engine_at(path, config, spark, master) as (engine, settings):
+    with _engine_at(path, config, spark, master, listener) as (engine, settings):
         return rebuild_store(path, engine, settings, options, listener)
 
 
@@ -104,7 +107,7 @@ def check(
     """
     from reput.pipeline.check import check_store
 
-    with _engine_at(path, config, spark, master) as (engine, settings):
+    with _engine_at(path, config, spark, master, listener) as (engine, settings):
         return check_store(path, engine, settings, verify_crc=verify_crc, split_mb=split_mb, listener=listener)
 
 
@@ -140,7 +143,7 @@ def convert(
     """
     from reput.pipeline.convert import convert_store
 
-    with _engine_at(path, config, spark, master) as (engine, settings):
+    with _engine_at(path, config, spark, master, listener) as (engine, settings):
         return convert_store(
             path,
             engine,
@@ -192,7 +195,9 @@ def follow(
             print(follower.progress.lag_ms)
 
     Args:
-        path, spark, master, config: as for `rebuild`; `spark=False` follows in a thread, without Java.
+        path, spark, master, config: as for `rebuild`; `spark=False` follows in a thread, without Java. With
+            `until_caught_up` Spark is not started for nothing, nor without a `master` for less than 64 MiB of log: that
+            is done in a thread too.
         until_caught_up: end when nothing is left to take in.
         max_batch_mb: at most so much log a batch, in MiB.
         checkpoint: folder of Spark's own files; `reput/follow-checkpoint` in the store without one.
@@ -203,10 +208,25 @@ def follow(
         StoreLockedError: another process follows the store, or a broker or another job is at work on it.
         ReputError: see `reput.errors`; what comes later `FollowHandle.wait` raises.
     """
+    from reput.pipeline.engine import LoopEngine
     from reput.pipeline.follow import Follow
     from reput.pipeline.follow_query import FollowHandle
 
-    with _engine_at(path, config, spark, master) as (engine, settings):
+    if until_caught_up and spark is None:
+        # Spark takes seconds to start: with nothing or little to do the tasks run here.
+        follower = Follow(
+            path,
+            LoopEngine(),
+            config_from(config),
+            max_batch_bytes=max(1, int(max_batch_mb * (1 << 20))),
+            listener=listener,
+            tell=tell,
+        )
+        left = follower.left_bytes()
+        if not left or (master is None and left <= LITTLE_BYTES):
+            return FollowHandle(follower, until_caught_up)
+        follower.close()
+    with _engine_at(path, config, spark, master, listener) as (engine, settings):
         follower = Follow(
             path,
             engine,
@@ -263,7 +283,7 @@ def export(
     """
     from reput.connect.export import export_store
 
-    with _engine_at(path, config, spark, master) as (engine, settings):
+    with _engine_at(path, config, spark, master, listener) as (engine, settings):
         return export_store(
             path, folder, engine, settings, topics=topics, columns=columns, salvage=salvage, listener=listener
         )
@@ -387,19 +407,24 @@ def _engine_at(
     config: StoreConfig | str | Path | None,
     spark: SparkSession | SparkContext | Literal[False] | None,
     master: str | None,
+    listener: ProgressListener | None,
 ) -> Iterator[tuple[Engine, StoreConfig]]:
     """The engine for a job on a store, and its settings; both are looked at before Spark takes seconds to start."""
     from reput.store.layout import find_store
 
     settings = config_from(config)
     find_store(path, settings)
-    with engine_for(spark, master) as engine:
+    with engine_for(spark, master, listener) as engine:
         yield engine, settings
 
 
 @contextlib.contextmanager
-def engine_for(spark: SparkSession | SparkContext | Literal[False] | None, master: str | None) -> Iterator[Engine]:
-    """The engine that a caller asked for."""
+def engine_for(
+    spark: SparkSession | SparkContext | Literal[False] | None,
+    master: str | None,
+    listener: ProgressListener | None = None,
+) -> Iterator[Engine]:
+    """The engine that a caller asked for; `listener` is told that Spark starts, where it has to."""
     from reput.pipeline.engine import LoopEngine, SparkEngine
 
     if spark is False:
@@ -408,6 +433,6 @@ def engine_for(spark: SparkSession | SparkContext | Literal[False] | None, maste
     if spark is None:
         from reput.pipeline.session import start_context
 
-        yield SparkEngine(start_context(master))
+        yield SparkEngine(start_context(master, listener=listener))
         return
     yield SparkEngine(spark)

@@ -56,7 +56,7 @@ class MessageStore(message_store.MessageStore):
         """
         from reput.pipeline.catch_up import SparkIndexer
 
-        with engine_for(spark, master) as engine:
+        with engine_for(spark, master, listener) as engine:
             return self.catch_up_with(SparkIndexer(engine, listener))
 
     def delete_topic(self, topic: str) -> list[int]:

@@ -18,7 +18,10 @@ import reput
 from reput.cli.main import run
 from reput.pipeline.engine import LoopEngine
 from reput.pipeline.follow import Follow
-from support import stores
+from reput.store.frontier import read_frontier
+from reput.store.info import store_info
+from reput.store.layout import find_store
+from support import golden, stores
 from support.broker import broker_at_work
 from support.checked import assert_sound
 from support.processes import in_session
@@ -156,3 +159,88 @@ def test_a_cut_queue_file(store: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert run(["rebuild", str(store), *LOOP]) == 0
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
     assert_sound(store, stores.SMALL)
+
+
+def no_spark(*_: object, **__: object) -> None:
+    """In place of the start of Spark."""
+    pytest.fail("Spark was started")
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["basic", "ext", "batch", "rocksdb", "double"])
+def test_nothing_to_do_on_a_brokers_store(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a store that RocketMQ closed it ends without Spark, and leaves a frontier, so that the next one knows."""
+    monkeypatch.setattr("reput.pipeline.session.start_context", no_spark)
+    store = golden.unpack(name, tmp_path)
+    assert read_frontier(find_store(store, reput.StoreConfig())) is None
+    end = store_info(store).log.max_offset
+    for _ in range(2):
+        assert run(["follow", str(store), "--until-caught-up"]) == 0
+        told = capsys.readouterr().err
+        assert "caught up; 0 messages in 0 batches" in told
+        assert "Starting" not in told
+        frontier = read_frontier(find_store(store, reput.StoreConfig()))
+        assert frontier is not None
+        assert (frontier.queue_offset, frontier.index_offset) == (end, end)
+    assert_sound(store)
+    with reput.MessageStore.open(store, reput.StoreConfig()) as opened:
+        assert opened.behind_bytes == 0
+
+
+def test_nothing_to_do_on_a_store_of_ours(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where all is indexed it ends without Spark and without the compiled kernels, whatever engine was asked for."""
+    assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
+    monkeypatch.setattr("reput.pipeline.session.start_context", no_spark)
+    for engine in (("--engine", "spark"), ("--master", "local[1]"), ("--engine", "auto"), ()):
+        capsys.readouterr()
+        assert run(["follow", str(store), "--until-caught-up", *engine, *SMALL]) == 0
+        assert "caught up; 0 messages" in capsys.readouterr().err
+    code = (
+        "import sys; from reput.cli.main import run\n"
+        f"assert run({['follow', str(store), '--until-caught-up', '-q', *SMALL]!r}) == 0\n"
+        "assert not {'pyspark', 'numba'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_little_to_do_needs_no_spark(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little log is taken in by this process where no engine was asked for, more by Spark."""
+    started = []
+
+    def start_context(*_: object, **__: object) -> None:
+        started.append(1)
+        raise reput.EngineError("no Spark here")
+
+    monkeypatch.setattr("reput.pipeline.session.start_context", start_context)
+    for asked in (("--engine", "spark"), ("--master", "local[1]")):
+        assert run(["follow", str(store), "--until-caught-up", *asked, *SMALL]) == 2
+    monkeypatch.setattr("reput.api.LITTLE_BYTES", 1000)
+    assert run(["follow", str(store), "--until-caught-up", *SMALL]) == 2
+    assert len(started) == 3
+    monkeypatch.undo()
+    monkeypatch.setattr("reput.pipeline.session.start_context", no_spark)
+    assert run(["follow", str(store), "--until-caught-up", *SMALL]) == 0
+    assert_sound(store, stores.SMALL)
+
+
+@pytest.mark.parametrize("verb", ["rebuild", "check", "follow", "export", "convert"])
+def test_the_wait_for_spark_is_told(
+    verb: str, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every verb that starts Spark says so before it waits, unless it is told to be quiet."""
+
+    def launch(_: object) -> None:
+        assert ("Starting Spark ...\n" in capsys.readouterr().err) == (quiet == ())
+        raise OSError("no Java here")
+
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    monkeypatch.setattr("reput.pipeline.session._launch_gateway", launch)
+    more = {"export": ("--to", str(tmp_path / "out")), "convert": ("--to", "both"), "follow": ("--engine", "spark")}
+    for quiet in ((), ("-q",)):
+        assert run([verb, str(store), *SMALL, *more.get(verb, ()), *quiet]) == 2
+        assert "no Java here" in capsys.readouterr().err

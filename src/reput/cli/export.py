@@ -19,7 +19,7 @@ _INTERRUPTED = 130
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic. May be given again.")
 @click.option("--columns", help="Only these columns, with commas between.  [default: all]")
 @click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap (exit code 0).")
-@options.follow_job
+@options.export_job
 def export(
     store: str,
     job: options.JobOptions,

@@ -57,8 +57,13 @@ def follow(
     import reput
     from reput.errors import EngineError
     from reput.pipeline.listener import ProgressListener
+    from reput.pipeline.session import DEFAULT_MASTER, STARTING
 
     class Notes(ProgressListener):
+        def stage(self, name: str, total_bytes: int) -> None:  # noqa: ARG002 - as a ProgressListener has it
+            if name == STARTING and not job.quiet:
+                output.say(f"{name} ...")
+
         def note(self, text: str) -> None:
             if not job.quiet or text.startswith("warning"):
                 line.clear()
@@ -71,7 +76,8 @@ def follow(
         handle = reput.follow(
             store,
             spark=False if job.engine == options.LOOP else None,
-            master=job.master,
+            # Asked for by name, Spark starts for little work too.
+            master=job.master or (DEFAULT_MASTER if job.engine == options.SPARK else None),
             config=job.config,
             until_caught_up=until_caught_up,
             max_batch_mb=max_batch_mb,

@@ -14,7 +14,7 @@ import click
 from reput.cli import output
 from reput.config import StoreConfig, parse_properties, setting_names
 
-LOOP, SPARK = "loop", "spark"
+AUTO, LOOP, SPARK = "auto", "loop", "spark"
 
 
 def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -46,14 +46,30 @@ config_options = _together(
     ),
 )
 
+_master_option = click.option(
+    "--master", help="Spark master URL.  [default: local[*], embedded, nothing else to start]"
+)
+
 _engine_options = _together(
-    click.option("--master", help="Spark master URL.  [default: local[*], embedded, nothing else to start]"),
+    _master_option,
     click.option(
         "--engine",
         type=click.Choice([SPARK, LOOP]),
         default=SPARK,
         show_default=True,
         help="loop runs the same tasks one after the other in this process, without Java.",
+    ),
+)
+
+_follow_engine_options = _together(
+    _master_option,
+    click.option(
+        "--engine",
+        type=click.Choice([AUTO, SPARK, LOOP]),
+        default=AUTO,
+        show_default=True,
+        help="loop works in this process, without Java; auto does so, too, for less than 64 MiB with "
+        "--until-caught-up and no --master, since Spark takes longer to start.",
     ),
 )
 
@@ -149,8 +165,16 @@ def job(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def follow_job(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a verb whose job has no splits of its own; otherwise as `job`."""
+    """The options of a verb that follows a store; otherwise as `job`."""
+    return _job_without_splits(verb, _follow_engine_options)
 
+
+def export_job(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a verb that exports a store; otherwise as `job`."""
+    return _job_without_splits(verb, _engine_options)
+
+
+def _job_without_splits(verb: Callable[..., Any], engine_options: Callable[[Any], Any]) -> Callable[..., Any]:
     @functools.wraps(verb)
     def called(
         store: str,
@@ -165,5 +189,5 @@ def follow_job(verb: Callable[..., Any]) -> Callable[..., Any]:
         config = config_of(config_path, assignments, store)
         return verb(store, JobOptions(master, engine, 0, False, config, quiet), **others)
 
-    shared = _together(config_options, _engine_options, _quiet_option, json_option)
+    shared = _together(config_options, engine_options, _quiet_option, json_option)
     return store_argument(shared(called))  # type: ignore[no-any-return]

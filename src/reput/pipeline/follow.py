@@ -142,6 +142,9 @@ class Follow:
         self._fall_forward(attachment, grower)
         confirmed = attachment.confirmed()
         target = min(confirmed, grower.offset + self.max_batch_bytes)
+        if target > grower.offset and attachment.writer is Writer.NOBODY and attachment.ends_at(grower.offset):
+            # The files have room behind the log's end.
+            self._stopped_at = grower.offset
         if target <= grower.offset or grower.offset == self._stopped_at:
             self._report(attachment, grower, grower.offset if grower.offset == self._stopped_at else confirmed)
             return False
@@ -176,6 +179,16 @@ class Follow:
             )
             grower.offset = attachment.log.min_offset
 
+    def left_bytes(self) -> int:
+        """Bytes of log that wait to be taken in; where nobody writes, perhaps with some that hold nothing."""
+        with self._lock:
+            if self._attached is None:
+                return 0
+            attachment, grower, _ = self._attached
+            if attachment.writer is Writer.NOBODY and attachment.ends_at(grower.offset):
+                return 0
+            return max(0, attachment.confirmed() - grower.offset)
+
     def caught_up(self) -> bool:
         """Whether nothing is left to take in that can be."""
         with self._lock:
@@ -205,6 +218,7 @@ class Follow:
 
     def _let_go(self) -> None:
         self.make_durable()
+        self._keep_frontier()
         self._detach()
         self._seen = None
 
@@ -225,11 +239,21 @@ class Follow:
                 return  # the next step attaches again, from what is durable
             self.progress.durable = reached.end
 
+    def _keep_frontier(self) -> None:
+        """Let the next follower know how far indexes are that RocketMQ has built, where there was nothing to do."""
+        if self._attached is None or self._reached is not None:
+            return
+        attachment, grower, _ = self._attached
+        if attachment.writer is Writer.NOBODY and self.caught_up():
+            with contextlib.suppress(StaleEpochError):
+                publish.keep_frontier(attachment.owned, attachment.log, grower.offset, grower.index_end)
+
     def close(self) -> None:
         """Make durable what was built and let go of the store."""
         with self._lock:
             try:
                 self.make_durable()
+                self._keep_frontier()
             finally:
                 self._detach()
                 self._held.close()

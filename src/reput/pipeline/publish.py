@@ -10,13 +10,15 @@ from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
 from reput.log.files import LogFiles, list_log_files
-from reput.pipeline.index_build import IndexFileResult
+from reput.log.maps import LogMaps
+from reput.pipeline.index_build import IndexEnd, IndexFileResult
 from reput.pipeline.job import SplitResult
 from reput.store import swap
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.frontier import read_frontier
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership
+from reput.store.recovery import fingerprint_before
 from reput.store.report import RebuildReport
 from reput.store.strays import carry_over_strays
 
@@ -148,6 +150,37 @@ def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> No
     with owned.publishing():
         write_checkpoint(layout, owner, **fields)
         fs.write_whole(layout.own(own.FRONTIER_NAME), own.encode_frontier(new), owner)
+
+
+def keep_frontier(owned: Ownership, log: LogMaps, offset: int, index_end: IndexEnd) -> bool:
+    """Write the first frontier of a store whose indexes others have built, complete up to `offset`.
+
+    Without it the next job would have to find that out again. Returns whether there is one now.
+
+    Raises:
+        StaleEpochError: another process has taken the store over.
+    """
+    layout = owned.layout
+    if read_frontier(layout) is not None:
+        return True
+    fingerprint = fingerprint_before(log, offset)
+    if fingerprint is None:
+        return False
+    fs.sync_tree(layout.commit_log)
+    fs.sync_tree(layout.root)
+    frontier = own.Frontier(
+        owned.watermarks.store_id,
+        owned.epoch,
+        queue_offset=offset,
+        queue_fingerprint=fingerprint,
+        index_offset=offset,
+        index_fingerprint=fingerprint,
+        index_file=index_end.name,
+        index_count=index_end.next_item if index_end.name else 0,
+    )
+    with owned.publishing():
+        fs.write_whole(layout.own(own.FRONTIER_NAME), own.encode_frontier(frontier), fs.owner_of(layout.root))
+    return True
 
 
 def fingerprint_of(log: LogFiles, last: SplitResult | None) -> own.Fingerprint | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from reput.errors import EngineError
 from reput.pipeline import jvm_archive, nursery, preflight
+from reput.pipeline.listener import ProgressListener
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("reput.pipeline")
 DEFAULT_MASTER = "local[*]"
 DRIVER_MEMORY = "512m"
+STARTING = "Starting Spark"
+"""The name of the stage that a job is at while Spark starts."""
 _LOG_TAIL = 4096
 _MASTER_LOST = ("NullPointerException", "stopped SparkContext", "SparkContext has been shutdown", "was shut down")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
@@ -42,8 +45,15 @@ _jvm_log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the JVM
 """What the JVM and the workers print. On our own stdout it would mix with data, and hold a pipe open after we end."""
 
 
-def start_context(master: str | None = None, extra_java: str = "", use_archive: bool = True) -> SparkContext:
+def start_context(
+    master: str | None = None,
+    extra_java: str = "",
+    use_archive: bool = True,
+    listener: ProgressListener | None = None,
+) -> SparkContext:
     """A Spark context on `master`, `local[*]` by default, or the one that this process has already.
+
+    `listener`: told that Spark starts, which takes seconds.
 
     Raises:
         ConfigError: `master` is no Spark master URL.
@@ -57,6 +67,8 @@ def start_context(master: str | None = None, extra_java: str = "", use_archive: 
         return SparkContext.getOrCreate()
     master = master or DEFAULT_MASTER
     preflight.check(master)
+    if listener is not None:
+        listener.stage(STARTING, 0)
     # Else the workers would be `python3` of the PATH, perhaps one without reput.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):

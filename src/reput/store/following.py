@@ -18,9 +18,10 @@ from reput.errors import StoreLockedError
 from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own, paths
-from reput.formats.record import MIN_RECORD_SIZE, Verdict
+from reput.formats.record import CHECK_NONE, MIN_RECORD_SIZE, Verdict
 from reput.log.files import list_log_files
 from reput.log.maps import LogMaps, store_time_in
+from reput.log.reader import record_at, written_bytes
 from reput.queue.batch_files import BatchFiles
 from reput.queue.queues import Queues
 from reput.store.beside import Writer, writer_of
@@ -62,6 +63,11 @@ class Attachment:
         """The log offset behind the last byte that the files hold."""
         files = list_log_files(self.layout.commit_log, self.log.file_size).files
         return max((file.data_end for file in files if file.data_end > file.start), default=0)
+
+    def ends_at(self, offset: int) -> bool:
+        """Whether nothing is written from a log offset on; the kernels are not needed to see that."""
+        files = list_log_files(self.layout.commit_log, self.log.file_size)
+        return record_at(files, offset, CHECK_NONE) is Verdict.ZERO and written_bytes(files, offset) == 0
 
     def store_time(self, offset: int) -> int:
         """Store time (ms) of the record at a log offset, -1 where none can be read there.
