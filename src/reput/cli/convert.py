@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from reput.cli import options, output
-from reput.cli.rebuild import show_report
+from reput.cli.rebuild import show_dry_run, show_report
 from reput.formats.queue_kinds import TARGETS
 
 _INTERRUPTED = 130
@@ -28,8 +28,11 @@ _INTERRUPTED = 130
     "entries of the other kind, which are trusted: quicker, and for a log whose old part is damaged.",
 )
 @click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap.")
+@options.dry_run_option
 @options.job
-def convert(store: str, job: options.JobOptions, to: str, source: str, salvage: bool, as_json: bool) -> int:
+def convert(
+    store: str, job: options.JobOptions, to: str, source: str, salvage: bool, dry_run: bool, as_json: bool
+) -> int:
     """Make the ConsumeQueues of STORE ones of another kind: files, RocksDB, or both.
 
     Stop the broker first. The new queues are built beside the old ones, held once more against what they come from, and
@@ -38,6 +41,7 @@ def convert(store: str, job: options.JobOptions, to: str, source: str, salvage: 
     numbers. Tell the broker afterwards: storeType, or rocksdbCQDoubleWriteEnable for both.
 
     \b
+    reput convert /data/store --to rocksdb --dry-run
     reput convert /data/store --to rocksdb
     reput convert /data/store --to both --config conf/broker.conf
     reput convert /data/store --to file --from queues
@@ -45,6 +49,10 @@ def convert(store: str, job: options.JobOptions, to: str, source: str, salvage: 
     import reput
     from reput.cli.progress import progress
 
+    if dry_run:
+        from reput.pipeline.convert import convert_options
+
+        return show_dry_run(store, job, convert_options(to, source, salvage=salvage), as_json)
     try:
         with progress(job.quiet) as listener:
             report = reput.convert(

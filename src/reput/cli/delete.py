@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from reput.cli import opened as stores
 from reput.cli import options, output
+
+if TYPE_CHECKING:
+    from reput.config import StoreConfig
 
 
 @click.command()
 @options.store_argument
 @stores.topic_option
 @stores.queue_option()
+@options.dry_run_option
 @options.config_options
 @options.json_option
 def delete(
     store: str,
     topic: str,
     queue_id: int | None,
+    dry_run: bool,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -34,9 +41,12 @@ def delete(
     would bring it back.
 
     \b
+    reput delete /data/store -t orders --dry-run
     reput delete /data/store -t orders
     reput delete /data/store -t orders -q 2
     """  # noqa: D301 - click wants the control character
+    if dry_run:
+        return _show_dry_run(store, topic, queue_id, options.config_of(config_path, assignments, store), as_json)
     with stores.writing(store, options.config_of(config_path, assignments, store)) as opened:
         gone = opened.delete_queues_of(topic, queue_id)
         if not gone:
@@ -47,4 +57,22 @@ def delete(
             output.emit_json({"ok": True, "topic": topic, "queues": gone})
         else:
             output.show(f"deleted {output.counted(len(gone), 'queue')} of {topic}: {', '.join(map(str, gone))}")
+    return 0
+
+
+def _show_dry_run(store: str, topic: str, queue_id: int | None, config: StoreConfig, as_json: bool) -> int:
+    """Show what a deletion would remove; nothing is changed."""
+    from reput.pipeline.dry_run import dry_delete
+
+    found = dry_delete(store, config, topic, queue_id)
+    if as_json:
+        output.emit_json({"ok": True, "dry_run": True, **found.to_dict()})
+        return 0
+    counted = output.counted
+    ids = ", ".join(map(str, found.queues))
+    entries = counted(found.entries, "entry", "entries")
+    output.show(f"would delete {counted(len(found.queues), 'queue')} of {topic}, {entries}: {ids}")
+    for one in found.removed:
+        output.show(f"would remove {one.folder}: {counted(one.files, 'file')}, {output.size_text(one.bytes)}")
+    output.say("dry run: nothing was changed")
     return 0

@@ -87,6 +87,13 @@ _split_options = _together(
 )
 
 
+dry_run_option = click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Change nothing: say what would be built and removed, or why it would be refused.",
+)
+
+
 def config_of(config_path: str | None, assignments: tuple[str, ...], store: str | None = None) -> StoreConfig:
     """The settings from `--config` and `--set`; what is odd about that file is said on stderr."""
     config = StoreConfig()

@@ -10,6 +10,7 @@ from reput.cli import options, output
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
+    from reput.pipeline.rebuild_state import RebuildOptions
     from reput.store.report import QueueOddity, RebuildReport, StageTakenOver
 
 _INTERRUPTED = 130
@@ -40,6 +41,7 @@ _LINES_SHOWN = 20
     help="Give tags index items, as RocketMQ does since 5.4.0; auto looks at the present IndexFiles.",
 )
 @click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap (exit code 0).")
+@options.dry_run_option
 @click.option("--empty-log", is_flag=True, help="Without a record in the log, replace the indexes by empty ones.")
 @options.job
 def rebuild(
@@ -51,6 +53,7 @@ def rebuild(
     index_tags: str,
     salvage: bool,
     empty_log: bool,
+    dry_run: bool,
     as_json: bool,
 ) -> int:
     """Build the ConsumeQueues and IndexFiles of STORE again from its CommitLog.
@@ -62,6 +65,7 @@ def rebuild(
     the run with exit code 1; --salvage goes on behind it.
 
     \b
+    reput rebuild /data/store --dry-run
     reput rebuild /data/store
     reput rebuild /data/store --config conf/broker.conf
     reput rebuild /data/store --only queue -t orders -t payments
@@ -69,6 +73,12 @@ def rebuild(
     import reput
     from reput.cli.progress import progress
 
+    if dry_run:
+        from reput.pipeline.rebuild_state import RebuildOptions
+
+        return show_dry_run(
+            store, job, RebuildOptions(only, topics, skip_topics, index_tags, salvage, empty_log), as_json
+        )
     try:
         with progress(job.quiet) as listener:
             report = reput.rebuild(
@@ -91,6 +101,32 @@ def rebuild(
             output.emit_json({"ok": True, **report.to_dict()})
         else:
             show_report(report, job.quiet)
+    return 0
+
+
+def show_dry_run(store: str, job: options.JobOptions, wanted: RebuildOptions, as_json: bool) -> int:
+    """Show what a rebuild or a conversion would do; nothing is changed."""
+    from reput.pipeline.dry_run import dry_rebuild
+
+    run = dry_rebuild(store, job.config, wanted)
+    if as_json:
+        output.emit_json({"ok": True, "dry_run": True, **run.to_dict()})
+        return 0
+    counted, size = output.counted, output.size_text
+    output.show(f"would read {size(run.log_bytes)} of log, about {counted(run.messages, 'message')}")
+    parts = {
+        "queue": f"about {counted(run.queue_entries, 'entry', 'entries')} ({' and '.join(run.kinds)} queues)",
+        "index": f"about {counted(run.index_items, 'item')} in {counted(run.index_files, 'IndexFile')}",
+    }
+    output.show(f"would build {' and '.join(run.built)}: {', '.join(parts[one] for one in run.built)}")
+    for one in run.replaced:
+        output.show(f"would replace {one.folder}: {counted(one.files, 'file')}, {size(one.bytes)}")
+    output.show(f"would need about {size(run.bytes_needed)} on the disk, where {size(run.bytes_free)} are free")
+    if not job.quiet:
+        _notes("assumed", run.assumed)
+        _notes("note", run.notes)
+    _notes("warning", run.warnings)
+    output.say("dry run: nothing was changed. The log is not decoded, so damage in it would still stop the run")
     return 0
 
 

@@ -562,6 +562,19 @@ def stamp_of(path: Path | str) -> Stamp | None:
     return None
 
 
+def refuse_unwritable(path: Path | str) -> None:
+    """Refuse a folder in which this user cannot make files.
+
+    Raises:
+        AccessError: it is one.
+    """
+    with errors_named(path, "write"):
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def free_bytes(path: Path | str) -> int:
     """Bytes that this user can still write on the file system of `path`."""
     with errors_named(path, "ask for free space"):

@@ -42,9 +42,7 @@ def broker_lock(path: Path, owner: fs.Owner | None = None, own_path: Path | None
         ReputError: the file system refuses locks.
     """
     if _identity(path) in _held:
-        raise StoreLockedError(
-            f"{path}: another reput job of this process is at work on this store. Wait until it ends"
-        )
+        raise StoreLockedError(_in_this_process(path))
     with fs.errors_named(path, "lock"):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
@@ -67,6 +65,24 @@ def broker_lock(path: Path, owner: fs.Owner | None = None, own_path: Path | None
             _held.discard(identity)
     finally:
         os.close(descriptor)
+
+
+def refuse_held(path: Path, own_path: Path) -> None:
+    """Refuse what `broker_lock` and `owner_lock` would refuse now; nothing is made, and nothing stays held.
+
+    Raises:
+        StoreLockedError: a live broker or another reput process holds the store, or another part of this process.
+    """
+    if _identity(path) in _held:
+        raise StoreLockedError(_in_this_process(path))
+    if is_record_locked(path):
+        raise StoreLockedError(_who_holds(path, own_path))
+    if owner_is_live(own_path):
+        raise StoreLockedError(_at_work(own_path))
+
+
+def _in_this_process(path: Path) -> str:
+    return f"{path}: another reput job of this process is at work on this store. Wait until it ends"
 
 
 def _who_holds(path: Path, own_path: Path | None) -> str:

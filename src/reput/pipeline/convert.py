@@ -37,9 +37,23 @@ def convert_store(
         DamagedLogError: the log is damaged in the middle, and `salvage` was not asked for.
         ReputError: see `reput.errors`; the old queues are live unless the text says otherwise.
     """
+    options = convert_options(to, source, salvage=salvage, verify_crc=verify_crc, split_mb=split_mb)
+    report = rebuild_store(root, engine, config, options, listener)
+    report.notes.append(f"a broker goes on with these queues when its broker.conf says {TARGET_SETTINGS[to]}")
+    return report
+
+
+def convert_options(
+    to: str, source: str = LOG, *, salvage: bool = False, verify_crc: bool = True, split_mb: float = 128
+) -> RebuildOptions:
+    """The options of the rebuild that a conversion is.
+
+    Raises:
+        ConfigError: `to` is no target.
+    """
     if to not in TARGETS:
         raise ConfigError(f"to={to!r}: choose {', '.join(TARGETS)}")
-    options = RebuildOptions(
+    return RebuildOptions(
         only=QUEUE,
         salvage=salvage,
         verify_crc=verify_crc,
@@ -50,6 +64,3 @@ def convert_store(
         source=source,
         resumable=True,
     )
-    report = rebuild_store(root, engine, config, options, listener)
-    report.notes.append(f"a broker goes on with these queues when its broker.conf says {TARGET_SETTINGS[to]}")
-    return report

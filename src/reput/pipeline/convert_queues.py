@@ -29,6 +29,7 @@ from reput.pipeline.done import Stage, files_of_split, split_is_sound
 from reput.pipeline.job import Job, Oddities, SplitResult
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.parts import key_order
+from reput.pipeline.prepare import choose_source
 from reput.pipeline.rebuild_queues import finish_queues, queue_parts
 from reput.pipeline.rebuild_report import topic_summaries
 from reput.pipeline.rebuild_state import Run
@@ -38,7 +39,6 @@ from reput.pipeline.task_values import digest
 from reput.queue.kinds import QueueKind
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
-from reput.store.kinds import configured_kinds, present_kinds
 from reput.store.recovery import find_start
 
 _ENTRIES_A_TASK = 1 << 20
@@ -47,30 +47,9 @@ _NAMED = 5
 _NO_ODDITIES = Oddities(0, 0, 0, -1, 0, -1)
 
 
-def choose_source(run: Run, config: StoreConfig) -> QueueKind:
-    """The kind whose entries are read: one that is not to be made, where there is one.
-
-    Raises:
-        ConfigError: the store has no queues, or none but those of the one kind that is to be made.
-    """
-    told = configured_kinds(config)
-    present = present_kinds(run.layout, run.settings.queue_file_size)
-    present.sort(key=lambda kind: told.index(kind.name) if kind.name in told else len(told))
-    others = [kind for kind in present if kind.name not in run.job.kinds]
-    if not others and len(run.job.kinds) > 1:
-        others = present
-    if others:
-        return others[0]
-    has = f"{' and '.join(kind.name for kind in present)} queues alone" if present else "no queues"
-    raise ConfigError(
-        f"{run.layout.consume_queue}: the store has {has}, so there is no other kind to convert from. Use the log: "
-        "--from log"
-    )
-
-
 def convert_queues(run: Run, config: StoreConfig) -> None:
     """Build the queues of the job's kinds from those of another one, hold them against it, and swap them in."""
-    chosen = choose_source(run, config)
+    chosen = choose_source(run.layout, config, run.settings.queue_file_size, run.job.kinds)
     source = _source(run, chosen)
     begin_staging(run, digest(source))
     with run.stage("list"):

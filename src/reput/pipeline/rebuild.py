@@ -14,7 +14,7 @@ from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
 from reput.formats.consume_queue import QueueKey
-from reput.log.files import LogFiles, list_log_files, sync_log
+from reput.log.files import sync_log
 from reput.log.maps import LogMaps
 from reput.pipeline import parts, publish
 from reput.pipeline.batch_build import learn_types
@@ -27,6 +27,7 @@ from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.prepare import find_buildable, prepare
 from reput.pipeline.rebuild_batches import batch_parts, batch_topics, build_batches, enter_batches
 from reput.pipeline.rebuild_index import IndexStage
 from reput.pipeline.rebuild_queues import finish_queues, queue_parts
@@ -36,23 +37,20 @@ from reput.pipeline.rebuild_report import (
     refuse_unknown_topics,
     warn_of_index_behind,
 )
-from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions, Run
+from reput.pipeline.rebuild_state import INDEX, QUEUES, RebuildOptions, Run
 from reput.pipeline.resume import Resumed, begin_staging, drop_parts, finished_report, stage_report
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
 from reput.store import swap
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
-from reput.store.index_tags import tag_items_in_use
-from reput.store.kinds import all_kinds, configured_kinds, present_kinds, refuse_held_kinds, store_kinds
+from reput.store.kinds import all_kinds, present_kinds
 from reput.store.known_good import known_good
-from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
+from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership, own_store
-from reput.store.queue_types import refuse_batches_beside
 from reput.store.recovery import find_start, fingerprint_before
 from reput.store.report import RebuildReport
 from reput.store.retained import Retained
-from reput.store.settings import StoreSettings, resolve_settings
 from reput.store.strays import refuse_lost_log
 
 
@@ -75,9 +73,7 @@ def rebuild_store(
         listener or ProgressListener(),
     )
     begin = time.perf_counter()
-    layout = find_store(root, config)
-    refuse_what_we_cannot_build(layout, config)
-    refuse_linked_indexes(layout)
+    layout = find_buildable(root, config)
     with own_store(layout, resumes=options.resumable) as owned:
         run = _prepare(layout, owned, engine, config, options, listener)
         if (finished := finished_report(run)) is not None:
@@ -108,27 +104,15 @@ def _prepare(
     options: RebuildOptions,
     listener: ProgressListener,
 ) -> Run:
-    # Whoever asks for other queues as the source does not need the whole log.
-    tolerant = options.salvage or options.source == QUEUES
-    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant)
-    settings = resolve_settings(layout, config, options.verify_crc)
-    report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
-    report.notes += [*owned.notes, *log.notes]
-    if not log.files and not options.empty_log:
-        refuse_lost_log(layout, "no log file")
-    build_index = options.only != QUEUE and settings.index_enabled
-    if options.only != QUEUE and not settings.index_enabled:
-        report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
-    tag_items = _tag_items(layout, log, settings, options, report) if build_index else False
-    # Those that are asked for, those that the configuration names, or those that are there.
-    names = options.kinds or configured_kinds(config) or [kind.name for kind in store_kinds(layout)]
-    kinds = [all_kinds(layout)[name] for name in names]
+    found = prepare(layout, config, options)
+    log, settings, kinds, report = found.log, found.settings, found.kinds, found.report
+    report.notes[:0] = owned.notes
     has_ext = options.only != INDEX and any(kind.has_ext for kind in kinds)
     job = Job(
         reput_folder=str(layout.reput),
         staging=str(layout.staging(owned.epoch)),
         epoch=owned.stage,
-        decode=settings.decoding(tag_items),
+        decode=settings.decoding(found.tag_items),
         queue_file_size=settings.queue_file_size,
         batch_queue_file_size=settings.batch_queue_file_size,
         types=settings.types,
@@ -136,37 +120,14 @@ def _prepare(
         index_items=settings.index_items,
         owner=fs.owner_of(layout.root),
         build_queues=options.only != INDEX,
-        build_index=build_index,
+        build_index=found.build_index,
         topics=frozenset(topic.encode() for topic in options.topics) if options.topics else None,
         skip_topics=frozenset(topic.encode() for topic in options.skip_topics),
         sync_in_tasks=not engine.shares_driver_files,
-        kinds=tuple(names),
+        kinds=tuple(kind.name for kind in kinds),
         ext=ext_job(layout, settings, log.file_size) if has_ext else None,
     )
-    refuse_batches_beside(settings.types, kinds)
-    if job.build_queues:
-        refuse_held_kinds(layout, present_kinds(layout))
-    report.built = [name for name, wanted in ((QUEUE, job.build_queues), (INDEX, job.build_index)) if wanted]
-    # One that cannot be read is refused before any work, not when the new indexes are ready.
-    read_frontier(layout)
     return Run(layout, log, settings, options, owned, engine, job, listener, report)
-
-
-def _tag_items(
-    layout: StoreLayout,
-    log: LogFiles,
-    settings: StoreSettings,
-    options: RebuildOptions,
-    report: RebuildReport,
-) -> bool:
-    if options.index_tags != AUTO:
-        return options.index_tags == ON
-    told = tag_items_in_use(layout, log, settings.index_slots)
-    if told is None:
-        report.assumed.append("tags are indexed, as RocketMQ does since 5.4.0 (--index-tags off for older brokers)")
-        return True
-    report.notes.append(f"tags are {'' if told else 'not '}indexed, as in the present IndexFiles")
-    return told
 
 
 def _rebuild(run: Run) -> None:

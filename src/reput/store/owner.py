@@ -105,8 +105,7 @@ def own_store(layout: StoreLayout, *, resumes: bool = False, holder: int = own.H
         AccessError: this user may not write here.
     """
     owner = fs.owner_of(layout.root)
-    if layout.reput.is_symlink():
-        raise AccessError(f"{layout.reput}: a link, which reput does not follow. Make it a folder of this file system")
+    _refuse_link(layout)
     with locks.broker_lock(layout.broker_lock, owner, layout.own(own.LOCK_NAME)):
         fs.make_dirs(layout.reput, owner)
         with locks.owner_lock(layout.own(own.LOCK_NAME)):
@@ -135,6 +134,23 @@ def own_store(layout: StoreLayout, *, resumes: bool = False, holder: int = own.H
                 yield owned
             finally:
                 watermarks.close()
+
+
+def refuse_owned(layout: StoreLayout) -> None:
+    """Refuse what `own_store` would refuse now; nothing is changed.
+
+    Raises:
+        StoreLockedError: a live broker or another reput process has the store.
+        AccessError: this user may not write here.
+    """
+    _refuse_link(layout)
+    fs.refuse_unwritable(layout.root)
+    locks.refuse_held(layout.broker_lock, layout.own(own.LOCK_NAME))
+
+
+def _refuse_link(layout: StoreLayout) -> None:
+    if layout.reput.is_symlink():
+        raise AccessError(f"{layout.reput}: a link, which reput does not follow. Make it a folder of this file system")
 
 
 @contextlib.contextmanager

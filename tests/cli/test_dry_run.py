@@ -1,0 +1,150 @@
+"""`--dry-run` of rebuild, convert and delete: says what would be done, or why not, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import reput
+from reput.cli.main import cli
+from reput.errors import AccessError, ConfigError, NotAStoreError, StoreLockedError
+from reput.files import locks
+from reput.formats import own, paths
+from support import golden, stores
+
+RUNS: list[list[str]] = [
+    ["rebuild"],
+    ["rebuild", "--only", "index"],
+    ["rebuild", "--only", "queue", "-t", "orders"],
+    ["convert", "--to", "rocksdb"],
+    ["convert", "--to", "rocksdb", "--from", "queues"],
+    ["convert", "--to", "both"],
+    ["delete", "-t", "orders"],
+    ["delete", "-t", "orders", "-q", "0"],
+]
+
+
+def call(verb: str, store: Path, *options: str) -> Result:
+    """Call the command line in this process."""
+    return CliRunner().invoke(cli, [verb, str(store), *options], standalone_mode=False)
+
+
+def tree(store: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Every file and folder of a store: its time, its inode, its bytes."""
+    found = {}
+    for path in sorted(store.rglob("*")):
+        status = path.stat()
+        data = path.read_bytes() if path.is_file() else b""
+        found[str(path.relative_to(store))] = (status.st_mtime_ns, status.st_ino, data)
+    return found
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A copy of RocketMQ's store basic."""
+    return golden.unpack("basic", tmp_path)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("run", RUNS, ids=" ".join)
+def test_nothing_changes(run: list[str], store: Path, tmp_path: Path) -> None:
+    """Bytes, times and names stay, as text and as JSON, and no lock or folder is left."""
+    before = tree(store)
+    verb, *options = run
+    text = call(verb, store, *options, "--dry-run")
+    assert text.exception is None, text.exception
+    assert text.return_value == 0
+    assert "would " in text.stdout
+    assert "dry run: nothing was changed" in text.stderr
+    told = call(verb, store, *options, "--dry-run", "--json")
+    value = json.loads(told.stdout)
+    assert (value["ok"], value["dry_run"]) == (True, True)
+    assert tree(store) == before
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("run", [["rebuild"], ["convert", "--to", "file"], ["delete", "-t", "orders"]], ids=" ".join)
+def test_nothing_changes_where_queues_are_in_rocksdb(run: list[str], tmp_path: Path) -> None:
+    """To look into RocksDB leaves nothing in the store."""
+    store = golden.unpack("double", tmp_path)
+    before = tree(store)
+    verb, *options = run
+    assert json.loads(call(verb, store, *options, "--dry-run", "--json").stdout)["ok"]
+    assert tree(store) == before
+
+
+@pytest.mark.golden
+def test_a_rebuild_is_foretold(store: Path) -> None:
+    """The estimates are near what the rebuild then does, and the folders are those that it replaces."""
+    config = ["--set", "maxHashSlotNum=5000", "--set", "maxIndexNum=20000"]
+    told: dict[str, Any] = json.loads(call("rebuild", store, *config, "--dry-run", "--json").stdout)
+    report = reput.rebuild(store, spark=False, config=stores.GOLDEN)
+    assert told["built"] == report.built == ["queue", "index"]
+    assert told["kinds"] == ["file"]
+    assert 0.5 < told["queue_entries"] / report.queue_entries < 2
+    assert 0.3 < told["index_items"] / report.index_items < 3
+    replaced = {one["folder"]: one["files"] for one in told["replaced"]}
+    assert replaced.keys() == {"consumequeue", "index"}
+    assert replaced["index"] == len(list((golden.shared("basic") / "index").iterdir()))
+    assert 0 < told["bytes_needed"] < told["bytes_free"]
+
+
+@pytest.mark.golden
+def test_a_deletion_is_foretold(store: Path) -> None:
+    """The queues and folders that it names are gone behind the deletion."""
+    told = json.loads(call("delete", store, "-t", "orders", "--dry-run", "--json").stdout)
+    done = json.loads(call("delete", store, "-t", "orders", "--json").stdout)
+    assert told["queues"] == done["queues"]
+    assert told["entries"] > 0
+    assert told["removed"]
+    assert not [one for one in told["removed"] if (store / one["folder"]).exists()]
+
+
+def refused(error: type[Exception], store: Path, *run: str) -> str:
+    """The error of a run, and of the same run as a dry one: they must be the same."""
+    verb, *options = run
+    engine = [] if verb == "delete" else ["--engine", "loop"]
+    before = tree(store)
+    dry = call(verb, store, *options, *engine, "--dry-run").exception
+    assert tree(store) == before
+    assert type(dry) is error, dry
+    real = call(verb, store, *options, *engine).exception
+    assert type(real) is error, real
+    assert str(dry) == str(real)
+    return str(dry)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("verb", [("rebuild",), ("convert", "--to", "rocksdb"), ("delete", "-t", "orders")], ids=repr)
+def test_what_is_refused_is_refused_dry_as_well(verb: tuple[str, ...], store: Path, tmp_path: Path) -> None:
+    """No store, a live owner, and links for folders: the same error, and so the same exit code."""
+    refused(NotAStoreError, tmp_path / "nowhere", *verb)
+    (store / paths.REPUT).mkdir()
+    with locks.owner_lock(store / paths.REPUT / own.LOCK_NAME):
+        refused(StoreLockedError, store, *verb)
+    shutil.rmtree(store / paths.REPUT)
+    (tmp_path / "elsewhere").mkdir()
+    (store / paths.REPUT).symlink_to(tmp_path / "elsewhere")
+    refused(AccessError, store, *verb)
+
+
+@pytest.mark.golden
+def test_refusals_of_one_verb(store: Path) -> None:
+    """A topic that is not there, a source that is not there, and a wrong size of files."""
+    assert "Near it: orders" in refused(ConfigError, store, "delete", "-t", "order")
+    assert "no queue 77" in refused(ConfigError, store, "delete", "-t", "orders", "-q", "77")
+    assert "no other kind" in refused(ConfigError, store, "convert", "--to", "file", "--from", "queues")
+
+
+@pytest.mark.golden
+def test_too_little_room_is_a_warning(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the disk has less than is needed the dry run says so."""
+    monkeypatch.setattr("reput.files.fs.free_bytes", lambda _: 1000)
+    done = call("rebuild", store, "--dry-run")
+    assert done.return_value == 0
+    assert "1000 are free" in done.stderr
