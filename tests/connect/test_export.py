@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -20,6 +22,7 @@ from reput.cli.main import run
 from reput.connect import export as exports
 from reput.connect import scan
 from reput.errors import ConfigError, DataLossError
+from reput.files import fs
 from reput.formats import paths
 from support import frames, golden, stores
 from support.records import LogBuilder
@@ -70,6 +73,39 @@ def test_an_export_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(exported(out)) == report.messages + report.messages_before == len(frames.table(store))
     assert {path: path.stat().st_mtime_ns for path in written} == written
     assert reput.export(store, out, **LOOP).ranges == 0
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(("function", "at"), [("write_whole", 1), ("write_whole", 30), ("make_dirs", 9)])
+def test_a_full_disk_for_an_export(
+    function: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a full disk what is done stays, the error says how much that is, and the next run does the rest."""
+    monkeypatch.setattr(exports, "_RANGE_BYTES", 200_000)
+    store, out = golden.shared("basic"), tmp_path / "out"
+    real, calls = getattr(fs, function), 0
+
+    def full(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls >= at:
+            with fs.errors_named(arguments[0], "write"):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fs, function, full)
+        assert run(["export", str(store), "--to", str(out), "--engine", "loop", "--json"]) == 2
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)
+    done, ranges = told["ranges_done"], told["ranges"]
+    assert done < ranges
+    assert f"{done} of {ranges} ranges of the log are exported and stay in {out}: run the export again" in captured.err
+    assert "Make room on this file system" in captured.err
+    report = reput.export(store, out, **LOOP)
+    assert report.ranges_before == done
+    assert report.ranges + done == ranges if at > 1 else report.ranges > 1
+    assert len(exported(out)) == report.messages + report.messages_before == len(frames.table(store))
 
 
 def grown(folder: Path, counts: tuple[int, ...]) -> tuple[LogBuilder, list[Path]]:

@@ -338,7 +338,7 @@ def test_a_named_write_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_a_killed_write_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without a writeId the first messages stay; the next write says so, and removes what was staged."""
+    """Without a writeId the first messages stay; the next write names the writeId that appends the rest, once."""
     new_store(tmp_path).close()
     with monkeypatch.context() as patch:
         patch.setattr(ledgers, "_PIECE_BYTES", 1 << 13)
@@ -348,15 +348,28 @@ def test_what_a_killed_write_leaves(
     left = numbers_in(tmp_path)
     assert left == list(range(len(left)))
     assert 0 < len(left) < 100
+    [unfinished] = [path.name for path in (tmp_path / "reput" / "sinks").iterdir()]
     staging = writer(tmp_path)
     staging.write(iter([pa.record_batch({"body": ["00500"]})]))
     written(tmp_path, 200, 3)
-    assert "was killed while it appended" in caplog.text
+    assert "a write broke off while it appended" in caplog.text
+    assert f"writeId', '{unfinished}'" in caplog.text
     assert numbers_in(tmp_path) == [*left, 200, 201, 202]
     # What another write stages meanwhile stays.
-    assert [path.name for path in (tmp_path / "reput" / "sinks").iterdir()] == [staging.target.sink]
+    assert {path.name for path in (tmp_path / "reput" / "sinks").iterdir()} == {unfinished, staging.target.sink}
     staging.abort([])
-    assert not any((tmp_path / "reput" / "sinks").iterdir())
+    for _ in range(2):
+        written(tmp_path, 0, 100, writeId=unfinished)
+        assert sorted(numbers_in(tmp_path)) == [*range(100), 200, 201, 202]
+        written(tmp_path, 300, 0)
+    assert_sound(tmp_path)
+
+
+def test_a_write_that_nobody_left_unfinished(tmp_path: Path) -> None:
+    """The writeId of an unfinished write that is not there is refused: the job would store all messages again."""
+    new_store(tmp_path).close()
+    with pytest.raises(ConfigError, match="there is no unfinished write of this name"):
+        writer(tmp_path, writeId="batch-" + "0" * 32)
 
 
 def test_delayed_messages_are_refused(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -154,7 +155,8 @@ def export_store(
     plan = _Plan(target, snapshot, options)
     if not plan.cuts:
         _refuse_unknown(snapshot, topics)
-    plan.extend(snapshot)
+    with _telling_how_to_go_on(target, plan):
+        plan.extend(snapshot)
     job = job_of(options, selection_of(options), snapshot.settings.delays_ms)
     before, missing = plan.split()
     report = ExportReport(
@@ -170,12 +172,13 @@ def export_store(
             "run it again"
         )
     listener.stage("export", sum(cut.end - cut.begin for cut in missing))
-    for done in engine.run(partial(export_range, job, str(target)), missing, listener.advance):
-        report.ranges += 1
-        report.messages += done.messages
-        report.files += len(done.files)
-        report.bytes += done.bytes
-        report.gaps += _gaps(snapshot, done)
+    with _telling_how_to_go_on(target, plan):
+        for done in engine.run(partial(export_range, job, str(target)), missing, listener.advance):
+            report.ranges += 1
+            report.messages += done.messages
+            report.files += len(done.files)
+            report.bytes += done.bytes
+            report.gaps += _gaps(snapshot, done)
     bad = snapshot.bad_end
     if bad is not None and bad.end > plan.end:
         # No range has it: where it is restored the next run reads it.
@@ -190,6 +193,24 @@ def export_store(
     if topics and not report.messages + report.messages_before:
         report.notes.append(f"no message of {', '.join(topics)} in the log; `reput info` lists the topics")
     return report
+
+
+@contextmanager
+def _telling_how_to_go_on(target: Path, plan: _Plan) -> Iterator[None]:
+    """Note on an error of the block how much is exported and stays, and that the next run does the rest."""
+    try:
+        yield
+    except ReputError as error:
+        ranges, done = len(plan.cuts), 0
+        with suppress(ReputError):
+            done = len(plan.split()[0])
+        error.details = {"ranges": ranges, "ranges_done": done}
+        note = f"{done} of {ranges} ranges of the log are exported and stay in {target}"
+        # These would come again.
+        if not isinstance(error, ConfigError | DataLossError | DamagedStoreError):
+            note += ": run the export again with the same folder, and it does the rest"
+        error.add_note(note)
+        raise
 
 
 def _snapshot(root: str, config: StoreConfig, salvage: bool) -> Snapshot:
@@ -307,6 +328,7 @@ class _Plan:
         Raises:
             DataLossError: the log begins behind the end of the last export.
         """
+        fs.make_dirs(self.path.parent)
         end = self.end
         if self.cuts and snapshot.begin > end:
             raise DataLossError(

@@ -36,7 +36,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from reput.connect.staging import pieces, staged_messages
-from reput.errors import DamagedStoreError, TailFullError
+from reput.errors import DamagedStoreError, FlushError, NoSpaceError, ReputError, TailFullError
 from reput.files import fs
 from reput.formats.properties import decode_properties
 from reput.formats.record import CHECK_BODY
@@ -97,20 +97,28 @@ def append_staged(store: MessageStore, folder: Path, names: list[str], begin: in
     Returns how many were appended.
 
     Raises:
-        ReputError: see `MessageStore.put_messages`.
+        ReputError: see `MessageStore.put_messages`; `in_log` in its details counts the messages that the log has of
+            these, `messages` all of them.
     """
     file_size = store.view.log.file_size
     batches = pieces(staged_messages(folder, names), min(_PIECE_BYTES, file_size // _PIECES_A_FILE))
-    skip = 0 if begin is None else _already_there(store, folder, names, begin)
+    there = skip = 0 if begin is None else _already_there(store, folder, names, begin)
     appended = 0
-    for batch in batches:
-        passed = min(skip, batch.num_rows)
-        skip -= passed
-        if passed < batch.num_rows:
-            rest = batch.slice(passed)
-            _put(store, rest)
+    try:
+        for batch in batches:
+            passed = min(skip, batch.num_rows)
+            skip -= passed
+            if passed < batch.num_rows:
+                rest = batch.slice(passed)
+                _put(store, rest)
+                appended += rest.num_rows
+        store.flush()
+    except ReputError as error:
+        if isinstance(error, FlushError) and error.stored is not None:
             appended += rest.num_rows
-    store.flush()
+        messages = sum(batch.num_rows for batch in staged_messages(folder, names))
+        error.details = {"in_log": there + appended, "messages": messages}
+        raise
     return appended
 
 
@@ -120,8 +128,12 @@ def _put(store: MessageStore, batch: pa.RecordBatch) -> None:
     except TailFullError:
         store.catch_up_with(SparkIndexer(LoopEngine()))
         result = store.put_messages(batch)
-    if result.status is not PutStatus.PUT_OK:
-        raise DamagedStoreError(f"{store.layout.root}: a message was refused when it was appended: {result.status}")
+    if result.status is PutStatus.DISK_FULL:
+        raise NoSpaceError(result.reason)
+    if not result.status.is_stored:
+        raise DamagedStoreError(
+            f"{store.layout.root}: a message was refused when it was appended: {result.status.name}: {result.reason}"
+        )
 
 
 def _already_there(store: MessageStore, folder: Path, names: list[str], begin: int) -> int:

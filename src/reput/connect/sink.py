@@ -5,13 +5,19 @@ mixture. A streaming batch is appended exactly once (`reput.connect.ledger`). So
 `writeId`, a name that the caller gives to it: killed and run again, the rest of what the first run had staged is
 appended; run again when it is done, nothing is.
 
-Without `writeId` nobody can tell a job that is done again from another one. Killed while it appends, such a write
-leaves its first messages in the log, in order and whole, and the staged rest in `reput/sinks/batch-...`; the next write
-says so and removes that. Killed before, it leaves staged messages alone, in a folder without a ledger.
+Without `writeId` a job that is done again cannot be told from another one, so it would store its messages twice. Where
+such a write ends while it appends (it is killed, or the disk is full), its first messages are in the log, in order and
+whole, and the staged rest is in `reput/sinks/batch-...`. That folder's name is then the `writeId` with which the job,
+run again, appends the rest only; the next write says so. A write that ends before leaves nothing in the log, and if it
+was killed, staged messages in a folder without a ledger.
+
+A write is done when its messages are in the log. What fails behind that, such as the indexes, is a warning: Spark would
+run a failed job again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -27,12 +33,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from reput.config import StoreConfig
 from reput.connect import option_names
-from reput.connect.ledger import BEGUN, DONE, Ledger, append_staged, read_ledger, write_ledger
+from reput.connect.ledger import BEGUN, DONE, LEDGER_NAME, Ledger, append_staged, read_ledger, write_ledger
 from reput.connect.options import store_path
 from reput.connect.short_errors import with_short_errors
 from reput.connect.sink_columns import check_schema, message_columns
-from reput.connect.staging import Stager
-from reput.errors import ConfigError, StoreLockedError
+from reput.connect.staging import Stager, staged_messages
+from reput.errors import ConfigError, FlushError, ReputError, StoreLockedError
 from reput.files import fs
 from reput.formats import own
 from reput.pipeline.catch_up import SparkIndexer
@@ -43,6 +49,7 @@ from reput.store.message_store import MessageStore
 
 _METADATA_LIMIT = 1 << 16
 _ANONYMOUS = "batch-"
+_UNFINISHED = re.compile("batch-[0-9a-f]{32}")
 _log = logging.getLogger("reput.connect")
 
 
@@ -98,9 +105,18 @@ class Target:
         stager.flush()
         return Staged(stager.files)
 
-    def open(self) -> MessageStore:
-        """The store, to write it; no log file is deleted meanwhile."""
-        return MessageStore.open(self.path, self.config, delete_expired=False)
+    @contextlib.contextmanager
+    def open(self) -> Iterator[MessageStore]:
+        """The store, to write it while the block runs; no log file is deleted meanwhile."""
+        store = MessageStore.open(self.path, self.config, delete_expired=False)
+        try:
+            yield store
+        except BaseException:
+            # A disk that refused a message mostly refuses to close the store, too: the first error says more.
+            with contextlib.suppress(ReputError):
+                store.close()
+            raise
+        store.close()
 
 
 class RocketmqWriter(DataSourceArrowWriter):
@@ -108,9 +124,16 @@ class RocketmqWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: Any) -> None:
         given = {name.lower(): value for name, value in options.items()}
-        self.write_id = given.get("writeid", "")
-        sink = _digest(f"writeId {self.write_id}") if self.write_id else f"{_ANONYMOUS}{uuid.uuid4().hex}"
-        self.target = Target(options, schema, sink)
+        named = given.get("writeid", "")
+        self.is_anonymous = not named
+        self.write_id = named or f"{_ANONYMOUS}{uuid.uuid4().hex}"
+        is_unfinished = _UNFINISHED.fullmatch(self.write_id) is not None
+        self.target = Target(options, schema, self.write_id if is_unfinished else _digest(f"writeId {self.write_id}"))
+        if named and is_unfinished and read_ledger(self.target.folder) is None:
+            raise ConfigError(
+                f"writeId {named}: {self.target.folder} is not there, so there is no unfinished write of this name. If "
+                "it was removed, nobody can tell which of its messages are in the log"
+            )
 
     @with_short_errors
     def write(self, iterator: Iterator[Any]) -> Staged:
@@ -121,40 +144,84 @@ class RocketmqWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Append what the tasks staged, or what is left of what an earlier run of this write had staged."""
         target = self.target
-        store = target.open()
+        again = "Run the write again with the same writeId: it appends the rest, and no message twice"
+        if self.is_anonymous:
+            again = (
+                "Run again as it is, the write would store them twice: run it with "
+                f".option('writeId', '{self.write_id}'), which appends the rest only"
+            )
         try:
-            remove_unfinished(target.folder.parent)
-            commit_batch(store, target.folder, Ledger(self.write_id, 0, BEGUN, _files_of(messages)))
-            store.catch_up_with(SparkIndexer(LoopEngine()))
-        finally:
-            store.close()
-        fs.remove_tree(target.staged if self.write_id else target.folder)
+            append(target, Ledger(self.write_id, 0, BEGUN, _files_of(messages)), again)
+        except ReputError as error:
+            if self.is_anonymous and not error.details.get("in_log") and not isinstance(error, FlushError):
+                # There is nothing to finish: `abort` then removes the rest.
+                fs.remove_file(target.folder / LEDGER_NAME)
+            raise
+        fs.remove_tree(target.folder if self.is_anonymous else target.staged)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what the tasks staged, but for files that a begun append needs."""
-        if self.write_id:
-            remove_staged(self.target, _files_of(messages))
-        else:
+        remove_staged(self.target, _files_of(messages))
+        if self.is_anonymous and read_ledger(self.target.folder) is None:
             fs.remove_tree(self.target.folder)
 
 
-def remove_unfinished(sinks: Path) -> None:
-    """Remove what writes without a name have left that were killed while they appended; the store's lock is held.
+def append(target: Target, batch: Ledger, again: str) -> None:
+    """Append a batch to the store; once it is in the log, whatever fails is a warning.
 
-    A folder without a ledger may be that of a write whose tasks stage now.
+    Raises:
+        ReputError: the batch is not whole in the log: the error says how much of it is. `again` says what to do then.
+    """
+    done = False
+    try:
+        with target.open() as store:
+            warn_of_unfinished(target.folder.parent, target.sink)
+            commit_batch(store, target.folder, batch)
+            done = True
+            store.catch_up_with(SparkIndexer(LoopEngine()))
+    except ReputError as error:
+        if not done:
+            raise _unfinished(target.folder, error, again) from error
+        _log.warning(
+            "%s: all messages of this write are in the log and readable, and not yet in the indexes: %s. `reput follow "
+            "%s --until-caught-up` catches up, and so does the next write", target.path, error, target.path,
+        )  # fmt: skip
+
+
+def _unfinished(folder: Path, error: ReputError, again: str) -> ReputError:
+    """The error of an append that broke off, with words about what is in the log and what to do."""
+    known, in_log = read_ledger(folder), error.details.get("in_log")
+    # What a failed flush has kept nobody knows before the store is opened again.
+    if in_log or (in_log is not None and isinstance(error, FlushError)):
+        words = f"{in_log} of {error.details['messages']} messages are in the log, all of them are in {folder}. {again}"
+    elif in_log is None and known is not None and known.state == BEGUN:
+        words = f"An earlier run has appended a part of it. {again}"
+    else:
+        words = "Nothing of this write is in the log: run it again when that is mended"
+    told = type(error)(f"{error}. {words}")
+    told.details = error.details
+    return told
+
+
+def warn_of_unfinished(sinks: Path, sink: str) -> None:
+    """Name writes without a writeId that broke off while they appended; the store's lock is held.
+
+    What they had staged stays for the run that finishes them. What is left of others that were killed when they were
+    done is removed, but for the ledger. A folder without a ledger may be that of a write whose tasks stage now.
     """
     for entry in fs.list_dir(sinks):
         folder = sinks / entry.name
-        ledger = read_ledger(folder) if entry.is_dir and entry.name.startswith(_ANONYMOUS) else None
-        if ledger is None:
+        if not entry.is_dir or not entry.name.startswith(_ANONYMOUS) or entry.name == sink:
             continue
-        if ledger.state == BEGUN:
+        ledger = read_ledger(folder)
+        if ledger is not None and ledger.state == BEGUN:
             _log.warning(
-                "%s: a write was killed while it appended, from log offset %d on: its first messages are in the log, "
-                "the rest is not. If its job was run again they are there twice. With the option writeId a write is "
-                "finished by its next run", folder, ledger.offset,
+                "%s: a write broke off while it appended, from log offset %d on: its first messages are in the log, "
+                "the rest is not. Its job, run with .option('writeId', '%s'), appends the rest. If it was run again "
+                "without, its first messages are there twice: remove this folder", folder, ledger.offset, entry.name,
             )  # fmt: skip
-        fs.remove_tree(folder)
+        elif ledger is not None:
+            fs.remove_tree(folder / "staged")
 
 
 def remove_staged(target: Target, names: Sequence[str]) -> None:
@@ -193,14 +260,9 @@ class RocketmqStreamWriter(DataSourceStreamArrowWriter):
     @with_short_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Append a batch, or what is left of it, or nothing where it is in the log already."""
-        target, query = self.target, query_id(self.checkpoint)
-        store = target.open()
-        try:
-            commit_batch(store, target.folder, Ledger(query, batchId, BEGUN, _files_of(messages)))
-            store.catch_up_with(SparkIndexer(LoopEngine()))
-        finally:
-            store.close()
-        fs.remove_tree(target.staged)
+        again = "Start the query again with the same checkpoint: it appends the rest, and no message twice"
+        append(self.target, Ledger(query_id(self.checkpoint), batchId, BEGUN, _files_of(messages)), again)
+        fs.remove_tree(self.target.staged)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Remove what the tasks staged, but for files that a begun batch needs."""
@@ -228,15 +290,25 @@ def commit_batch(store: MessageStore, folder: Path, batch: Ledger) -> int:
     appended = 0
     if known is not None and known.state == BEGUN:
         appended = append_staged(store, folder / "staged", known.files, known.offset)
-        write_ledger(folder, Ledger(known.query, known.batch, DONE), owner)
+        _end_batch(folder, known, owner)
         known = replace(known, state=DONE)
     if known is not None and known.batch == batch.batch:
         return appended
     fs.make_dirs(folder, owner)
     write_ledger(folder, replace(batch, offset=store.view.confirmed()), owner)
     appended += append_staged(store, folder / "staged", batch.files)
-    write_ledger(folder, Ledger(batch.query, batch.batch, DONE), owner)
+    _end_batch(folder, batch, owner)
     return appended
+
+
+def _end_batch(folder: Path, batch: Ledger, owner: fs.Owner) -> None:
+    """Say in the ledger that a batch is in the log."""
+    try:
+        write_ledger(folder, Ledger(batch.query, batch.batch, DONE), owner)
+    except ReputError as error:
+        messages = sum(rows.num_rows for rows in staged_messages(folder / "staged", batch.files))
+        error.details = {"in_log": messages, "messages": messages}
+        raise
 
 
 def one_spelling(checkpoint: str) -> str:
