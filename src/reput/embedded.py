@@ -63,9 +63,8 @@ class MessageStore(message_store.MessageStore):
         """Delete all queues of a topic, durably; returns their ids.
 
         Their entries and numbers go, of every kind of queue, and new messages begin at 0. The log keeps the messages:
-        they are found by key, and a rebuild brings them back (`--skip-topic` leaves them out). Where a message has been
-        put to the queue since, its numbers begin again in the log, and a rebuild drops the older messages.
-        config/topics.json without the topic tells `check` that it was deleted; else it calls the queues missing.
+        they are found by key. The store remembers the deletion: `check` does not miss the queues, and a rebuild leaves
+        them out unless its `topics` name the topic. Killed on the way, the next owner of the store does the rest.
         Nobody may put to the topic meanwhile. Committed offsets are kept: `clean_offsets` lets them go.
 
         Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,15 +15,16 @@ from click.testing import CliRunner
 import reput
 from reput.cli.delete import delete
 from reput.cli.query import query
-from reput.errors import AccessError, ConfigError, StoreLockedError
+from reput.errors import AccessError, ConfigError, DamagedStoreError, StoreLockedError
 from reput.files import fs
-from reput.formats import paths
+from reput.formats import own, paths
 from support import databases, golden, stores
 from support.checked import assert_sound
 
 pytestmark = pytest.mark.golden
 
 STORES = ("basic", "ext", "double", "rocksdb")
+HOSTILE = b'{"version": 1, "queues": [{"topic": "../commitlog", "queue_id": 0, "offset": 9, "done": false}]}'
 
 
 def spans(store: reput.MessageStore) -> dict[tuple[str, int], tuple[int, int]]:
@@ -138,7 +140,7 @@ def test_a_reader_beside_sees_it(tmp_path: Path) -> None:
 
 
 def test_killed_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed while it deletes, the store opens, every queue is whole or gone, and the next call does the rest."""
+    """Killed while it deletes, every queue is whole or gone, `check` finds no damage, the next open does the rest."""
     path = golden.unpack("double", tmp_path)
 
     class Killed(BaseException):
@@ -161,8 +163,11 @@ def test_killed_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(Killed):
             store.delete_topic(topic)
     super(reput.MessageStore, store).close()
-    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
-        store.delete_topic(topic)
+    assert ("leftover", "queue-deletion-begun") in (found := rules(path))
+    assert not {rule for severity, rule in found if severity == "damage"}
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert [note for note in store.notes if "a deletion had broken off; finished it" in note]
+        assert store.delete_topic(topic) == []
         assert topic not in {name for name, _ in spans(store)}
     assert stores.leftovers(path) == []
     assert databases.rocksdb(path).is_present()
@@ -215,22 +220,130 @@ def test_deleted_messages_are_found_by_key(tmp_path: Path) -> None:
     assert "no topic orders" in str(unknown.exception)
 
 
+def rules(path: Path) -> set[tuple[str, str]]:
+    """What `check` finds: severities and rules, but for strays and the like that the golden stores have."""
+    report = reput.check(path, spark=False, config=stores.GOLDEN)
+    return {(one.severity, one.rule) for one in report.findings if one.rule.startswith("queue-")}
+
+
+DELETED = {("note", "queue-deleted")}
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_deletion_is_remembered(name: str, tmp_path: Path) -> None:
+    """`check` does not miss deleted queues, `info` lists them, a rebuild leaves them out: none comes back unasked."""
+    path = golden.unpack(name, tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        ids = store.delete_topic("orders")
+        others = spans(store)
+    before = rules(path)
+    assert before >= DELETED
+    assert not {rule for severity, rule in before if severity == "damage"}
+    names = [f"orders/{queue_id}" for queue_id in ids]
+    assert reput.info(path, config=stores.GOLDEN).own.deleted == names
+    report = reput.rebuild(path, spark=False, config=stores.GOLDEN)
+    assert [note for note in report.notes if "stay deleted" in note and "reput rebuild --topic orders" in note]
+    assert rules(path) >= DELETED
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert spans(store) == others
+        store.put_message(reput.Message("orders", b"new"), ids[0])
+    assert reput.info(path, config=stores.GOLDEN).own.deleted == names[1:]
+    # The whole folder is lost: new messages come back, old ones do not.
+    shutil.rmtree(path / paths.CONSUME_QUEUE)
+    reput.rebuild(path, spark=False, config=stores.GOLDEN)
+    with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
+        assert spans(store) == others | {("orders", ids[0]): (0, 1)}
+    assert_sound(path, stores.GOLDEN)
+
+
+@pytest.mark.parametrize("name", ["ext", "double"])
+def test_one_deleted_queue_is_remembered(name: str, tmp_path: Path) -> None:
+    """Of one queue that was deleted alone a rebuild brings back nothing, whatever config/topics.json says."""
+    path = golden.unpack(name, tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        topic, queue_id = next(key for key in spans(store) if sum(key[0] == other for other, _ in spans(store)) > 1)
+        assert store.delete_queue(topic, queue_id)
+        left = spans(store)
+    assert rules(path) >= DELETED
+    assert_sound(path, stores.GOLDEN)
+    reput.rebuild(path, spark=False, config=stores.GOLDEN)
+    with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
+        assert spans(store) == left
+    assert_sound(path, stores.GOLDEN)
+
+
+@pytest.mark.parametrize("name", ["basic", "rocksdb", "batch"])
+def test_a_rebuild_that_names_the_topic(name: str, tmp_path: Path) -> None:
+    """--topic brings deleted queues back whole and forgets the deletion; so does a later plain rebuild keep them."""
+    path = golden.unpack(name, tmp_path)
+    topic = "batches" if name == "batch" else "orders"
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        before = spans(store)
+        store.delete_topic(topic)
+    assert rules(path) >= DELETED
+    reput.rebuild(path, spark=False, config=stores.GOLDEN)
+    with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
+        assert topic not in {key[0] for key in spans(store)}
+    report = reput.rebuild(path, spark=False, config=stores.GOLDEN, topics=[topic])
+    assert [note for note in report.notes if "are back, since --topic names them" in note]
+    for _ in range(2):
+        with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
+            assert spans(store) == before
+        assert not (path / "reput" / own.DELETED_NAME).exists()
+        reput.rebuild(path, spark=False, config=stores.GOLDEN)
+    assert_sound(path, stores.GOLDEN)
+
+
+def test_committed_offsets_do_not_bring_a_queue_back(tmp_path: Path) -> None:
+    """A group's offset in a deleted queue gives it no number in a rebuild: new messages begin at 0."""
+    path = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        store.commit_offset("billing", "orders", 0, 5)
+        store.delete_topic("orders")
+    topics = {topic: {} for topic, _ in before_names(path)} | {"orders": {}}
+    fs.make_dirs(path / paths.CONFIG)
+    fs.write_whole(path / paths.CONFIG / "topics.json", json.dumps({"topicConfigTable": topics}).encode())
+    reput.rebuild(path, spark=False, config=stores.GOLDEN)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert store.put_message(reput.Message("orders", b"new")).queue_offset == 0
+
+
+def before_names(path: Path) -> list[tuple[str, int]]:
+    """The queues of a store."""
+    with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
+        return list(spans(store))
+
+
 def test_a_rebuild_behind_new_messages(tmp_path: Path) -> None:
-    """A rebuild brings a deleted queue back whole; once a message was put behind the deletion, those alone."""
+    """Once a message was put behind the deletion a rebuild keeps those alone, even one that names the topic."""
     path = golden.unpack("basic", tmp_path)
     with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
         before = spans(store)["orders", 0]
         store.delete_topic("orders")
-    reput.rebuild(path, spark=False, config=stores.GOLDEN)
-    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
-        assert spans(store)["orders", 0] == before
-        store.delete_topic("orders")
         for _ in range(2):
             store.put_message(reput.Message("orders", b"new"))
-    report = reput.rebuild(path, spark=False, config=stores.GOLDEN)
+    report = reput.rebuild(path, spark=False, config=stores.GOLDEN, topics=["orders"])
     assert [(one.restarts, one.dropped) for one in report.crooked_queues if one.queue_id == 0] == [(1, before[1])]
     with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
         assert spans(store)["orders", 0] == (0, 2)
+    assert_sound(path, stores.GOLDEN)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"version": 1, "queues": [{}]}', HOSTILE])
+def test_a_file_of_deletions_that_is_none(data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged or hostile `reput/deleted` is named with its remedy, and nothing is deleted or built by it."""
+    path = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN):
+        pass
+    monkeypatch.chdir(tmp_path)
+    file = path / "reput" / own.DELETED_NAME
+    file.write_bytes(data)
+    before = stores.queue_files(path)
+    for call in (reput.check, reput.rebuild):
+        with pytest.raises(DamagedStoreError, match="remove it; deleted queues then come back"):
+            call(path, spark=False, config=stores.GOLDEN)
+    assert [text for text in reput.info(path, config=stores.GOLDEN).damage if str(file) in text]
+    assert stores.queue_files(path) == before
 
 
 def test_a_name_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

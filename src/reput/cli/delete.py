@@ -32,13 +32,10 @@ def delete(
     """Delete the queues of a topic of STORE, or one of them, in files and in RocksDB.
 
     Stop the broker first. Entries and numbers go: new messages begin at 0. The log keeps the messages, which `reput
-    query` still finds by key. `reput rebuild` brings a queue back whole, unless --skip-topic leaves the topic out; once
-    a message was put behind the deletion it keeps only those from there on. Groups keep their offsets: `reput progress`
-    shows and changes them.
+    query` still finds by key. Groups keep their offsets: `reput progress` shows and changes them.
 
-    `reput check` knows that a topic was deleted where config/topics.json is there and does not have it. Of one queue
-    that was deleted alone, or without that file, it says that it is missing (queue-missing) and names a rebuild: that
-    would bring it back.
+    The store remembers the deletion (reput/deleted): `reput check` does not miss the queues, and a rebuild leaves them
+    out. `reput rebuild --topic` brings the queues of a topic back, as far as no message was put to them since.
 
     \b
     reput delete /data/store -t orders --dry-run

@@ -10,9 +10,10 @@ has entries of another kind, in queues of their own (`batches`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import MIN_RECORD_SIZE, QUEUE_OFFSET_SLACK
 from reput.kernels.columns import IN_QUEUE, Columns
 from reput.kernels.pack import EntrySources, pack_entries
+
+_NOTHING: Mapping[QueueKey, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -98,10 +101,36 @@ class QueueBatch:
         return times if self.record is None else times[self.record]
 
 
-def group_by_queue(columns: Columns, types: QueueTypes = UNKNOWN_TYPES) -> QueueBatch:
-    """Group and pack the queue entries of decoded columns."""
+def group_by_queue(
+    columns: Columns, types: QueueTypes = UNKNOWN_TYPES, deleted: Mapping[QueueKey, int] = _NOTHING
+) -> QueueBatch:
+    """Group and pack the queue entries of decoded columns.
+
+    A queue in `deleted` gets none for records below its log offset.
+    """
     sources, record, batches = entry_sources(columns, types)
+    if deleted:
+        sources = _without_deleted(columns, sources, batches, deleted)
     return QueueBatch(columns, sources, record, batches, *pack_entries(columns.queues, sources))
+
+
+def _without_deleted(
+    columns: Columns, sources: EntrySources, batches: BatchQueues, deleted: Mapping[QueueKey, int]
+) -> EntrySources:
+    """The sources without entries of deleted queues; those of batches go from `batches`."""
+    below = np.zeros(columns.queues, dtype=np.int64)
+    topics = {key.topic for key in deleted}
+    # The table of queues may hold many more than have records here.
+    for row in np.unique(sources.queue).tolist():
+        if (topic := columns.topic(row)) in topics:
+            below[row] = deleted.get(QueueKey(topic, int(columns.queue_id[row])), 0)
+    for key in batches.entries.keys() & deleted.keys():
+        kept = batches.entries[key][batches.entries[key]["physical_offset"] >= deleted[key]]
+        batches.entries[key] = kept
+        if not len(kept):
+            del batches.entries[key]
+    gone = sources.position < below[sources.queue]
+    return sources._replace(flags=np.where(gone, sources.flags & ~np.uint8(IN_QUEUE), sources.flags))
 
 
 def queue_offsets(sources: EntrySources) -> NDArray[np.int64]:

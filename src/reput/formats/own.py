@@ -10,6 +10,7 @@
     follow-checkpoint/  Spark's own files about the streaming query; nothing is believed from there
     expiry.conf         settings of deletion that reput made the store with, as broker.conf has them; without it an
                         open store deletes no log file unless a call or its configuration asks
+    deleted             the queues that `reput delete` deleted; JSON, replaced whole by rename; see below
     sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
                         see reput.connect.ledger
     staging-EPOCH/      what a job is building; removed by the next owner when its job died, except that a conversion
@@ -26,6 +27,11 @@ The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue
 `index_count` (the last IndexFile, and the next item number in it, as its header has it), `queue_fingerprint` and
 `index_fingerprint` (`offset`, `size`, `crc`, `store_timestamp` of the last record below each offset).
 
+The file `deleted` has the keys `version` and `queues`, a list of objects: `topic`, `queue_id`, `offset` (bytes: the
+queue's messages below this log offset are deleted) and `done` (false while the deletion is under way: the next owner
+finishes it). A rebuild leaves these messages out, and `check` does not ask for them, as long as the store has no such
+queue.
+
 A ledger's keys: `query` (the streaming query's id, where its checkpoint tells it, or a batch write's `writeId`),
 `batch` (number of the last batch), `state` (`begun` or `done`), and while it is begun `files` (the staged files that
 hold the batch, in order) and `offset` (bytes: the log's end when it began).
@@ -34,10 +40,12 @@ hold the batch, in order) and `offset` (bytes: the log's end when it began).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
 from reput.formats import paths
+from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import is_index_name
 from reput.formats.layout import Field, Layout
 
@@ -78,6 +86,7 @@ FOLLOW_CHECKPOINT_NAME = "follow-checkpoint"
 ROCKSDB_LOGS = "rocksdb-log"
 INTENT_NAME = "intent"
 EXPIRY_NAME = "expiry.conf"
+DELETED_NAME = "deleted"
 SINKS_NAME = "sinks"
 FRONTIER_PART = f"{paths.REPUT}/{FRONTIER_NAME}"
 FORMAT_VERSION = 1
@@ -134,6 +143,55 @@ def decode_intent(data: bytes, where: str) -> Intent:
         if not isinstance(part, str) or not is_swap_part(part):
             raise DamagedStoreError(f"{where}: the intent names {part!r}, which no swap touches; do not use this store")
     return Intent(epoch, tuple(parts))
+
+
+class Deleted(NamedTuple):
+    """A queue that was deleted: its messages below log offset `offset`. `done`: nothing is left to do."""
+
+    key: QueueKey
+    offset: int
+    done: bool
+
+
+def encode_deleted(queues: Iterable[Deleted]) -> bytes:
+    """The bytes of the file `deleted`."""
+    values = [
+        {
+            "topic": one.key.topic.decode("utf-8", "surrogateescape"),
+            "queue_id": one.key.queue_id,
+            "offset": one.offset,
+            "done": one.done,
+        }
+        for one in queues
+    ]
+    return json.dumps({"version": FORMAT_VERSION, "queues": values}, indent=1).encode() + b"\n"
+
+
+def decode_deleted(data: bytes, where: str) -> tuple[Deleted, ...]:
+    """The queues in the bytes of a file `deleted`.
+
+    Raises:
+        DamagedStoreError: it is none, or names what is no queue.
+    """
+    remedy = "remove it; deleted queues then come back with the next rebuild"
+    try:
+        value = json.loads(data)
+        found = tuple(_deleted(one) for one in value["queues"] if value["version"] == FORMAT_VERSION)
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise DamagedStoreError(f"{where}: no list of deleted queues ({error!r}): {remedy}") from error
+    if value["version"] != FORMAT_VERSION:
+        raise DamagedStoreError(f"{where}: not a file that this version of reput wrote: {remedy}")
+    for one in found:
+        if not paths.is_topic_folder_name(one.key.topic) or one.key.queue_id < 0 or one.offset < 0:
+            raise DamagedStoreError(f"{where}: names {one.key}, which is no queue: {remedy}")
+    return found
+
+
+def _deleted(value: dict[str, Any]) -> Deleted:
+    topic, queue_id, offset, done = value["topic"], value["queue_id"], value["offset"], value["done"]
+    if not isinstance(topic, str) or type(queue_id) is not int or type(offset) is not int or type(done) is not bool:
+        raise ValueError(f"{value!r}"[:200])
+    return Deleted(QueueKey(topic.encode("utf-8", "surrogateescape"), queue_id), offset, done)
 
 
 class Fingerprint(NamedTuple):

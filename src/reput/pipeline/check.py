@@ -27,7 +27,7 @@ from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import IndexFileOnDisk, list_index_files, read_header
 from reput.log.files import LogFiles, list_log_files
 from reput.log.maps import LogMaps
-from reput.pipeline import parts
+from reput.pipeline import deletions, parts
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.check_batches import check_batches
 from reput.pipeline.check_decode import decode_and_compare
@@ -219,9 +219,11 @@ def _prepare(
         ext=_ext_to_check(layout, settings, log.file_size, report),
         checked=str(layout.root),
         judged_to=standstill.frontier,
+        deleted=deletions.not_missed(layout, log.min_offset),
     )
     refuse_batches_beside(settings.types, present_kinds(layout))
-    return Check(layout, log, settings, engine, job, listener, report, standstill.confirmed)
+    half_deleted = deletions.half_deleted(layout)
+    return Check(layout, log, settings, engine, job, listener, report, standstill.confirmed, half_deleted)
 
 
 def _referenced_by_broker(
@@ -269,6 +271,7 @@ def _run(check: Check, split_mb: float) -> None:
     results = stitched.results
     if check.job.build_queues:
         _check_queues(check, stitched, mismatches)
+        deletions.judge(check)
     elif any(result.records for result in results):
         folder_missing(check, "queue", "no ConsumeQueues at all", _first(results, "records"))
     if check.job.build_index:

@@ -177,7 +177,7 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
             report.after_crash("queue-entry-past-end", *place, one.past_end, detail)
         else:
             report.damage("queue-entry-past-end", *place, one.past_end, detail)
-    if not one.missing:
+    if not one.missing or one.key in check.half_deleted:
         return
     configured = configured_topics(check.layout)
     if fs.exists(folder):

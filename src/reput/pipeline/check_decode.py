@@ -24,7 +24,7 @@ def decode_and_compare(job: Job, live_folder: str, split: Split) -> tuple[SplitR
     entries = 0
     batch = None
     if job.build_queues:
-        batch = group_by_queue(columns, job.types)
+        batch = group_by_queue(columns, job.types, job.deleted)
         chosen = sorted(batch.queues(), key=lambda one: parts.key_order(one[1]))
         rows = np.array([row for row, _ in chosen], dtype=np.int64)
         parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, rows)

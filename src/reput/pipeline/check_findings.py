@@ -100,7 +100,7 @@ def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) ->
             file, offset = _entry_place(folder, file_size, first_wrong)
             detail = f"entries that are not what their records give, first queue offset {first_wrong}"
             report.damage("queue-entry-wrong", file, offset, wrong, detail)
-        if not missing:
+        if not missing or key in check.half_deleted:
             continue
         if not fs.exists(folder) and configured is not None and key.topic not in configured:
             detail = f"the topic was deleted, {missing} of its messages are still in the log"

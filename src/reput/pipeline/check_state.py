@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from reput.formats.consume_queue import QueueKey
 from reput.log.files import LogFiles
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job
@@ -29,6 +30,8 @@ class Check:
     listener: ProgressListener
     report: CheckReport
     confirmed: int | None = None
+    half_deleted: frozenset[QueueKey] = frozenset()
+    """Queues whose deletion broke off: what is gone of them is not missing."""
 
     def behind(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
         """Add that an index ends too early: below the frontier of a holder of ours it is complete, crash or not."""

@@ -14,6 +14,7 @@ from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.formats.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
+from reput.formats.consume_queue import QueueKey
 from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
@@ -31,6 +32,7 @@ class Job:
     counts as long as `begun`, the epoch with which it began, is the same. `kinds` are the kinds of queues that are
     built. A check looks at the store in `checked`; where a process appends to its indexes meanwhile, these are judged
     below log offset `judged_to` only (None: wholly).
+    A queue in `deleted` gets no entry for records below its log offset.
     """
 
     reput_folder: str
@@ -56,6 +58,7 @@ class Job:
     ext: ExtJob | None = None
     checked: str = ""
     judged_to: int | None = None
+    deleted: dict[QueueKey, int] = field(default_factory=dict, hash=False)
 
     @property
     def of_all_topics(self) -> bool:

@@ -16,7 +16,7 @@ from reput.formats.checkpoint import Checkpoint
 from reput.formats.consume_queue import QueueKey
 from reput.log.files import sync_log
 from reput.log.maps import LogMaps
-from reput.pipeline import parts, publish
+from reput.pipeline import deletions, parts, publish
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.convert_queues import convert_queues
 from reput.pipeline.done import Stage, files_of_split, split_is_sound
@@ -126,6 +126,7 @@ def _prepare(
         sync_in_tasks=not engine.shares_driver_files,
         kinds=tuple(kind.name for kind in kinds),
         ext=ext_job(layout, settings, log.file_size) if has_ext else None,
+        deleted=deletions.kept(layout, log.min_offset, options) if options.only != INDEX else {},
     )
     return Run(layout, log, settings, options, owned, engine, job, listener, report)
 
@@ -233,8 +234,12 @@ def _publish(
             swap_parts.insert(0, paths.INDEX)
         if job.build_queues:
             swap_parts[:0] = [*batch_parts(run, whole), *queue_parts(run)]
+        if job.build_queues:
+            deletions.report(run)
         stage_report(run)
         publish.go_live(run.owned, swap_parts, run.report)
+        if job.build_queues:
+            deletions.forget(run)
 
 
 def _frontier_of_others(run: Run, whole: bool) -> own.Frontier:

@@ -46,7 +46,7 @@ def finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retai
     retained = [
         kept
         for kept in retained_queues(run.layout, present, stitched.end)
-        if run.job.wants(kept.key.topic) and kept.key.topic not in others
+        if run.job.wants(kept.key.topic) and kept.key.topic not in others and kept.key not in run.job.deleted
     ]
     _report_retained(run, stitched, present, retained)
     kept = _ends_to_keep(run, stitched, table, present)

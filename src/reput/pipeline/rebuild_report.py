@@ -176,7 +176,7 @@ def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable, batch
         ConfigError: none of the topics given by --topic, or by --skip-topic, is in the log, in topics.json or among
             the old queues.
     """
-    told = {key.topic for key in table.keys}.union(
+    told = {key.topic for key in (*table.keys, *run.job.deleted)}.union(
         batch_topics, configured_topics(run.layout) or (), *(result.skipped for result in stitched.results)
     )
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):

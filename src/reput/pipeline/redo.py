@@ -52,7 +52,7 @@ def table_path(job: Job, number: int) -> str:
 def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> int:
     """Take the entries of these queues out of a split, in log order within each queue; returns how many have some."""
     decoded = decode_split(split, job.decode, columns_for(split))
-    batch = group_by_queue(decoded.columns, job.types)
+    batch = group_by_queue(decoded.columns, job.types, job.deleted)
     numbers = {key: number for number, key in enumerate(keys)}
     rows = sorted((numbers[key], row) for row, key in batch.queues() if key in numbers)
     offsets = batch.queue_offsets()

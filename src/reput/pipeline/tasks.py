@@ -34,7 +34,7 @@ def sink_split(job: Job, decoded: DecodedSplit) -> SplitResult:
     """Write the queue entries of a decoded split, and leave its ranges; the caller holds the fence."""
     if not job.build_queues:
         return split_result(decoded, 0)
-    batch = group_by_queue(decoded.columns, job.types)
+    batch = group_by_queue(decoded.columns, job.types, job.deleted)
     entries = _sink_queues(job, decoded.split, batch)
     result = leave_batches(job, batch, split_result(decoded, entries))
     if not job.skip_topics:

@@ -25,6 +25,7 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind
 from reput.store import swap
+from reput.store.deletion import how_to_bring_back, named, still_deleted
 from reput.store.holders import Who
 from reput.store.info_end import Ends, read_log_end
 from reput.store.info_use import Use, look_at_use
@@ -59,6 +60,7 @@ def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo
     info.notes += [note for note in log.notes if "ignored" in note]
     info.unsupported += [f"{kind}, which reput does not build yet" for kind in unsupported_kinds(layout, config)]
     _read_state(layout, info)
+    _read_deleted(layout, log, info)
     ends = Ends()
     _read_indexes(layout, log, info, ends, use)
     read_log_end(log, info, ends, config, use)
@@ -214,6 +216,20 @@ def _read_state(layout: StoreLayout, info: StoreInfo) -> None:
     if fs.exists(layout.broker_lock) and not info.own.at_work:
         may_ask = os.access(layout.broker_lock, os.R_OK)
         info.broker_running = locks.broker_is_live(layout.broker_lock) if may_ask else None
+
+
+def _read_deleted(layout: StoreLayout, log: LogFiles, info: StoreInfo) -> None:
+    try:
+        deleted = still_deleted(layout, log.min_offset)
+    except DamagedStoreError as error:
+        info.damage.append(str(error))
+        return
+    info.own.deleted = [str(one.key) for one in deleted]
+    if deleted:
+        info.notes.append(
+            f"queues that were deleted with reput: {named(deleted)}. The log still has their messages; "
+            f"{how_to_bring_back(deleted)}"
+        )
 
 
 def _checkpoint(layout: StoreLayout, info: StoreInfo) -> dict[str, int] | None:

@@ -93,6 +93,7 @@ class OwnInfo:
 
     `at_work`: another reput process holds the store now; `writer` is its process id where it has the store open for
     messages, 0 where it is a job. `resumable` is the one of `leftovers` that a conversion can go on with.
+    `deleted` are the queues that reput deleted, and of which the log may have messages.
     """
 
     epoch: int | None = None
@@ -102,6 +103,7 @@ class OwnInfo:
     pending_swap: bool = False
     leftovers: list[str] = field(default_factory=list)
     resumable: str | None = None
+    deleted: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

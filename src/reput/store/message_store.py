@@ -34,7 +34,7 @@ from reput.log.message import Message, PutManyResult, PutResult
 from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_store
-from reput.store.deletion import delete_queues
+from reput.store.deletion import delete_queues, finish_deletions
 from reput.store.expiry import Expiry, keep_settings, with_own_settings
 from reput.store.follower import TAIL_MAX_ENTRIES
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
@@ -176,6 +176,9 @@ class MessageStore(ProgressCalls, Reading):
         # A store that was closed, and whose log ends where it did, has nothing to cut: its queues are not looked at.
         if tail.written or opened.is_short or view.log.file_at(tail.end) is None or fs.exists(self.layout.abort):
             self.notes += cut_store(self.layout, view, tail, owner)
+        if finished := finish_deletions(self._owned, view.kinds):
+            self.notes += finished
+            view.load(view.frontiers)
         fs.write_whole(self.layout.abort, str(os.getpid()).encode(), owner)
         queues = {(info.topic.encode(), info.queue_id): info.max_offset for info in view.queues()}
         self._appender = LogAppender(
@@ -469,7 +472,7 @@ class MessageStore(ProgressCalls, Reading):
         with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
             # What is not indexed yet would come back behind the deletion.
             self._index(indexer, self._owned)
-            gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id)
+            gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, appender.flushed)
             appender.forget_queues(topic, queue_id)
             self.view.load(self.view.frontiers)
         return [one.queue_id for one in gone]
