@@ -155,8 +155,7 @@ def export_store(
     plan = _Plan(target, snapshot, options)
     if not plan.cuts:
         _refuse_unknown(snapshot, topics)
-    with _telling_how_to_go_on(target, plan):
-        plan.extend(snapshot)
+    _extend(target, plan, snapshot)
     job = job_of(options, selection_of(options), snapshot.settings.delays_ms)
     before, missing = plan.split()
     report = ExportReport(
@@ -195,6 +194,11 @@ def export_store(
     return report
 
 
+def _extend(target: Path, plan: _Plan, snapshot: Snapshot) -> None:
+    with _telling_how_to_go_on(target, plan):
+        plan.extend(snapshot)
+
+
 @contextmanager
 def _telling_how_to_go_on(target: Path, plan: _Plan) -> Iterator[None]:
     """Note on an error of the block how much is exported and stays, and that the next run does the rest."""
@@ -205,6 +209,9 @@ def _telling_how_to_go_on(target: Path, plan: _Plan) -> Iterator[None]:
         with suppress(ReputError):
             done = len(plan.split()[0])
         error.details = {"ranges": ranges, "ranges_done": done}
+        if not ranges:
+            # Not even the plan is written.
+            raise
         note = f"{done} of {ranges} ranges of the log are exported and stay in {target}"
         # These would come again.
         if not isinstance(error, ConfigError | DataLossError | DamagedStoreError):
@@ -328,7 +335,6 @@ class _Plan:
         Raises:
             DataLossError: the log begins behind the end of the last export.
         """
-        fs.make_dirs(self.path.parent)
         end = self.end
         if self.cuts and snapshot.begin > end:
             raise DataLossError(

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from reput.errors import AccessError, DamagedStoreError, NoSpaceError, ReputError
 from reput.files.holes import Holes, back_holes, list_holes
+from reput.files.remedies import NO_ACCESS, REMEDIES
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP}
 _NEW_OR_OURS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 """How files are opened to be written. Never through a link: it could lead root's writes out of the store."""
 _COPY_BYTES = 8 << 20
@@ -48,10 +48,10 @@ def errors_named(path: Path | str, doing: str) -> Iterator[None]:
             free = _free_of_any(path)
             room = "" if free is None else f", and {free:,} bytes are free"
             raise NoSpaceError(f"{text}{room}. Make room on this file system") from error
-        if error.errno in _NO_RIGHTS:
-            raise AccessError(f"{text}. Run as the user that owns the store, or give this user the rights") from error
-        if error.errno == errno.EMFILE:
-            raise ReputError(f"{text}. Raise the limit of open files (ulimit -n)") from error
+        if error.errno in NO_ACCESS:
+            raise AccessError(f"{text}. {NO_ACCESS[error.errno]}") from error
+        if error.errno in REMEDIES:
+            raise ReputError(f"{text}. {REMEDIES[error.errno]}") from error
         raise ReputError(text) from error
 
 
@@ -189,7 +189,7 @@ def map_file(path: Path | str, length: int, holes: Holes = Holes.LIVE) -> NDArra
 
 def end_of_data(path: Path | str, size: int) -> int:
     """An offset in a file of `size` bytes behind which there is only a hole (zeros that were never written)."""
-    with errors_named(path, "look for holes"):
+    with errors_named(path, "read"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             for begin, behind in list_holes(descriptor, 0, size):

@@ -141,9 +141,11 @@ def _gaps(files: list[LogFile], tolerant: bool, notes: list[str]) -> tuple[tuple
                 "Cut that one back to where this one starts, or remove the one that does not belong to this log"
             )
         if after.start > before.end:
+            place = before.path.parent / paths.offset_name(before.end)
+            why = f", and {place} is a folder: move it away" if fs.is_dir(place) else ""
             _odd(
                 f"{before.path}: ends at {before.end} and the next file starts at {after.start}: "
-                f"{after.start - before.end} bytes of log are missing",
+                f"{after.start - before.end} bytes of log are missing{why}",
                 "Restore the missing file, or build the indexes behind the hole, too: `reput rebuild --salvage`",
                 tolerant,
                 notes,

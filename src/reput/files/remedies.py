@@ -1,0 +1,27 @@
+"""What to do about an error of the operating system, by its number."""
+
+from __future__ import annotations
+
+import errno
+
+_RIGHTS = "Run as the user that owns the store, or give this user the rights"
+NO_ACCESS = {
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EROFS: (
+        "This file system is mounted read-only. Commands that only read work there, and so does a store opened with "
+        "read_only=True; to write, mount it read-write"
+    ),
+    errno.ELOOP: "It is a link, or lies behind too many: reput writes through none. Put the file itself there",
+}
+"""Errors of rights: the operating system refuses it to this user, or to everybody."""
+REMEDIES = {
+    errno.EIO: (
+        "The disk, or the connection to it, has failed: the system's log (dmesg) says more. Copy the store to a sound "
+        "disk before you write to it"
+    ),
+    errno.EISDIR: "There is a folder where a file belongs: RocketMQ makes none there, so move it away",
+    errno.ENOTDIR: "There is a file where a folder belongs: RocketMQ makes none there, so move it away",
+    errno.EMFILE: "Raise the limit of open files (ulimit -n)",
+}
+"""Other errors for which it can be said."""
