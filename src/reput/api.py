@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from reput.config import StoreConfig
+from reput.errors import ConfigError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -78,8 +80,8 @@ def rebuild(
 
     options = RebuildOptions(
         only=only,
-        topics=tuple(topics),
-        skip_topics=tuple(skip_topics),
+        topics=_names("topics", topics),
+        skip_topics=_names("skip_topics", skip_topics),
         index_tags=index_tags,
         salvage=salvage,
         empty_log=empty_log,
@@ -283,6 +285,7 @@ def export(
     """
     from reput.connect.export import export_store
 
+    topics, columns = _names("topics", topics), _names("columns", columns)
     with _engine_at(path, config, spark, master, listener) as (engine, settings):
         return export_store(
             path, folder, engine, settings, topics=topics, columns=columns, salvage=salvage, listener=listener
@@ -394,10 +397,30 @@ def read_report(folder: str | Path) -> ReadReport:
     return reports.read_report(folder)
 
 
+def refuse_no_spark(spark: object, name: str = "spark", more: str = "") -> None:
+    """Refuse what is no session, before anything starts.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if spark is None or spark is False or hasattr(spark, "createDataFrame") or hasattr(spark, "parallelize"):
+        return
+    hint = f", or master={spark!r} to start Spark there" if isinstance(spark, str) and not more else more
+    raise ConfigError(f"{name}={spark!r:.80}: give a SparkSession or a SparkContext, False to do without Spark{hint}")
+
+
+def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str | bytes):
+        raise ConfigError(f"{argument}={given!r:.80}: give a list of names, [{given!r:.80}]")
+    return tuple(given)
+
+
 def config_from(config: StoreConfig | str | Path | None) -> StoreConfig:
     """The settings that a caller gave as such or as the path of a broker.conf."""
     if config is None:
         return StoreConfig()
+    if not isinstance(config, StoreConfig | str | os.PathLike):
+        raise ConfigError(f"config={config!r:.80}: give a StoreConfig, or the path of a broker.conf")
     return config if isinstance(config, StoreConfig) else StoreConfig.from_file(config)
 
 
@@ -413,6 +436,7 @@ def _engine_at(
     from reput.store.layout import find_store
 
     settings = config_from(config)
+    refuse_no_spark(spark)
     find_store(path, settings)
     with engine_for(spark, master, listener) as engine:
         yield engine, settings
@@ -427,6 +451,9 @@ def engine_for(
     """The engine that a caller asked for; `listener` is told that Spark starts, where it has to."""
     from reput.pipeline.engine import LoopEngine, SparkEngine
 
+    refuse_no_spark(spark)
+    if master is not None and not isinstance(master, str):
+        raise ConfigError(f"master={master!r:.80}: give a Spark master URL, such as local[4]")
     if spark is False:
         yield LoopEngine()
         return

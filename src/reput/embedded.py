@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from reput.api import config_from, engine_for
+from reput.api import config_from, engine_for, refuse_no_spark
 from reput.api import follow as reput_follow
 from reput.config import StoreConfig
 from reput.errors import ConfigError, TailFullError
@@ -109,6 +109,8 @@ class MessageStore(message_store.MessageStore):
                 handle. Where more waits for its indexes than the tail may hold, it catches up first.
         """
         config = config_from(config)
+        if not (follow is True or follow == "loop"):
+            refuse_no_spark(follow, "follow", ', True to start Spark, or "loop" to follow in a thread without Spark')
         if follow is not False and read_only:
             raise ConfigError(f"{path}: opened read-only, and a follower writes. Leave one of them out")
         try:

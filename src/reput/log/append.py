@@ -43,6 +43,7 @@ from reput.log.message import (
     PutManyResult,
     PutResult,
     PutStatus,
+    check_message,
     illegal,
 )
 from reput.log.rolling import RollingFiles
@@ -206,8 +207,8 @@ class LogAppender:
             ClosedError: the log has been closed.
             FlushError: an earlier flush failed.
         """
-        body = message.body
         try:
+            body = message.body
             if type(body) is not bytes:
                 body = checked_body(body, self._max_body)
             properties = self._encode_properties(message)
@@ -262,8 +263,8 @@ class LogAppender:
                 finally:
                     self._release()
                 break
-        except MessageRefusedError as refusal:
-            return self._refused(message, queue_id, refusal)
+        except (MessageRefusedError, AttributeError, TypeError) as problem:
+            return self._refused(message, queue_id, problem)
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
 
     def _take_back(self, size: int) -> None:
@@ -276,10 +277,16 @@ class LogAppender:
                 self._stop(ReputError(f"{self.folder}: a record that broke off is left behind the end: {error!r}"))
                 raise
 
-    def _refused(self, message: Message, queue_id: int, refusal: MessageRefusedError) -> PutResult:
-        if isinstance(refusal, OwnPathError):
+    def _refused(self, message: Message, queue_id: int, problem: Exception) -> PutResult:
+        if isinstance(problem, OwnPathError):
             return self._append_inner(message, queue_id)
-        return PutResult(refusal.status, reason=refusal.reason)
+        try:
+            check_message(message)
+        except MessageRefusedError as refusal:
+            problem = refusal
+        if not isinstance(problem, MessageRefusedError):
+            raise problem
+        return PutResult(problem.status, reason=problem.reason)
 
     def _append_any(self, message: Message, body: bytes, properties: bytes, topic: Topic, queue_id: int) -> PutResult:
         """Store a message of any kind; raises MessageRefusedError."""

@@ -7,9 +7,18 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from reput.errors import ConfigError
 from reput.formats.record import TRANSACTION_MASK
 from reput.log.encode import LENGTH_SIZE, Frame, RecordEncoder
-from reput.log.message import Message, MessageRefusedError, PropertyEncoder, PutManyResult, PutStatus, illegal
+from reput.log.message import (
+    Message,
+    MessageRefusedError,
+    PropertyEncoder,
+    PutManyResult,
+    PutStatus,
+    check_message,
+    illegal,
+)
 from reput.log.topics import Topic, TopicTable
 
 Write = Callable[[int, bytes | memoryview], None]
@@ -89,6 +98,10 @@ class MessageBatch:
         self._topics = topics
         self._records = records
         self._parts: list[_Parts] = []
+        if not isinstance(messages, Iterable):
+            raise ConfigError(f"messages {messages!r:.80}: give a list of reput.Message, or an Arrow table")
+        if isinstance(queue_id, str | bytes) or not (isinstance(queue_id, int) or hasattr(queue_id, "__len__")):
+            raise ConfigError(f"queue_id {queue_id!r:.80}: give a number, or one for each message")
         for message in messages:
             row = len(self._parts)
             try:
@@ -102,6 +115,9 @@ class MessageBatch:
                     raise illegal(f"there are {len(queue_id)} queue ids; give one for each message, or one for all")
             except MessageRefusedError as refusal:
                 raise _named(refusal, row) from None
+            except (AttributeError, TypeError):
+                _check(message, row)
+                raise
             size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(data)
             own_id = queue_id if isinstance(queue_id, int) else queue_id[row]
             self._parts.append(_Parts(message, frame, body, data, topic, own_id, size))
@@ -138,6 +154,7 @@ class MessageBatch:
                     )
                 )
             except MessageRefusedError as refusal:
+                _check(part.message, row)
                 raise _named(refusal, row) from None
             following[queue] = number + 1
             numbers.append(number)
@@ -150,6 +167,13 @@ class MessageBatch:
 
 def _named(refusal: MessageRefusedError, row: int) -> MessageRefusedError:
     return MessageRefusedError(refusal.status, f"message {row} of the batch: {refusal.reason}")
+
+
+def _check(message: object, row: int) -> None:
+    try:
+        check_message(message)
+    except MessageRefusedError as refusal:
+        raise _named(refusal, row) from None
 
 
 def stored_nothing(status: PutStatus, reason: str = "") -> PutManyResult:

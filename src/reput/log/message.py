@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
-from reput.errors import DiskFullError, PutError
+from reput.errors import ConfigError, DiskFullError, PutError
 from reput.formats import properties as props
 from reput.formats.properties import MAX_PROPERTIES_SIZE
 from reput.formats.record import CRC_PROPERTY_SIZE, Host
@@ -51,6 +51,9 @@ class Message:
     unique_key: str | None = None
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
+
+    def __repr__(self) -> str:
+        return f"Message({self.topic!r}, {self.body!r:.60}, tags={self.tags!r:.60}, keys={self.keys!r:.60})"
 
     @property
     def waits_for_flush(self) -> bool:
@@ -119,6 +122,12 @@ class PutManyResult(NamedTuple):
     store_timestamp: int = -1
     reason: str = ""
 
+    def __repr__(self) -> str:
+        if not len(self.sizes):
+            return f"PutManyResult({self.status.value}, 0 messages, reason={self.reason!r})"
+        first, last = self.physical_offsets[0], self.physical_offsets[-1]
+        return f"PutManyResult({self.status.value}, {len(self.sizes)} messages, physical_offsets {first} to {last})"
+
     def raise_for_status(self) -> PutManyResult:
         """This result, if the messages are stored; see `PutResult.raise_for_status`.
 
@@ -133,6 +142,29 @@ class PutManyResult(NamedTuple):
     def end_offset(self) -> int:
         """Log offset behind the last record, -1 without any."""
         return int(self.physical_offsets[-1] + self.sizes[-1]) if len(self.sizes) else -1
+
+
+def check_message(message: object) -> None:
+    """Say what is wrong with the types of a message that could not be encoded.
+
+    Raises:
+        ConfigError: it is no Message.
+        MessageRefusedError: one of its values is of a type that it cannot have.
+    """
+    if not isinstance(message, Message):
+        raise ConfigError(f"message {message!r:.80}: give a reput.Message(topic, body, ...)")
+    if not isinstance(message.topic, str):
+        raise illegal(f"topic {message.topic!r:.80}: give a text")
+    if not isinstance(message.body, bytes):
+        raise illegal(f"the body is of type {type(message.body).__name__}: give bytes")
+    if message.properties is not None and not isinstance(message.properties, Mapping):
+        raise illegal(f"properties {message.properties!r:.80}: give a mapping of texts to texts")
+    for name in ("flag", "sys_flag", "reconsume_times", "prepared_transaction_offset", "born_timestamp"):
+        value = getattr(message, name)
+        if not isinstance(value, SupportsIndex) and not (value is None and name == "born_timestamp"):
+            raise illegal(f"{name} {value!r:.80}: give a whole number")
+    if message.born_host is not None and not isinstance(message.born_host, Host):
+        raise illegal(f"born_host {message.born_host!r:.80}: give a reput.formats.record.Host(address, port)")
 
 
 def _error_of(status: PutStatus, reason: str) -> PutError:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import NotAStoreError, ReputError, UnsupportedStoreError
+from reput.errors import ConfigError, NotAStoreError, ReputError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.nearest import similar
@@ -82,7 +83,7 @@ def find_store(root: Path | str, config: StoreConfig) -> StoreLayout:
         NotAStoreError: there is no folder, or no commitlog in it.
         UnsupportedStoreError: the log lies in several paths.
     """
-    root = Path(root).absolute()
+    root = _path_of(root).absolute()
     commit_log = root / paths.COMMIT_LOG
     if config.store_path_commit_log:
         if paths.MULTI_PATH_SEPARATOR in config.store_path_commit_log:
@@ -163,6 +164,12 @@ def unsupported_kinds(layout: StoreLayout, config: StoreConfig) -> list[str]:
     return found
 
 
+def _path_of(root: object) -> Path:
+    if not isinstance(root, str | os.PathLike):
+        raise ConfigError(f"path={root!r:.80}: give a store's root as a text or a Path")
+    return Path(root)
+
+
 def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool) -> tuple[StoreLayout, bool]:
     """The layout of the store in `root`, and whether it is new: with `create` an empty folder becomes a store.
 
@@ -170,12 +177,11 @@ def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool) -
         NotAStoreError: there is no store, and none is to be made, or the folder holds something else.
         UnsupportedStoreError: the log lies in several paths.
     """
-    root = Path(root)
-    is_new = create and _make_folders(root, config)
+    is_new = create and _make_folders(_path_of(root), config)
     try:
         return find_store(root, config), is_new
     except NotAStoreError as error:
-        if create or fs.list_dir(root):
+        if create or fs.list_dir(Path(root)):
             raise
         raise NotAStoreError(f"{error}. MessageStore.open(path, create=True) makes a new store there") from None
 

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from reput.config import StoreConfig
-from reput.errors import AccessError, ClosedError, ReputError, TailFullError
+from reput.errors import AccessError, ClosedError, ConfigError, ReputError, TailFullError
 from reput.files import forks, fs, locks
 from reput.formats import own, paths
 from reput.log.append import Flushed, LogAppender
@@ -49,7 +49,7 @@ from reput.store.progress_calls import ProgressCalls
 from reput.store.reading import Reading
 from reput.store.reopening import Reopening
 from reput.store.strays import refuse_lost_log
-from reput.store.view import PullLimits, StoreView
+from reput.store.view import PullLimits, StoreView, number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -417,7 +417,9 @@ class MessageStore(ProgressCalls, Reading):
         The wait is no thread: there may be thousands. `stop_waiting` ends it.
         """
         self._open_view().key_of(topic, queue_id)
-        waiter = Waiter(topic, queue_id, offset, arrived)
+        if not callable(arrived):
+            raise ConfigError(f"arrived {arrived!r:.80}: give a function that takes no argument")
+        waiter = Waiter(topic, queue_id, number_of("offset", offset), arrived)
         self._arrivals.add(waiter)
         if self._appender is None and self._housekeeper is None:
             # Another process writes: somebody has to look.

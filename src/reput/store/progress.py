@@ -16,8 +16,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from operator import index
 from pathlib import Path
-from typing import Self
+from typing import Self, SupportsIndex
 
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
@@ -334,6 +335,8 @@ def _key(group: str, topic: str) -> str:
     """The table's key, of names that can be names."""
     for what, name in (("group", group), ("topic", topic)):
         # JSON can hold half a character, which no name can.
+        if not isinstance(name, str):
+            raise ConfigError(f"{what} {name!r:.80}: give a text")
         data = name.encode("utf-8", "surrogatepass")
         if consumer_offset.SEPARATOR in name or not paths.is_topic_folder_name(data):
             raise ConfigError(
@@ -342,6 +345,6 @@ def _key(group: str, topic: str) -> str:
     return key_of(topic, group)
 
 
-def _check_number(what: str, number: int, most: int) -> None:
-    if not 0 <= number <= most:
-        raise ConfigError(f"{what} {number}: a whole number from 0 to {most} is needed")
+def _check_number(what: str, number: object, most: int) -> None:
+    if not isinstance(number, SupportsIndex) or not 0 <= index(number) <= most:
+        raise ConfigError(f"{what} {number!r:.80}: a whole number from 0 to {most} is needed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
+from reput.errors import ConfigError
 from reput.files.forks import NotPickled
 from reput.kernels import lookup_kernels
 from reput.kernels.lookup_columns import ASK, COUNT_BITS, COUNT_MASK, NEEDS_ROOM
@@ -17,7 +18,7 @@ from reput.store.results import MAX_PULL_BYTES, GetResult, GetStatus, Places, Qu
 from reput.store.sql_filter import SqlFilter
 from reput.store.tag_filter import EVERYTHING, TagFilter
 from reput.store.topic_messages import TopicQuestion, messages_of
-from reput.store.view import QueueInfo, StoreView
+from reput.store.view import QueueInfo, StoreView, number_of
 
 _END_OF_TIME = (1 << 63) - 1
 # In calls that are done in half a microsecond each look-up counts.
@@ -83,7 +84,8 @@ class Reading(NotPickled):
                 if answer > 0:
                     result = GetResult()
                     count = answer & COUNT_MASK
-                    result.status, result.next_offset, result.span = _FOUND, offset + count, queue
+                    # `| 0`: the kernel takes a fraction for a number; here it is none.
+                    result.status, result.next_offset, result.span = _FOUND, (offset | 0) + count, queue
                     result.words, result.at, result.count = room.words, answer >> COUNT_BITS, count
                     result.maps = queue.maps
                     return result
@@ -93,8 +95,10 @@ class Reading(NotPickled):
         except (OverflowError, TypeError):
             # Such an offset no queue has, and such a topic neither: who knows all cases says so.
             pass
-        wanted = EVERYTHING if not filter else TagFilter(filter) if isinstance(filter, str) else filter
-        asked = PullQuestion(topic, queue_id, offset, max_messages, wanted, max_bytes)
+        numbers = {"offset": offset, "max_messages": max_messages, "max_bytes": max_bytes}
+        for name, number in numbers.items():
+            number_of(name, number)
+        asked = PullQuestion(topic, queue_id, offset, max_messages, _filter_of(filter), max_bytes)
         return pulls.pull(self._open_view(), asked)
 
     def messages(
@@ -125,6 +129,9 @@ class Reading(NotPickled):
             wanted = [] if queue_id is None else [cast("int", queue_id)]
         for one in wanted or [0]:
             view.key_of(topic, one)
+        for what, bound in (("begin_ms", begin_ms), ("end_ms", end_ms)):
+            number_of(what, 0 if bound is None else bound)
+        _filter_of(filter)
         present = [info.queue_id for info in view.queues(topic)]
         queue_ids = [one for one in present if one in wanted] if queue_id is not None else present
 
@@ -149,6 +156,7 @@ class Reading(NotPickled):
             queue = self._queues.get((topic, queue_id))
         except TypeError:
             queue = None
+        timestamp_ms = timestamp_ms if type(timestamp_ms) is int else number_of("timestamp_ms", timestamp_ms)
         if queue is not None and self._lookups.can_seek and -_END_OF_TIME < timestamp_ms < _END_OF_TIME:
             above = boundary is not _LOWER
             found = self._seek_time(queue.address, timestamp_ms, above)
@@ -202,6 +210,10 @@ class Reading(NotPickled):
             result.count = count if count <= max_messages else max_messages  # noqa: FURB136 - min() takes as long as all
             result.answer, result.index, result.kept = answer, prepared.index, room.words
             return result
+        for what, number in (("max_messages", max_messages), ("begin_ms", begin_ms)):
+            number_of(what, number)
+        for what, bound in (("end_ms", end_ms), ("before", before)):
+            number_of(what, 0 if bound is None else bound)
         asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
         return keys.find(self._open_view(), asked)
 
@@ -223,7 +235,7 @@ class Reading(NotPickled):
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time (ms) of a queue's message, -1 where there is none."""
-        return times.store_time(self._open_view(), topic, queue_id, offset)
+        return times.store_time(self._open_view(), topic, queue_id, number_of("offset", offset))
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """Store time (ms) of a queue's first message, -1 where there is none."""
@@ -243,5 +255,15 @@ class Reading(NotPickled):
             ConfigError: no topic or queue can have this name or id.
             ClosedError: the store is closed.
         """
-        wanted = EVERYTHING if not filter else TagFilter(filter) if isinstance(filter, str) else filter
-        return counts.estimate(self._open_view(), topic, queue_id, begin, end, wanted)
+        view, wanted = self._open_view(), _filter_of(filter)
+        return counts.estimate(view, topic, queue_id, number_of("begin", begin), number_of("end", end), wanted)
+
+
+def _filter_of(given: str | TagFilter | SqlFilter | None) -> TagFilter | SqlFilter:
+    if not given:
+        return EVERYTHING
+    if isinstance(given, str):
+        return TagFilter(given)
+    if not isinstance(given, TagFilter | SqlFilter):
+        raise ConfigError(f"filter {given!r:.80}: give tags as a text, 'paid || sent', or a reput.SqlFilter")
+    return given

@@ -213,6 +213,9 @@ class QueryResult(NotPickled):
     def __len__(self) -> int:
         return self.count
 
+    def __repr__(self) -> str:
+        return f"QueryResult({self.count} messages, more={self.more})"
+
     def __iter__(self) -> Iterator[StoredMessage]:
         return iter(self.messages)
 

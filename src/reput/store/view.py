@@ -6,6 +6,7 @@ What is asked of it stands beside: pulls (`pulls`), times (`times`), keys (`keys
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import NamedTuple, SupportsIndex
 
 from reput.errors import ConfigError
@@ -173,6 +174,7 @@ class StoreView:
 
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """The message whose record starts at a log offset; None where none does, or where it has expired."""
+        physical_offset = number_of("physical_offset", physical_offset)
         self.catch_up()
         start = self.log.file_at(physical_offset) if physical_offset >= 0 else None
         if start is None or physical_offset >= self.follower.offset:
@@ -186,6 +188,8 @@ class StoreView:
 
     def queues(self, topic: str | None = None) -> list[QueueInfo]:
         """All queues, or those of a topic, by topic and id."""
+        if topic is not None:
+            bytes_of("topic", topic)
         self.catch_up()
         with self.follower.lock:
             return sorted(
@@ -221,6 +225,17 @@ class StoreView:
         if self.ext is not None:
             self.ext.close()
         self.index.close()
+
+
+def number_of(what: str, value: object) -> int:
+    """A whole number.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not isinstance(value, SupportsIndex):
+        raise ConfigError(f"{what} {value!r:.80}: give a whole number")
+    return index(value)
 
 
 def bytes_of(what: str, text: str) -> bytes:

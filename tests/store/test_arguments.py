@@ -1,0 +1,145 @@
+"""Arguments that cannot be: an error names the argument, says what was given, and what to give; nothing is changed."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import reput
+from reput.errors import ConfigError
+from reput.log.message import PutStatus
+from support.checked import assert_sound
+from support.opened import CONFIG, bodies, put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with fifty messages in one queue."""
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
+        put(store, 50, keys="k")
+    return tmp_path / "s"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[reput.MessageStore]:
+    """The same, open; after the test nothing was put, and it is sound."""
+    with reput.MessageStore.open(path, CONFIG) as store:
+        # Twice: the second pull is one kernel call.
+        assert len(bodies(store) + bodies(store)) == 100
+        yield store
+        put(store, 1)
+        assert len(bodies(store)) == 51
+        assert store.background_error is None
+        assert "reput-store" in {thread.name for thread in threading.enumerate()}
+    assert_sound(path, CONFIG)
+
+
+CALLS: dict[str, Callable[[Any], object]] = {
+    "message {}": lambda store: store.put_message({}),
+    "message None": lambda store: store.put_message_async(None),
+    "messages 5": lambda store: store.put_messages(5),
+    "messages Message(": lambda store: store.put_messages(reput.Message("t", b"x")),
+    "message 'x'": lambda store: store.put_messages(["x"]),
+    "queue_id '1'": lambda store: store.put_messages([reput.Message("t", b"x")], "1"),
+    "topic b't'": lambda store: store.get_message(b"t", 0, 0),
+    "queue '0'": lambda store: store.get_message("t", "0", 0),
+    "queue -1": lambda store: store.get_message("t", -1, 0),
+    "offset 1.5": lambda store: store.get_message("t", 0, 1.5),
+    "offset 2.0": lambda store: store.get_message("t", 0, 2.0),
+    "offset None": lambda store: store.get_message("t", 0, None),
+    "filter 5": lambda store: store.get_message("t", 0, 0, 5, 5),
+    "filter ['paid']": lambda store: store.get_message("t", 0, 0, 5, ["paid"]),
+    "boundary 'lowest'": lambda store: store.offset_by_time("t", 0, 1, "lowest"),
+    "timestamp_ms 'now'": lambda store: store.offset_by_time("t", 0, "now"),
+    "offset '1'": lambda store: store.store_time("t", 0, "1"),
+    "begin 'a'": lambda store: store.estimate("t", 0, "a", 5),
+    "key b'k'": lambda store: store.query_message("t", b"k"),
+    "begin_ms 'x'": lambda store: store.query_message("t", "k", begin_ms="x"),
+    "before 'x'": lambda store: store.query_message("t", "k", before="x"),
+    "end_ms 'x'": lambda store: store.messages("t", end_ms="x"),
+    "physical_offset '1'": lambda store: store.message_at("1"),
+    "topic 5": lambda store: store.queues(5),
+    "queue offset 5.5": lambda store: store.commit_offset("g", "t", 0, 5.5),
+    "queue id '0'": lambda store: store.commit_offset("g", "t", "0", 5),
+    "group b'g'": lambda store: store.commit_offset(b"g", "t", 0, 5),
+    "offset '5'": lambda store: store.wait("t", 0, "5", 0.01),
+    "arrived None": lambda store: store.on_arrival("t", 0, 500, None),
+    "spark='local'": lambda store: store.reput("local"),
+    "spark=True": lambda store: store.reput(True),
+    "master=5": lambda store: store.reput(master=5),
+}
+
+
+@pytest.mark.parametrize("named", CALLS)
+def test_calls_of_a_store_name_the_argument(named: str, store: reput.MessageStore) -> None:
+    """Whatever is wrong is a ConfigError that begins with it; the store goes on, and so do its threads."""
+    with pytest.raises(ConfigError) as raised:
+        CALLS[named](store)
+    assert named in str(raised.value)
+
+
+VALUES: dict[str, dict[str, Any]] = {
+    "topic b't'": {"topic": b"t"},
+    "topic ['t']": {"topic": ["t"]},
+    "body": {"body": "text"},
+    "flag '1'": {"flag": "1"},
+    "sys_flag '1'": {"sys_flag": "1"},
+    "born_timestamp 'now'": {"born_timestamp": "now"},
+    "born_host '1.2.3.4'": {"born_host": "1.2.3.4"},
+    "properties ['a']": {"properties": ["a"]},
+}
+
+
+@pytest.mark.parametrize("named", VALUES)
+def test_a_message_with_wrong_values_is_refused_with_the_name(named: str, store: reput.MessageStore) -> None:
+    """As with other messages that cannot be stored the result says so: MESSAGE_ILLEGAL, and why."""
+    message = reput.Message(**{"topic": "t", "body": b"x", **VALUES[named]})
+    for result in (store.put_message(message), store.put_messages([message])):
+        assert result.status is PutStatus.MESSAGE_ILLEGAL
+        assert named in result.reason
+
+
+JOBS: dict[str, Callable[[Path], object]] = {
+    "spark='local'": lambda path: reput.check(path, spark="local"),  # type: ignore[arg-type]
+    "spark='local[2]'": lambda path: reput.rebuild(path, spark="local[2]"),  # type: ignore[arg-type]
+    "spark='loop'": lambda path: reput.follow(path, spark="loop"),  # type: ignore[arg-type]
+    "follow='Loop'": lambda path: reput.MessageStore.open(path, CONFIG, follow="Loop"),  # type: ignore[arg-type]
+    "config={'a': 1}": lambda path: reput.MessageStore.open(path, {"a": 1}),  # type: ignore[arg-type]
+    "path=None": lambda _: reput.MessageStore.open(None),  # type: ignore[arg-type]
+    "topics='orders'": lambda path: reput.rebuild(path, spark=False, topics="orders"),
+}
+
+
+@pytest.mark.parametrize("named", JOBS)
+def test_jobs_name_the_argument_before_anything_starts(named: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark is not started, and the store is not opened, for an argument that is none."""
+    monkeypatch.setattr("reput.pipeline.session.start_context", lambda *_: pytest.fail("Spark was started"))
+    before = sorted(path.rglob("*"))
+    with pytest.raises(ConfigError) as raised:
+        JOBS[named](path)
+    assert str(raised.value).startswith(f"{named}: give ")
+    assert sorted(path.rglob("*")) == before
+
+
+def test_numbers_of_numpy_are_numbers(store: reput.MessageStore) -> None:
+    """What counts is a whole number, whoever made it."""
+    zero, five = np.int64(0), np.int32(5)
+    for _ in range(3):
+        assert len(store.get_message("t", int(zero), zero, five)) == 5  # type: ignore[arg-type]
+    assert store.message_at(zero) is not None  # type: ignore[arg-type]
+
+
+def test_large_results_have_a_short_repr(store: reput.MessageStore) -> None:
+    """A result, and a message with a large body, are shown in a line."""
+    message = reput.Message("t", b"x" * 100_000, keys=["k" * 1000] * 3)
+    many = store.put_messages([reput.Message("other", b"x")] * 500)
+    assert "500 messages" in repr(many)
+    shown = [message, many, store.get_message("t", 0, 0), store.query_message("t", "k"), store.message_at(0)]
+    assert max(len(repr(one)) for one in shown) < 300
