@@ -185,7 +185,7 @@ def test_nothing_to_do_on_a_brokers_store(
         assert frontier is not None
         assert (frontier.queue_offset, frontier.index_offset) == (end, end)
     assert_sound(store)
-    with reput.MessageStore.open(store, reput.StoreConfig()) as opened:
+    with reput.MessageStore.open(store, reput.StoreConfig(), create=True) as opened:
         assert opened.behind_bytes == 0
 
 
