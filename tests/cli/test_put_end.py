@@ -100,6 +100,14 @@ def spoiled_disk(name: str, number: int, at: int = 1, only: str = "") -> Iterato
 def a_follower(path: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """A follower that holds the indexes, and does not get on."""
     patch.setattr(message_store, "TAIL_WAIT_S", 0.1)
+    put_messages = reput.MessageStore.put_messages
+
+    def put_behind_a_full_tail(store: reput.MessageStore, *arguments: Any) -> Any:
+        # The tail follows the log in a thread of its own, which may be late.
+        store.view.catch_up()
+        return put_messages(store, *arguments)
+
+    patch.setattr(reput.MessageStore, "put_messages", put_behind_a_full_tail)
     assert call("", path).return_value == 0
     with locks.follower_lock(path / "reput" / own.FOLLOWER_NAME, ""):
         yield
