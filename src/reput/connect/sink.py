@@ -81,6 +81,7 @@ class Target:
             raise StoreLockedError(f"{layout.root}: a live broker has it. Send to the broker, or stop it first")
         if writer is Writer.REPUT:
             raise StoreLockedError(f"{layout.root}: another process has it open to write. Close it there first")
+        fs.refuse_strangers(layout.root)
 
     def layout(self) -> StoreLayout:
         """Where the store's parts lie."""

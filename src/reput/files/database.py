@@ -293,6 +293,9 @@ class DatabaseOwner:
                 # Whoever writes must open every family there is.
                 names += [name for name in rocksdict.Rdict.list_cf(str(folder), _options(cache)) if name not in names]
             self._handle = rocksdict.Rdict(str(folder), options, _families(names, cache))
+        self._logs = logs
+        # At once: after a kill of root the owner must be able to go on.
+        self._give_names()
         self.families = {name: Family(folder, self._handle.get_column_family(name)) for name in names}
         self._handles = {name: self._handle.get_column_family_handle(name) for name in names}
 
@@ -313,17 +316,20 @@ class DatabaseOwner:
         options.set_move_files(True)
         with errors_named(self.folder, "take in tables"):
             self.families[family].handle.ingest_external_file(list(tables), options)
+        self._give_names()
 
     def compact(self, family: str) -> None:
         """Let go of what has been deleted."""
         with errors_named(self.folder, "compact"):
             self.families[family].handle.compact_range(None, None)
+        self._give_names()
 
     def flush(self) -> None:
         """Write all that is in memory into tables."""
         with errors_named(self.folder, "flush"):
             for family in self.families.values():
                 family.handle.flush()
+        self._give_names()
 
     def sync(self) -> None:
         """Make what was written durable."""
@@ -345,6 +351,13 @@ class DatabaseOwner:
             for entry in fs.list_dir(self.folder):
                 if not entry.is_dir:
                     fs.give_to(self.folder / entry.name, self._owner)
+            fs.give_tree(self._logs, self._owner)
+
+    def _give_names(self) -> None:
+        """Give what RocksDB has made so far to the store's owner."""
+        # Folders of queue files may lie beside, which are not RocksDB's.
+        fs.give_tree(self.folder, self._owner, deep=False)
+        fs.give_tree(self._logs, self._owner)
 
     def __enter__(self) -> Self:
         return self

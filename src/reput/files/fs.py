@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import AccessError, DamagedStoreError, NoSpaceError, ReputError
+from reput.files import owners
 from reput.files.holes import Holes, back_holes, list_holes
 from reput.files.remedies import NO_ACCESS, REMEDIES
 
@@ -49,7 +50,8 @@ def errors_named(path: Path | str, doing: str) -> Iterator[None]:
             room = "" if free is None else f", and {free:,} bytes are free"
             raise NoSpaceError(f"{text}{room}. Make room on this file system") from error
         if error.errno in NO_ACCESS:
-            raise AccessError(f"{text}. {NO_ACCESS[error.errno]}") from error
+            remedy = NO_ACCESS[error.errno].format(owner=owners.owner_text(path), us=owners.user_text(os.geteuid()))
+            raise AccessError(f"{text}. {remedy}") from error
         if error.errno in REMEDIES:
             raise ReputError(f"{text}. {REMEDIES[error.errno]}") from error
         raise ReputError(text) from error
@@ -62,6 +64,9 @@ def _free_of_any(path: Path | str) -> int | None:
             status = os.statvfs(place)
             return status.f_bavail * status.f_frsize
     return None
+
+
+Owner = owners.Owner
 
 
 class DirEntry(NamedTuple):
@@ -211,29 +216,35 @@ def inode_of(descriptor: int) -> int:
     return os.fstat(descriptor).st_ino
 
 
-class Owner(NamedTuple):
-    """Owner and modes that new files and folders of a store get."""
-
-    user: int
-    group: int
-    file_mode: int
-    dir_mode: int
-
-
 def owner_of(path: Path | str) -> Owner:
     """Owner and modes taken from a folder of the store; files get its mode without the search bits."""
     with errors_named(path, "look at"):
-        status = os.stat(path)
-    mode = stat.S_IMODE(status.st_mode) & 0o777
-    return Owner(status.st_uid, status.st_gid, mode & 0o666, mode | 0o300)
+        return owners.owner_in(os.stat(path))
 
 
-def _own(descriptor: int, owner: Owner, mode: int) -> None:
-    status = os.fstat(descriptor)
-    if stat.S_IMODE(status.st_mode) != mode:
-        os.fchmod(descriptor, mode)
-    if (status.st_uid, status.st_gid) != (owner.user, owner.group):
-        os.fchown(descriptor, owner.user, owner.group)
+def refuse_strangers(folder: Path | str) -> None:
+    """Refuse to write where our files would be another user's than the folder's: its owner could not go on with them.
+
+    Raises:
+        AccessError: they would be, or this user may not write here.
+    """
+    with errors_named(folder, "write into the folder"):
+        is_strange = owners.is_strange(folder)
+    if is_strange:
+        owner, us = owners.owner_text(folder), owners.user_text(os.geteuid())
+        raise AccessError(
+            f"{folder}: belongs to {owner}. This process runs as {us}, and its files would lock the owner out. Run as "
+            "the user that owns the store, or as root, who gives new files to the owner"
+        )
+
+
+def give_tree(path: Path | str, owner: Owner, *, deep: bool = True) -> None:
+    """Give a folder that a library filled for us to the store's owner when we run as root; modes stay.
+
+    Without `deep` the folders below it are left alone.
+    """
+    with errors_named(path, "give to the store's owner"):
+        owners.give_tree(path, owner, deep=deep)
 
 
 def give_to(path: Path | str, owner: Owner) -> None:
@@ -249,23 +260,22 @@ def give_to(path: Path | str, owner: Owner) -> None:
 def give_descriptor_to(descriptor: int, owner: Owner) -> None:
     """The same for a file that is open."""
     if os.geteuid() == 0:
-        _own(descriptor, owner, owner.file_mode)
+        owners.own(descriptor, owner, owner.file_mode)
 
 
 def make_dirs(path: Path | str, owner: Owner | None = None) -> None:
-    """Make a folder and those above it; those that are new get `owner`."""
+    """Make a folder and those above it; those that are new get `owner`, or as root the owner of the folder above."""
     path = Path(path)
     if path.is_dir():
         return
     make_dirs(path.parent, owner)
     with errors_named(path, "make the folder"), contextlib.suppress(FileExistsError):
         os.mkdir(path)
-        if owner is not None:
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                _own(descriptor, owner, owner.dir_mode)
-            finally:
-                os.close(descriptor)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            owners.belong(descriptor, path, owner, owner and owner.dir_mode)
+        finally:
+            os.close(descriptor)
 
 
 def open_sized(path: str, size: int, owner: Owner) -> int:
@@ -278,7 +288,7 @@ def open_sized(path: str, size: int, owner: Owner) -> int:
             descriptor = os.open(path, _NEW_OR_OURS, owner.file_mode)
         try:
             if os.fstat(descriptor).st_size != size:
-                _own(descriptor, owner, owner.file_mode)
+                owners.own(descriptor, owner, owner.file_mode)
                 os.ftruncate(descriptor, size)
         except OSError:
             os.close(descriptor)
@@ -454,8 +464,7 @@ def _write_new(path: str, data: bytes, owner: Owner | None) -> None:
             os.unlink(path)
         descriptor = os.open(path, _NEW_OR_OURS | os.O_EXCL, 0o644)
         try:
-            if owner is not None:
-                _own(descriptor, owner, owner.file_mode)
+            owners.belong(descriptor, path, owner, owner and owner.file_mode)
             pwrite(descriptor, data, 0)
             sync(descriptor)
         finally:
@@ -488,6 +497,7 @@ def save_array(path: str, *arrays: np.ndarray) -> None:
         with errors_named(path, "write"):
             descriptor = os.open(private, _NEW_OR_OURS | os.O_EXCL, 0o600)
             try:
+                owners.inherit(descriptor, path)
                 offset = 0
                 for array in arrays:
                     pwrite(descriptor, np.ascontiguousarray(array).data.cast("B"), offset)
@@ -506,6 +516,7 @@ def append(path: str, data: bytes | memoryview) -> None:
     with errors_named(path, "write"):
         descriptor = os.open(path, _NEW_OR_OURS, 0o600)
         try:
+            owners.inherit(descriptor, path)
             pwrite(descriptor, data, os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reput.errors import StoreLockedError
-from reput.files import fs
+from reput.files import fs, owners
 
 _BUSY = {errno.EACCES, errno.EAGAIN}
 # Linux's struct flock on 64 bits: type, whence, start, length, process.
@@ -228,6 +228,7 @@ def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
     _flocks.add(descriptor)
     try:
         with fs.errors_named(path, "lock"):
+            owners.inherit(descriptor, path)
             held = _try_flock(descriptor, kind, wait_s)
         try:
             yield held

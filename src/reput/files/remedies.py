@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-_RIGHTS = "Run as the user that owns the store, or give this user the rights"
+_RIGHTS = "Run as the user that owns the store (here {owner}), or give this user, {us}, the rights"
 NO_ACCESS = {
     errno.EACCES: _RIGHTS,
     errno.EPERM: _RIGHTS,
@@ -14,7 +14,7 @@ NO_ACCESS = {
     ),
     errno.ELOOP: "It is a link, or lies behind too many: reput writes through none. Put the file itself there",
 }
-"""Errors of rights: the operating system refuses it to this user, or to everybody."""
+"""Errors of rights, with places for a path's `owner` and for the user that this process is (`us`)."""
 REMEDIES = {
     errno.EIO: (
         "The disk, or the connection to it, has failed: the system's log (dmesg) says more. Copy the store to a sound "

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from reput.errors import ConfigError, EngineError, ReputError
-from reput.files import forks
+from reput.files import forks, fs
 from reput.formats import own
 from reput.pipeline.engine import SparkEngine
 from reput.pipeline.follow import Follow, FollowProgress
@@ -35,6 +35,8 @@ _STREAM_SETTINGS = {
     # A folder by the name that a percent-encoded path of ours has is nobody's checkpoint.
     "spark.sql.streaming.checkpoint.escapedPathCheck.enabled": "false",
 }
+
+_CHECKPOINT_FOLDERS = ("commits", "offsets", "sources")
 
 
 class FollowHandle(forks.NotPickled):
@@ -56,8 +58,9 @@ class FollowHandle(forks.NotPickled):
         self._stepped_at = 0.0
         engine = follow.engine
         if isinstance(engine, SparkEngine):
-            folder = checkpoint or follow.layout.own(own.FOLLOW_CHECKPOINT_NAME)
-            self.query = self._start_query(engine, _url(folder))
+            if checkpoint is None:
+                self._make_checkpoint()
+            self.query = self._start_query(engine, _url(checkpoint or self._checkpoint))
         self._thread = threading.Thread(target=self._run, name="reput-follow", daemon=True)
         self._tender = threading.Thread(target=self._tend, name="reput-follow-tend", daemon=True)
         again = "reput.follow(path), when the parent's has ended"
@@ -121,7 +124,10 @@ class FollowHandle(forks.NotPickled):
             self._stopping.set()
             self._tender.join()
             try:
-                self.follow.close()
+                try:
+                    self._give_checkpoint()
+                finally:
+                    self.follow.close()
             except BaseException as error:  # noqa: BLE001 - `wait` raises it
                 self._fail(error)
             self._ended.set()
@@ -170,6 +176,22 @@ class FollowHandle(forks.NotPickled):
 
     # --- Spark ---------------------------------------------------------------------------------
 
+    @property
+    def _checkpoint(self) -> Path:
+        """Where Spark keeps its own files unless a folder is given."""
+        return self.follow.layout.own(own.FOLLOW_CHECKPOINT_NAME)
+
+    def _make_checkpoint(self) -> None:
+        """Make the folders that Spark fills, for the store's owner, who can then replace what a killed root left."""
+        owner = fs.owner_of(self.follow.layout.root)
+        for name in _CHECKPOINT_FOLDERS:
+            fs.make_dirs(self._checkpoint / name, owner)
+
+    def _give_checkpoint(self) -> None:
+        """Give what Spark wrote to the store's owner."""
+        if fs.exists(self._checkpoint):
+            fs.give_tree(self._checkpoint, fs.owner_of(self.follow.layout.root))
+
     def _start_query(self, engine: SparkEngine, checkpoint: str) -> StreamingQuery:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
@@ -204,6 +226,8 @@ class FollowHandle(forks.NotPickled):
         try:
             with self._in_batch:
                 self._take_in(self.follow.progress.frontier + self.follow.max_batch_bytes)
+            # Each time: after a kill of root the owner must be able to read what is there.
+            self._give_checkpoint()
         except ReputError as error:
             # Through Spark it would arrive as text; the query is stopped by whoever watches it.
             self._fail(error)

@@ -125,6 +125,7 @@ def following(layout: StoreLayout) -> Iterator[None]:
         StoreLockedError: another one does.
         AccessError: this user may not write here.
     """
+    fs.refuse_strangers(layout.root)
     path = layout.own(own.FOLLOWER_NAME)
     if not path.parent.is_dir():
         with own_store(layout):

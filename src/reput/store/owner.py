@@ -106,6 +106,7 @@ def own_store(layout: StoreLayout, *, resumes: bool = False, holder: int = own.H
     """
     owner = fs.owner_of(layout.root)
     _refuse_link(layout)
+    fs.refuse_strangers(layout.root)
     with locks.broker_lock(layout.broker_lock, owner, layout.own(own.LOCK_NAME)):
         fs.make_dirs(layout.reput, owner)
         with locks.owner_lock(layout.own(own.LOCK_NAME)):
