@@ -37,7 +37,7 @@ import os, sys, tempfile
 import reput
 
 def put(store, config=None):
-    opened = reput.MessageStore.open(store, config)
+    opened = reput.MessageStore.open(store, config, create=config is not None)
     statuses = [opened.put_message(reput.Message("orders", b"one")).status.name]
     opened.reput(spark=False)
     statuses.append(opened.put_message(reput.Message("orders", b"two")).status.name)
