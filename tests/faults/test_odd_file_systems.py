@@ -88,8 +88,10 @@ def test_a_log_that_may_not_be_read(open_folder: Path, capfd: pytest.CaptureFixt
                 told.append(str(error))
         return "\n".join(told)
 
-    for told in as_another_user(opened).splitlines():
-        assert told.startswith(f"{file if 'lock' not in told else store}")
+    to_read, to_write = as_another_user(opened).splitlines()
+    assert to_read.startswith(f"{file}: ")
+    assert to_write.startswith(f"{store}: cannot write into the folder")
+    for told in (to_read, to_write):
         assert "Permission denied. Run as the user that owns the store" in told
 
     # The IndexFiles alone are read without the log.
