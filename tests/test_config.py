@@ -66,7 +66,7 @@ def test_names_are_the_peers() -> None:
             "enableCalcFilterBitMap": "true", "maxErrorRateOfBloomFilter": "21", "expectConsumerNumUseFilter": "22",
             "brokerIP1": "10.1.2.3", "listenPort": "23", "autoMessageVersionOnTopicLen": "false",
             "commitCommitLogThoroughInterval": "0", "flushConsumerOffsetInterval": "24",
-            "consumerOffsetUpdateVersionStep": "25", "deleteExpired": "true",
+            "consumerOffsetUpdateVersionStep": "25", "deleteExpired": "true", "forceSetting": "true",
         }
     )  # fmt: skip
     assert [field.name for field in fields(told) if getattr(told, field.name) is None] == []

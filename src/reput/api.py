@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -38,6 +39,7 @@ def rebuild(
     spark: SparkSession | SparkContext | Literal[False] | None = None,
     master: str | None = None,
     config: StoreConfig | str | Path | None = None,
+    force_setting: bool = False,
     only: Literal["queue", "index"] | None = None,
     topics: Sequence[str] = (),
     skip_topics: Sequence[str] = (),
@@ -61,6 +63,7 @@ def rebuild(
         master: Spark master URL for a session that is started here.
         config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's
         defaults.
+        force_setting: go on with a setting of `config` that contradicts the store's files; else that is an error.
         only: rebuild the queues alone, or the IndexFiles alone.
         topics: rebuild the queues of these topics alone; those of other topics are kept as they are.
         skip_topics: keep the queues of these topics as they are.
@@ -72,6 +75,7 @@ def rebuild(
         listener: told about progress.
 
     Raises:
+        ConfigError: a setting contradicts the store's files, and `force_setting` is off.
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
@@ -88,6 +92,7 @@ def rebuild(
         verify_crc=verify_crc,
         split_mb=split_mb,
     )
+    config = config_from(config, force_setting)
     with _engine_at(path, config, spark, master, listener) as (engine, settings):
         return rebuild_store(path, engine, settings, options, listener)
 
@@ -121,6 +126,7 @@ def convert(
     spark: SparkSession | SparkContext | Literal[False] | None = None,
     master: str | None = None,
     config: StoreConfig | str | Path | None = None,
+    force_setting: bool = False,
     salvage: bool = False,
     verify_crc: bool = True,
     split_mb: float = 128,
@@ -130,9 +136,10 @@ def convert(
 
     They are built beside the old ones, verified, and swapped in whole. After a kill the same call goes on with the
     parts that were finished (`taken_over` in the report), unless store or settings have changed: then a note says why.
+    A store that has these kinds already is left alone: a note says so, and `built` is empty.
 
     Args:
-        path, spark, master, config, salvage, verify_crc, split_mb, listener: as for `rebuild`.
+        path, spark, master, config, force_setting, salvage, verify_crc, split_mb, listener: as for `rebuild`.
         to: queue files, RocksDB, or both as with RocketMQ's double write.
         source: what they are made from: the log's records, which prove every entry, or the entries of the other kind,
             as far as it can be believed. That is quicker, and goes on where old parts of the log are damaged; wrong
@@ -143,8 +150,11 @@ def convert(
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
-    from reput.pipeline.convert import convert_store
+    from reput.pipeline.convert import convert_store, nothing_to_convert
 
+    config = config_from(config, force_setting)
+    if (done := nothing_to_convert(path, to, config, source)) is not None:
+        return done
     with _engine_at(path, config, spark, master, listener) as (engine, settings):
         return convert_store(
             path,
@@ -181,6 +191,7 @@ def follow(
     spark: SparkSession | SparkContext | Literal[False] | None = None,
     master: str | None = None,
     config: StoreConfig | str | Path | None = None,
+    force_setting: bool = False,
     until_caught_up: bool = False,
     max_batch_mb: float = 2048,
     checkpoint: str | Path | None = None,
@@ -197,9 +208,9 @@ def follow(
             print(follower.progress.lag_ms)
 
     Args:
-        path, spark, master, config: as for `rebuild`; `spark=False` follows in a thread, without Java. With
-            `until_caught_up` Spark is not started for nothing, nor without a `master` for less than 64 MiB of log: that
-            is done in a thread too.
+        path, spark, master, config, force_setting: as for `rebuild`; `spark=False` follows in a thread, without
+            Java. With `until_caught_up` Spark is not started for nothing, nor without a `master` for less than 64 MiB
+            of log: that is done in a thread too.
         until_caught_up: end when nothing is left to take in.
         max_batch_mb: at most so much log a batch, in MiB.
         checkpoint: folder of Spark's own files; `reput/follow-checkpoint` in the store without one.
@@ -214,12 +225,13 @@ def follow(
     from reput.pipeline.follow import Follow
     from reput.pipeline.follow_query import FollowHandle
 
+    config = config_from(config, force_setting)
     if until_caught_up and spark is None:
         # Spark takes seconds to start: with nothing or little to do the tasks run here.
         follower = Follow(
             path,
             LoopEngine(),
-            config_from(config),
+            config,
             max_batch_bytes=max(1, int(max_batch_mb * (1 << 20))),
             listener=listener,
             tell=tell,
@@ -415,13 +427,18 @@ def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
-def config_from(config: StoreConfig | str | Path | None) -> StoreConfig:
-    """The settings that a caller gave as such or as the path of a broker.conf."""
+def config_from(config: StoreConfig | str | Path | None, force_setting: bool = False) -> StoreConfig:
+    """The settings that a caller gave as such or as the path of a broker.conf.
+
+    `force_setting` lets them win over what the store's files say.
+    """
     if config is None:
-        return StoreConfig()
-    if not isinstance(config, StoreConfig | str | os.PathLike):
+        config = StoreConfig()
+    elif not isinstance(config, StoreConfig | str | os.PathLike):
         raise ConfigError(f"config={config!r:.80}: give a StoreConfig, or the path of a broker.conf")
-    return config if isinstance(config, StoreConfig) else StoreConfig.from_file(config)
+    elif not isinstance(config, StoreConfig):
+        config = StoreConfig.from_file(config)
+    return replace(config, force_setting=True) if force_setting else config
 
 
 @contextlib.contextmanager

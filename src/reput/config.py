@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -77,6 +77,10 @@ class StoreConfig:
     """reput's own: how many messages may wait for their durable indexes before a put waits."""
     delete_expired: bool | None = None
     """reput's own: whether an open store deletes log files that have expired. None: the other settings decide."""
+    force_setting: bool | None = None
+    """reput's own: whether to go on where a given setting contradicts the store's files."""
+    sources: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
+    """Where settings come from, by their names here: the path of a broker.conf, or `--set`."""
 
     @property
     def asks_to_delete(self) -> bool:
@@ -127,7 +131,7 @@ class StoreConfig:
             field = _FIELDS.get(name)
             if field is not None:
                 values[field] = _parse(name, text.strip(), _KINDS[field], where)
-        return cls(**values)  # type: ignore[arg-type]
+        return cls(**values, sources=dict.fromkeys(values, where))  # type: ignore[arg-type]
 
     def updated(self, assignments: Iterable[str]) -> StoreConfig:
         """These settings with `NAME=VALUE` assignments (RocketMQ's names) on top.
@@ -147,7 +151,14 @@ class StoreConfig:
 
     def with_given(self, other: StoreConfig) -> StoreConfig:
         """These settings with those that `other` gives on top."""
-        return replace(self, **{f.name: v for f in fields(other) if (v := getattr(other, f.name)) is not None})
+        given = {f.name: v for f in fields(other) if (v := getattr(other, f.name)) is not None}
+        sources = {name: source for name, source in (self.sources or {}).items() if name not in given}
+        return replace(self, **{**given, "sources": sources | dict(other.sources or {})})
+
+    def given(self, name: str) -> str:
+        """A setting as it was given, under RocketMQ's name, and where it comes from."""
+        source = (self.sources or {}).get(name, "the configuration")
+        return f"{_NAMES[name]}={getattr(self, name)} (from {source})"
 
 
 def _unknown(name: str) -> str:
@@ -173,7 +184,8 @@ def _camel(name: str) -> str:
     return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
 
 
-_FIELDS = {_camel(field.name): field.name for field in fields(StoreConfig)}
+_UNNAMED = frozenset({"sources"})
+_FIELDS = {_camel(field.name): field.name for field in fields(StoreConfig) if field.name not in _UNNAMED}
 # RocketMQ writes these with capitals that the rule above does not make.
 _FIELDS["brokerIP1"] = _FIELDS.pop("brokerIp1")
 _FIELDS["forceVerifyPropCRC"] = _FIELDS.pop("forceVerifyPropCrc")
@@ -187,6 +199,7 @@ _OF_DELETION = frozenset(
         "disk_space_clean_forcibly_ratio", "clean_file_forcibly_enable", "delete_file_batch_max",
     }
 )  # fmt: skip
+_NAMES = {field: name for name, field in _FIELDS.items()}
 # RocketMQ gives 0 a meaning here: at once, anything at all, or the lowest that it takes.
 _MAY_BE_ZERO = frozenset(
     {

@@ -94,6 +94,7 @@ class MessageStore(message_store.MessageStore):
         create: bool = False,
         limits: PullLimits | None = None,
         delete_expired: bool | None = None,
+        force_setting: bool = False,
         follow: bool | SparkSession | SparkContext | Literal["loop"] = False,
         master: str | None = None,
     ) -> Self:
@@ -104,11 +105,12 @@ class MessageStore(message_store.MessageStore):
                 defaults. A broker.conf, or settings that say when log files go, turn their deletion on.
             delete_expired: whether log files that have expired are deleted while the store is open; None leaves it to
                 the configuration. `notes` and the log of `reput.store` name each file that went.
+            force_setting: go on with a setting of `config` that contradicts the store's files; else that is an error.
             follow: let a follower build the durable indexes all the time: True starts Spark for it (on `master`,
                 `local[*]` by default), a session or context is used, "loop" does without Spark. `follower` is its
                 handle. Where more waits for its indexes than the tail may hold, it catches up first.
         """
-        config = config_from(config)
+        config = config_from(config, force_setting)
         if not (follow is True or follow == "loop"):
             refuse_no_spark(follow, "follow", ', True to start Spark, or "loop" to follow in a thread without Spark')
         if follow is not False and read_only:

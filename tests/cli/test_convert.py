@@ -15,7 +15,7 @@ from reput.cli.convert import convert
 from reput.cli.diff import diff
 from reput.errors import ConfigError
 from reput.pipeline import rebuild_rocksdb
-from support import golden
+from support import golden, stores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,3 +141,26 @@ def test_only_what_was_built_is_counted(tmp_path: Path, config: Path) -> None:
     done = call(convert, golden.unpack("basic", tmp_path), "--to", "both", "--engine", "loop", "--config", config)
     assert "in 29 queues\n" in done.stdout
     assert "IndexFile" not in done.stdout
+
+
+def test_a_store_that_has_these_queues_is_left_alone(
+    tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--to` of the kinds that a store has says so with exit code 0, writes nothing, and starts no engine."""
+
+    def started(*_: object) -> None:
+        raise AssertionError("an engine was started")
+
+    store = golden.unpack("double", tmp_path)
+    before = stores.digest(store)
+    with monkeypatch.context() as patched:
+        patched.setattr("reput.api.engine_for", started)
+        done = call(convert, store, "--to", "both", "--config", config)
+        as_json = json.loads(call(convert, store, "--to", "both", "--config", config, "--json").stdout)
+    assert (done.return_value, done.stdout) == (0, "")
+    assert "already has both kinds of queues: nothing to do. `reput check` judges them" in done.stderr
+    assert (as_json["ok"], as_json["built"]) == (True, [])
+    assert stores.digest(store) == before
+    words = ("--engine", "loop", "--config", config, "--to", "rocksdb")
+    assert "29 queues" in call(convert, store, *words).stdout
+    assert "already has rocksdb queues" in call(convert, store, *words).stderr

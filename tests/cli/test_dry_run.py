@@ -81,7 +81,7 @@ def test_nothing_changes_where_queues_are_in_rocksdb(run: list[str], tmp_path: P
 @pytest.mark.golden
 def test_a_rebuild_is_foretold(store: Path) -> None:
     """The estimates are near what the rebuild then does, and the folders are those that it replaces."""
-    config = ["--set", "maxHashSlotNum=5000", "--set", "maxIndexNum=20000"]
+    config = ["--set", f"maxHashSlotNum={golden.INDEX_SLOTS}", "--set", f"maxIndexNum={golden.INDEX_ITEMS}"]
     told: dict[str, Any] = json.loads(call("rebuild", store, *config, "--dry-run", "--json").stdout)
     report = reput.rebuild(store, spark=False, config=stores.GOLDEN)
     assert told["built"] == report.built == ["queue", "index"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import reput
-from reput.cli.lag import duration_text
+from reput.cli import lag, output
+from reput.cli.lag import QueueLag, duration_text
 from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError, StoreLockedError
@@ -216,3 +219,38 @@ def test_changes_need_the_store_alone(path: Path) -> None:
         assert set(groups(path)) == {"audit", "billing"}
         assert isinstance(call(path, "--clean-group", "audit").exception, StoreLockedError)
     assert set(groups(path)) == {"audit", "billing"}
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_table_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal of 80 columns no name and no number is cut; in a pipe names and times are whole, in one table."""
+    topics = ["orders", "payments-of-the-whole-of-the-region-of-europe"]
+    stored_ms = 1_790_000_000_123
+    lags = [
+        QueueLag(
+            group, topic, 12, 0, 123_456_789, 123_456_000, 789, 93_784_000, 1_790_000_000_123, 1_790_000_000_123, 0
+        )
+        for group in ("billing", "audit")
+        for topic in topics
+    ]
+    screen, pipe = _Terminal(), io.StringIO()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys, "stdout", screen)
+    lag._show(lags, 1_790_000_001_000)
+    monkeypatch.setattr(sys, "stdout", pipe)
+    lag._show(lags, 1_790_000_001_000)
+    lines = screen.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in screen.getvalue()
+    assert sum("123,456,789" in line and "123,456,000" in line for line in lines) == 4
+    assert [line.strip() for line in lines if line.startswith("Queues of")] == ["Queues of billing", "Queues of audit"]
+    folded = "".join(line.split()[0] for line in lines if line.startswith(" ") and line.split())
+    assert folded.count(topics[1]) == 2
+    rows = [line.split("\t") for line in pipe.getvalue().splitlines() if topics[1] in line]
+    assert [row[0] for row in rows] == ["billing", "audit"]
+    assert {row[7] for row in rows} == {output.time_text(stored_ms)}

@@ -340,7 +340,10 @@ def damage(store: Path) -> None:
         (grow, "the log has changed"),
         (other_config, "checkpoint or config/"),
         ({"split_mb": 0.5}, "settings have changed"),
-        ({"config": replace(stores.GOLDEN, mapped_file_size_consume_queue=4000)}, "settings have changed"),
+        (
+            {"config": replace(stores.GOLDEN, mapped_file_size_consume_queue=4000, force_setting=True)},
+            "settings have changed",
+        ),
         (damage, "is damaged"),
     ],
 )

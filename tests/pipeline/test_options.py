@@ -340,13 +340,16 @@ def test_log_in_another_folder(tmp_path: Path) -> None:
 
 
 def test_configured_log_file_size(tmp_path: Path) -> None:
-    """MappedFileSizeCommitLog is held against the files."""
+    """MappedFileSizeCommitLog is held against the files; forced, it makes them files of a wrong length."""
     log = LogBuilder(4096)
     log.message()
     store = stores.with_log(tmp_path, log)
     stores.rebuild(store, replace(stores.SMALL, mapped_file_size_commit_log=4096))
+    config = replace(stores.SMALL, mapped_file_size_commit_log=8192)
+    with pytest.raises(ConfigError, match=r"mappedFileSizeCommitLog=8192 .* have 4096 bytes"):
+        stores.rebuild(store, config)
     with pytest.raises(reput.DamagedStoreError, match="4096 bytes, the log's files have 8192"):
-        stores.rebuild(store, replace(stores.SMALL, mapped_file_size_commit_log=8192))
+        stores.rebuild(store, config, force_setting=True)
 
 
 def test_tags_of_any_language(tmp_path: Path) -> None:

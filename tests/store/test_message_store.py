@@ -374,7 +374,7 @@ def test_an_index_file_of_other_sizes_is_told(tmp_path: Path) -> None:
     """An IndexFile that cannot be searched with the store's sizes is named when the store is opened."""
     with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
         put(store, 3, keys="k")
-    with reput.MessageStore.open(tmp_path / "s", replace(CONFIG, max_hash_slot_num=17), create=True) as store:
+    with reput.MessageStore.open(tmp_path / "s", replace(CONFIG, max_hash_slot_num=17), read_only=True) as store:
         assert any("no message is found by key" in note and "maxHashSlotNum" in note for note in store.notes)
 
 

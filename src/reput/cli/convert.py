@@ -29,6 +29,7 @@ _INTERRUPTED = 130
 )
 @click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap.")
 @options.dry_run_option
+@options.force_setting_option
 @options.job
 def convert(
     store: str, job: options.JobOptions, to: str, source: str, salvage: bool, dry_run: bool, as_json: bool
@@ -38,7 +39,8 @@ def convert(
     Stop the broker first. The new queues are built beside the old ones, held once more against what they come from, and
     swapped in: until then, and after any error, the old ones are live. Killed, or ended by Ctrl-C, the same command
     goes on with what was finished, as long as nobody has changed the store or its settings meanwhile. Queues keep their
-    numbers. Tell the broker afterwards: storeType, or rocksdbCQDoubleWriteEnable for both.
+    numbers. A store that has these queues already is left alone. Tell the broker afterwards: storeType, or
+    rocksdbCQDoubleWriteEnable for both.
 
     \b
     reput convert /data/store --to rocksdb --dry-run
@@ -69,6 +71,9 @@ def convert(
             "same command goes on from here; any other that changes the store removes what was built so far"
         )
         return _INTERRUPTED
+    if not report.built and not as_json:
+        output.say(" ".join(report.notes))
+        return 0
     report.crooked_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     with output.reporting("The conversion itself is done: the new queues are live"):
         if as_json:

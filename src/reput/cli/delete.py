@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @stores.queue_option()
 @options.dry_run_option
 @options.config_options
+@options.force_setting_option
 @options.json_option
 def delete(
     store: str,
@@ -43,8 +44,8 @@ def delete(
     reput delete /data/store -t orders -q 2
     """  # noqa: D301 - click wants the control character
     if dry_run:
-        return _show_dry_run(store, topic, queue_id, options.config_of(config_path, assignments, store), as_json)
-    with stores.writing(store, options.config_of(config_path, assignments, store)) as opened:
+        return _show_dry_run(store, topic, queue_id, options.config_of(config_path, assignments), as_json)
+    with stores.writing(store, options.config_of(config_path, assignments)) as opened:
         gone = opened.delete_queues_of(topic, queue_id)
         if not gone:
             # It says what there is.

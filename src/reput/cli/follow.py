@@ -31,6 +31,7 @@ _INTERRUPTED = 130
 @click.option(
     "--checkpoint", type=click.Path(file_okay=False), help="Folder of Spark's own files.  [default: in STORE]"
 )
+@options.force_setting_option
 @options.follow_job
 def follow(
     store: str,

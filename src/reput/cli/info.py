@@ -41,7 +41,7 @@ def info(
     from reput.errors import ConfigError
     from reput.store.info import store_info
 
-    found = store_info(store, options.config_of(config_path, assignments, store))
+    found = store_info(store, options.config_of(config_path, assignments))
     for name in topics:
         if name not in {topic.topic for topic in found.topics}:
             known = ", ".join(topic.topic for topic in found.topics[:_TOPICS_SHOWN]) or "none"

@@ -49,6 +49,7 @@ class QueueLag(NamedTuple):
 @click.option("--clean-group", metavar="GROUP", help="Forget all offsets of a group.")
 @click.option("--clean-topic", metavar="TOPIC", help="Forget the offsets of all groups in a topic.")
 @options.config_options
+@options.force_setting_option
 @options.json_option
 def progress(
     store: str,
@@ -186,12 +187,12 @@ def _show(lags: Sequence[QueueLag], now_ms: int) -> None:
             _or_dash(lag.offset),
             _or_dash(lag.lag),
             "-" if lag.lag_ms is None else duration_text(lag.lag_ms),
-            "-" if lag.next_store_timestamp is None else output.time_text(lag.next_store_timestamp),
+            "-" if lag.next_store_timestamp is None else output.time_in_table(lag.next_store_timestamp),
         )
         for lag in lags
     ]
     columns = ("group", "topic", "queue", "max offset", "offset", "lag", "lag in time", "next stored")
-    output.show_table("Queues", columns, rows)
+    output.show_table("Queues", columns, rows, split_by_first=True)
     totals = [
         (
             group["group"],

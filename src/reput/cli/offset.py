@@ -107,4 +107,4 @@ def _cell(named: tuple[str, int | None]) -> object:
     name, value = named
     if value is None:
         return "-"
-    return output.time_text(value) if name.endswith("timestamp") else value
+    return output.time_in_table(value) if name.endswith("timestamp") else value

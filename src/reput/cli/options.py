@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,6 +49,22 @@ config_options = _together(
 _master_option = click.option(
     "--master", help="Spark master URL.  [default: local[*], embedded, nothing else to start]"
 )
+
+_FORCED = "reput.force_setting"
+
+
+def _keep_force(ctx: click.Context, _option: click.Parameter, is_given: bool) -> None:
+    ctx.meta[_FORCED] = is_given
+
+
+force_setting_option = click.option(
+    "--force-setting",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep_force,
+    help="Go on where a given setting contradicts the store's files (a file size, storePathRootDir): the setting wins.",
+)
+"""For verbs that write: `config_of` puts it into the settings."""
 
 _engine_options = _together(
     _master_option,
@@ -95,12 +111,19 @@ dry_run_option = click.option(
 
 
 def config_of(config_path: str | None, assignments: tuple[str, ...], store: str | None = None) -> StoreConfig:
-    """The settings from `--config` and `--set`; what is odd about that file is said on stderr."""
+    """The settings from `--config` and `--set`; what is odd about that file is said on stderr.
+
+    `store`: where it is given, a storePathRootDir that names another one is said too. A verb that holds all settings
+    against the store leaves it out.
+    """
     config = StoreConfig()
     if config_path:
         config = StoreConfig.from_file(config_path)
         _tell_oddities(config_path, config, store)
-    return config.updated(assignments)
+    config = config.updated(assignments)
+    context = click.get_current_context(silent=True)
+    forced = context is not None and context.meta.get(_FORCED, False)
+    return replace(config, force_setting=True) if forced else config
 
 
 def _tell_oddities(config_path: str, config: StoreConfig, store: str | None) -> None:
@@ -164,7 +187,7 @@ def job(verb: Callable[..., Any]) -> Callable[..., Any]:
         **others: Any,
     ) -> Any:
         _refuse_both(master, engine)
-        config = config_of(config_path, assignments, store)
+        config = config_of(config_path, assignments)
         return verb(store, JobOptions(master, engine, splits_mb, no_verify_crc, config, quiet), **others)
 
     shared = _together(config_options, _engine_options, _split_options, _quiet_option, json_option)

@@ -13,7 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -114,8 +114,14 @@ def _without_halves(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table on stdout: numbers to the right, drawn by rich on a terminal, plain and tab-separated elsewhere."""
+def show_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, split_by_first: bool = False
+) -> None:
+    """A table on stdout: numbers to the right, drawn by rich on a terminal, plain and tab-separated elsewhere.
+
+    `split_by_first`: on a terminal each value of the first column has a table of its own, which leaves room for the
+    other columns. What is still too wide is folded there: nothing is cut.
+    """
     if not rows:
         return
     if not sys.stdout.isatty():
@@ -123,17 +129,41 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
         for row in (columns, *rows):
             show("\t".join(str(cell) for cell in row))
         return
+    if split_by_first:
+        for first in dict.fromkeys(row[0] for row in rows):
+            _draw(f"{title} of {printable(str(first))}", columns[1:], [row[1:] for row in rows if row[0] == first])
+        return
+    _draw(title, columns, rows)
+
+
+def _draw(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left")
+    table = Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for number, column in enumerate(columns):
-        right = isinstance(rows[0][number], int | float)
-        table.add_column(column, justify="right" if right else "left")
+        is_number = any(isinstance(row[number], int | float) for row in rows)
+        # A number that is folded would be two numbers.
+        whole = [*column.split(), *(_cell(row[number]) for row in rows if is_number)]
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(column, justify=justify, overflow="fold", min_width=max(map(len, whole), default=0))
     for row in rows:
         table.add_row(*(Text(printable(_cell(cell))) for cell in row))
     Console().print(table)
+
+
+def time_in_table(timestamp_ms: int) -> str:
+    """A time for a table that people see, to the second; with its milliseconds and zone where stdout is no terminal."""
+    text = time_text(timestamp_ms)
+    return text[:19] if sys.stdout.isatty() and len(text) > 19 else text
 
 
 def name_in_table(name: str) -> str:

@@ -48,6 +48,7 @@ _BEHIND_MAX = 512 << 20
     "--set or the settings that the store was made with say when log files go]",
 )
 @options.config_options
+@options.force_setting_option
 @stores.json_lines_option
 def put(
     store: str,
@@ -99,7 +100,7 @@ def put(
     from reput.cli.put_lines import Defaults
 
     given = Defaults(topic, queue_id, list(keys), tag, _properties(properties))
-    config = options.config_of(config_path, assignments, store)
+    config = options.config_of(config_path, assignments)
     if sync:
         config = config.updated(["flushDiskType=SYNC_FLUSH"])
     if sys.stdin.isatty():

@@ -43,6 +43,7 @@ _LINES_SHOWN = 20
 @click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap (exit code 0).")
 @options.dry_run_option
 @click.option("--empty-log", is_flag=True, help="Without a record in the log, replace the indexes by empty ones.")
+@options.force_setting_option
 @options.job
 def rebuild(
     store: str,

@@ -61,6 +61,7 @@ from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.stitch import Stitched, stitch
 from reput.queue.batch_files import BatchFiles
 from reput.store.beside import last_referenced
+from reput.store.contradictions import contradictions
 from reput.store.holders import Holder, Who
 from reput.store.kinds import present_kinds, store_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
@@ -201,6 +202,7 @@ def _prepare(
     report.indexes_to = standstill.frontier
     report.notes += _holder_notes(report, standstill)
     report.assumed += settings.assumed
+    report.notes += contradictions(layout, config)
     job = Job(
         reput_folder=str(layout.reput),
         staging=str(work),

@@ -15,7 +15,32 @@ from reput.pipeline.engine import Engine
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.rebuild import rebuild_store
 from reput.pipeline.rebuild_state import LOG, QUEUE, RebuildOptions
+from reput.store import swap
+from reput.store.contradictions import contradictions
+from reput.store.kinds import present_kinds
+from reput.store.layout import find_store
 from reput.store.report import RebuildReport
+
+
+def nothing_to_convert(root: Path | str, to: str, config: StoreConfig, source: str = LOG) -> RebuildReport | None:
+    """The report for a store that already has just these kinds of queues; None where there is something to do.
+
+    What an earlier conversion left is something to do, and so is a setting that contradicts the files. A copy of one
+    kind from another that is not there is an error, which the conversion raises.
+    """
+    layout = find_store(root, config)
+    present = {kind.name for kind in present_kinds(layout)}
+    if not present or present != set(TARGETS.get(to, ())) or (source != LOG and len(present) == 1):
+        return None
+    if swap.pending_swap(layout) or any(swap.leftovers(layout)) or contradictions(layout, config):
+        return None
+    report = RebuildReport(str(layout.root), salvage=False)
+    has = "both kinds of queues" if len(present) > 1 else f"{to} queues"
+    report.notes.append(
+        f"the store already has {has}: nothing to do. `reput check` judges them, `reput rebuild --only queue` builds "
+        "them again"
+    )
+    return report
 
 
 def convert_store(

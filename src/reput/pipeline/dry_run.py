@@ -21,6 +21,7 @@ from reput.nearest import near
 from reput.pipeline.prepare import Prepared, choose_source, find_buildable, prepare
 from reput.pipeline.rebuild_state import INDEX, QUEUES, RebuildOptions
 from reput.store import swap
+from reput.store.contradictions import refuse_contradictions
 from reput.store.kinds import store_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes
 from reput.store.owner import refuse_owned
@@ -111,6 +112,7 @@ def dry_delete(root: Path | str, config: StoreConfig, topic: str, queue_id: int 
         ReputError: the deletion would be refused.
     """
     layout = find_store(root, config)
+    refuse_contradictions(layout, config)
     refuse_owned(layout)
     refuse_linked_indexes(layout)
     entries = _entries(layout, config, topic)

@@ -27,6 +27,7 @@ from reput.pipeline.engine import Engine
 from reput.pipeline.grow import Grower, Growth
 from reput.pipeline.listener import ProgressListener
 from reput.store.beside import Writer, writer_of
+from reput.store.contradictions import refuse_contradictions
 from reput.store.following import Attachment, attach, following, someone_waits
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 
@@ -89,6 +90,7 @@ class Follow:
     ) -> None:
         self.layout: StoreLayout = find_store(root, config)
         refuse_what_we_cannot_build(self.layout, config)
+        refuse_contradictions(self.layout, config)
         self.config = config
         self.engine = engine
         self.max_batch_bytes = max_batch_bytes

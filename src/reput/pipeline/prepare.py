@@ -11,6 +11,7 @@ from reput.errors import ConfigError
 from reput.log.files import LogFiles, list_log_files
 from reput.pipeline.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
 from reput.queue.kinds import QueueKind
+from reput.store.contradictions import refuse_contradictions
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import all_kinds, configured_kinds, present_kinds, refuse_held_kinds, store_kinds
@@ -51,6 +52,7 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     Raises:
         ReputError: it cannot be rebuilt so.
     """
+    refuse_contradictions(layout, config)
     # Whoever asks for other queues as the source does not need the whole log.
     tolerant = options.salvage or options.source == QUEUES
     log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant)

@@ -155,11 +155,15 @@ def max_offset(queue: QueueFolder, bound: int) -> int | None:
 
 
 class ToldSize(NamedTuple):
-    """The size of queue files in bytes, as a store's own tell it, and from what; `odd` says what speaks against it."""
+    """The size of queue files in bytes, as a store's own tell it, and from what; `odd` says what speaks against it.
+
+    `is_of_files`: the files tell it. Else it is RocketMQ's default.
+    """
 
     size: int
     source: str
     odd: str | None = None
+    is_of_files: bool = True
 
 
 def told_file_size(queues: Iterable[QueueFolder]) -> ToldSize:
@@ -187,4 +191,4 @@ def told_file_size(queues: Iterable[QueueFolder]) -> ToldSize:
         size, source = DEFAULT_FILE_SIZE, "RocketMQ's default"
     others = sum(count for length, count in lengths.items() if length != size)
     odd = f"{others} of {lengths.total()} queue files have another length than {size} bytes" if others else None
-    return ToldSize(size, source, odd)
+    return ToldSize(size, source, odd, bool(likely) and size == likely[0])

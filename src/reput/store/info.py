@@ -25,6 +25,7 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind
 from reput.store import swap
+from reput.store.contradictions import contradictions
 from reput.store.deletion import how_to_bring_back, named, still_deleted
 from reput.store.holders import Who
 from reput.store.info_end import Ends, read_log_end
@@ -68,6 +69,7 @@ def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo
         known = {topic.topic for topic in info.topics}
         named = {name.decode("utf-8", "surrogateescape") for name in configured_topics(layout) or ()}
         info.topics += [TopicInfo(name) for name in sorted(named - known)]
+    info.notes += contradictions(layout, config)
     if strays := list_strays(layout):
         info.notes.append(strays_text(strays))
     return info

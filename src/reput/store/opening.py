@@ -17,6 +17,7 @@ from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.checkpoint import read_checkpoint
 from reput.store.consumer_filters import RegisteredBits
+from reput.store.contradictions import refuse_contradictions
 from reput.store.follower import TAIL_MAX_ENTRIES, Follower
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
@@ -65,13 +66,15 @@ def open_view(
         beside: another process may be writing: look no further than it allows, and follow it.
 
     Raises:
-        ConfigError: the configured size of queue files is another one than theirs.
+        ConfigError: a setting contradicts the files, and messages are to be put; or the size of queue files does.
         DamagedLogError: messages are to be put, and the log is damaged where it was known to be good.
         DamagedStoreError: a queue's files have a wrong length, and messages are to be put.
         StoreLockedError: another process has the queues open to write, and messages are to be put.
         TailFullError: more messages have no durable index than the tail may hold.
         ReputError: see `reput.errors`.
     """
+    if not beside:
+        refuse_contradictions(layout, config)
     writer = writer_of(layout) if beside else Writer.NOBODY
     files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
     settings = resolve_settings(layout, config, config.check_crc_on_recover is not False)

@@ -1,0 +1,119 @@
+"""Where given settings contradict a store: sizes that its files have not, paths that name another store.
+
+RocketMQ opens no store whose files have other lengths than its settings say. So whoever writes with the wrong ones
+gives a store that the broker then refuses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from reput.config import StoreConfig
+from reput.errors import ConfigError
+from reput.files import fs
+from reput.formats import consume_queue, index_file, paths
+from reput.index.files import IndexFileOnDisk, list_index_files, told_slots_and_items
+from reput.queue.batch_files import BatchFiles
+from reput.queue.ext import told_ext_file_size
+from reput.queue.files import list_queues, told_file_size
+from reput.store.layout import StoreLayout
+
+_QUEUES_ASKED = 1000
+
+
+def refuse_contradictions(layout: StoreLayout, config: StoreConfig) -> None:
+    """Refuse settings that contradict the store, unless `force_setting` says to go on with them.
+
+    Raises:
+        ConfigError: with each contradiction; nothing was changed.
+    """
+    found = [] if config.force_setting else contradictions(layout, config)
+    if found:
+        raise ConfigError(
+            f"{'; '.join(found)}. Nothing was changed. Correct the setting or leave it out; to go on with it as it is "
+            "given, use --force-setting (force_setting=True)"
+        )
+
+
+def contradictions(layout: StoreLayout, config: StoreConfig) -> list[str]:
+    """Each contradiction as a sentence with both sides, and where each comes from."""
+    found = [*_other_paths(layout, config), *_log_files(layout, config), *_queue_files(layout, config)]
+    if config.enable_consume_queue_ext is not False:
+        told = told_ext_file_size(islice(list_queues(layout.consume_queue_ext), _QUEUES_ASKED))
+        found += _size(config, "mapped_file_size_consume_queue_ext", told, f"the files of {layout.consume_queue_ext}")
+    told = BatchFiles(layout.batch_consume_queue).told_file_size()
+    found += _size(config, "mapper_file_size_batch_consume_queue", told, f"the files of {layout.batch_consume_queue}")
+    return [*found, *_index_files(layout, config)]
+
+
+def _size(config: StoreConfig, name: str, told: int | None, whose: str, counts_as: int | None = None) -> Iterator[str]:
+    """The contradiction between a given file size and the one that files tell, if there is one."""
+    given = getattr(config, name)
+    used = given if counts_as is None else counts_as
+    if given is not None and told is not None and used != told:
+        rounded = f", which RocketMQ rounds up to {used}, whole entries" if used != given else ""
+        yield f"{config.given(name)}{rounded}, and {whose} have {told} bytes"
+
+
+def _queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[str]:
+    if config.mapped_file_size_consume_queue is not None:
+        told = told_file_size(islice(list_queues(layout.consume_queue), _QUEUES_ASKED))
+        used = consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
+        size = told.size if told.is_of_files else None
+        yield from _size(config, "mapped_file_size_consume_queue", size, f"the files of {layout.consume_queue}", used)
+
+
+def _log_files(layout: StoreLayout, config: StoreConfig) -> Iterator[str]:
+    """Only where all files agree: among several lengths may be that of a cut file, which the log's readers name."""
+    if config.mapped_file_size_commit_log is not None:
+        sizes = {
+            entry.size if not entry.is_link else fs.size_of(layout.commit_log / entry.name)
+            for entry in fs.list_dir(layout.commit_log)
+            if not entry.is_dir and paths.parse_offset_name(entry.name) is not None
+        } - {0}
+        told = sizes.pop() if len(sizes) == 1 else None
+        yield from _size(config, "mapped_file_size_commit_log", told, f"the files of {layout.commit_log}")
+
+
+def _index_files(layout: StoreLayout, config: StoreConfig) -> Iterator[str]:
+    names = [name for name in ("max_hash_slot_num", "max_index_num") if getattr(config, name) is not None]
+    files = [file for file in list_index_files(layout.index) if file.size] if names else []
+    if not files:
+        return
+    size = Counter(file.size for file in files).most_common(1)[0][0]
+    usual = [file for file in files if file.size == size]
+    told = next((told for file in usual if (told := told_slots_and_items(file))), None)
+    given = " and ".join(config.given(name) for name in names)
+    slots, items = told or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
+    wanted = (config.max_hash_slot_num or slots, config.max_index_num or items)
+    if told is not None and wanted != told:
+        yield f"{given}, and the IndexFiles of {layout.index} have {slots} slots and {items} items ({size} bytes)"
+    elif _is_empty(usual[0]) and len(names) == 2 and index_file.file_size(*wanted) != size:
+        yield (
+            f"{given}, which make files of {index_file.file_size(*wanted)} bytes, and those of {layout.index} have "
+            f"{size} bytes"
+        )
+
+
+def _is_empty(file: IndexFileOnDisk) -> bool:
+    """Whether an IndexFile is one without items: its length is all that it tells. Other bytes tell nothing."""
+    return file.header is not None and file.header.index_count == 1
+
+
+def _other_paths(layout: StoreLayout, config: StoreConfig) -> Iterator[str]:
+    """Paths that lead elsewhere. A relative one tells nothing: it counts from where the broker was started."""
+    root = config.store_path_root_dir
+    if root and Path(root).is_absolute() and Path(root).resolve() != layout.root.resolve():
+        yield f"{config.given('store_path_root_dir')}, and the store given is {layout.root}"
+    inside = layout.root / paths.COMMIT_LOG
+    log = config.store_path_commit_log
+    if not log or not Path(log).is_absolute() or Path(log).resolve() == inside.resolve():
+        return
+    if any(paths.parse_offset_name(entry.name) is not None for entry in fs.list_dir(inside)):
+        yield (
+            f"{config.given('store_path_commit_log')}, and the store given has a log of its own in {inside} (for that "
+            f"one: --set storePathCommitLog={inside})"
+        )
