@@ -34,7 +34,7 @@ class NothingDurable:
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None
 
-    def spans(self) -> Any:
+    def spans(self, _topic: bytes | None = None) -> Any:
         """No queues."""
         return iter(())
 

@@ -110,15 +110,13 @@ def lags_of(opened: MessageStore, group: str | None, topic: str | None, queue_id
         ConfigError: there is no such group, topic or queue.
     """
     names = stores.groups_of(opened, group)
-    spans: dict[str, dict[int, QueueInfo]] = {}
-    for info in opened.queues():
-        spans.setdefault(info.topic, {})[info.queue_id] = info
     found = []
     for name in names:
         for read in opened.progress.topics_of(name):
             if topic is not None and read != topic:
                 continue
-            committed, queues = opened.progress.query_all(name, read), spans.get(read, {})
+            committed = opened.progress.query_all(name, read)
+            queues = {info.queue_id: info for info in opened.queues(read)}
             found += [
                 _lag(opened, name, read, number, queues.get(number), committed.get(number))
                 for number in sorted({*committed, *queues})

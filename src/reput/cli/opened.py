@@ -175,8 +175,7 @@ def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> 
 
     found = opened.queues(topic)
     if not found:
-        topics = sorted({info.topic for info in opened.queues()})
-        raise ConfigError(f"{opened.layout.root}: no topic {topic}. {near(topic, topics)}")
+        raise ConfigError(f"{opened.layout.root}: no topic {topic}. {near(topic, opened.topics())}")
     chosen = [info for info in found if queue_id is None or info.queue_id == queue_id]
     if not chosen:
         ids = [str(info.queue_id) for info in found]

@@ -70,7 +70,10 @@ Owner = owners.Owner
 
 
 class DirEntry(NamedTuple):
-    """A name in a folder: whether it is a folder itself (links are not followed), its size, whether it is a link."""
+    """A name in a folder: whether it is a folder itself (links are not followed), its size, whether it is a link.
+
+    A folder's own size is not asked for, and is 0.
+    """
 
     name: str
     is_dir: bool
@@ -87,10 +90,30 @@ def list_dir(path: Path | str) -> list[DirEntry]:
         os.scandir(path) as names,
     ):
         for name in names:
-            status = name.stat(follow_symlinks=False)
-            mode = status.st_mode
-            entries.append(DirEntry(name.name, stat.S_ISDIR(mode), status.st_size, stat.S_ISLNK(mode)))
+            if name.is_dir(follow_symlinks=False):
+                # The folder itself says so: of a hundred thousand topics none is looked at.
+                entries.append(DirEntry(name.name, True, 0))
+            else:
+                size = name.stat(follow_symlinks=False).st_size
+                entries.append(DirEntry(name.name, False, size, name.is_symlink()))
     return sorted(entries)
+
+
+def sub_folders(path: Path | str) -> Iterator[str]:
+    """The names of the folders in a folder, in no order, as they are read; none when it is not there."""
+    with (
+        errors_named(path, "list the folder"),
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        os.scandir(path) as names,
+    ):
+        yield from (name.name for name in names if name.is_dir(follow_symlinks=False))
+
+
+def is_empty_dir(path: Path | str) -> bool:
+    """Whether a folder holds nothing, or is not there."""
+    with errors_named(path, "list the folder"), contextlib.suppress(FileNotFoundError), os.scandir(path) as names:
+        return next(names, None) is None
+    return True
 
 
 def exists(path: Path | str) -> bool:
@@ -109,6 +132,13 @@ def is_dir(path: Path | str) -> bool:
     """Whether there is a folder under this name, perhaps behind a link; errors as with `exists`."""
     with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return stat.S_ISDIR(os.stat(path).st_mode)
+    return False
+
+
+def is_own_dir(path: Path | str) -> bool:
+    """Whether there is a folder under this name itself, not behind a link; errors as with `exists`."""
+    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return stat.S_ISDIR(os.lstat(path).st_mode)
     return False
 
 

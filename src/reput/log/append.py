@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from mmap import mmap
 from pathlib import Path
 from threading import Lock
@@ -79,6 +79,7 @@ class LogAppender:
         flushed_offset: up to where the log is known to be durable; the first flush syncs what lies between. By default
             all of it is.
         queues: the next offset of each queue, by topic (UTF-8) and queue id.
+        stored: asked for the next offset of any other queue when the first message is put to it.
         watermarks: where wrote, flushed and confirmed are published for other processes.
         last_store_timestamp: of the last record (ms); no record is given an earlier one.
         owner: who new files belong to, by default the folder's owner.
@@ -96,6 +97,7 @@ class LogAppender:
         end_offset: int = 0,
         flushed_offset: int | None = None,
         queues: Mapping[tuple[bytes, int], int] | None = None,
+        stored: Callable[[bytes, int], int] | None = None,
         watermarks: Watermarks | None = None,
         last_store_timestamp: int = 0,
         owner: fs.Owner | None = None,
@@ -120,7 +122,7 @@ class LogAppender:
         # an interrupt can come before the `try` that releases it, behind a step of `for` none can.
         self._turns, self._release = iter(self._lock.acquire, None), self._lock.release
         auto_version = settings.auto_message_version_on_topic_len
-        self._topics = TopicTable(queues or {}, end_offset, auto_version, batch_topics)
+        self._topics = TopicTable(queues or {}, end_offset, auto_version, batch_topics, stored)
         self._known = self._topics.by_name
         self._properties = PropertyEncoder(settings.enabled_append_prop_crc, settings.enable_lmq)
         self._encode_properties = self._properties.encode

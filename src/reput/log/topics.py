@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from reput.formats.paths import MAX_TOPIC_BYTES, is_topic_folder_name
@@ -13,6 +13,7 @@ from reput.log.message import MessageRefusedError, illegal
 
 if TYPE_CHECKING:
     QueueOffsets = Mapping[tuple[bytes, int], int]
+    StoredOffset = Callable[[bytes, int], int]
 
 MAX_QUEUE_ID = 0x7FFFFFFF
 DENSE = 1 << 10
@@ -77,7 +78,7 @@ class TopicTable:
 
     `batch_topics` have queues of batches. `queues` gives the next offsets of the queues there are. One that a log of
     `end_offset` bytes cannot have reached is held back: a record with it could not be told from damage, so puts to that
-    queue are refused.
+    queue are refused. `stored` is asked for the next offset of any other queue when the first message is put to it.
 
     A topic of more than 127 bytes makes a v2 record. (RocketMQ counts UTF-16 units instead, and writes a negative
     length for a topic of fewer units but more bytes; that is not imitated.)
@@ -89,9 +90,11 @@ class TopicTable:
         end_offset: int,
         auto_version: bool = True,
         batch_topics: Collection[bytes] = (),
+        stored: StoredOffset | None = None,
     ) -> None:
         self._auto_version = auto_version
         self._batch_topics = frozenset(batch_topics)
+        self._stored = stored
         self._held_back: dict[tuple[Topic, int], int] = {}
         self.by_name: dict[str, Topic] = {}
         """For a look-up without a call; `topic` fills it."""
@@ -150,7 +153,11 @@ class TopicTable:
         offset = topic.next_offset(queue_id)
         if offset != NO_OFFSET:
             return offset
-        offset = self._held_back.get((topic, queue_id), 0)
+        held_back = self._held_back.get((topic, queue_id))
+        if held_back is not None:
+            offset = held_back
+        else:
+            offset = self._stored(topic.name, int(queue_id)) if self._stored is not None else 0
         if not 0 <= offset <= _bound(topic, physical_offset):
             raise illegal(
                 f"queue {topic.name.decode()}/{queue_id}: its next offset would be {offset}, which a log of "

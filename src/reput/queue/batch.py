@@ -120,9 +120,11 @@ class BatchQueues:
             if not tail.entries:
                 del self._tails[key]
 
-    def spans(self) -> Iterator[tuple[QueueKey, int, int]]:
-        """Every queue that is known, once, with its first and next queue offset."""
+    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, int, int]]:
+        """Every queue that is known, or those of a topic, once, with its first and next queue offset."""
         for key in [*self._stored, *(key for key in self._tails if key not in self._stored)]:
+            if topic not in (None, key.topic):
+                continue
             yield key, self.min_offset(key), self.max_offset(key)
 
     def knows(self, key: QueueKey) -> bool:

@@ -25,6 +25,7 @@ from reput.queue.files import (
     max_offset,
     move_queues_aside,
     queue_folder,
+    queue_keys,
 )
 from reput.queue.kinds import (
     FILTER_ENTRIES,
@@ -154,7 +155,7 @@ class FileKind:
 
     def is_present(self) -> bool:
         """Whether there is a queue's folder."""
-        return any(True for _ in list_queues(self.folder))
+        return next(queue_keys(self.folder), None) is not None
 
     def is_held(self) -> bool:
         """Files have no lock of their own."""
@@ -186,6 +187,10 @@ class FileKind:
             return None
         found = queue_folder(self.folder, key)
         return FileQueue(found) if found.files else None
+
+    def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:
+        """What the lengths and places of its files say that they should not."""
+        return FileQueue(queue_folder(self.folder, key)).oddities(file_size).damage
 
     def shared_bytes(self) -> int:
         """None: every file is a queue's."""
@@ -242,15 +247,14 @@ def _all_below(file: QueueFile, log_min_offset: int) -> bool:
 
 
 class _Found(NamedTuple):
-    """A queue's folder, and the queue offset with which its first file begins."""
+    """A queue's folder, and where the queue begins and ends."""
 
     folder: str
-    first: int
     stored: StoredQueue
 
 
 class FileQueues:
-    """All queue files of an open store, mapped as they are asked for.
+    """All queue files of an open store, looked at and mapped as they are asked for.
 
     Args:
         folder: the consumequeue folder.
@@ -264,39 +268,66 @@ class FileQueues:
         self.folder = folder
         self.file_size = file_size
         self.entries_per_file = file_size // ENTRY_SIZE
-        self._found: dict[QueueKey, _Found] = {}
+        self._found: dict[QueueKey, _Found | None] = {}
+        self._frontier = self._log_min = 0
+        self._is_empty = True
         self._maps = MapCache(_MOST_MAPS)
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
-        """Read from the files where each queue ends below the frontier; the maps of older files are dropped."""
+        """Forget where queues end, and the maps of older files; a queue is looked at when it is asked for."""
         self._maps.clear()
-        found = {}
-        for queue in list_queues(self.folder):
-            topic = queue.topic.encode("utf-8", "surrogateescape")
-            if not paths.is_topic_folder_name(topic):
-                continue
-            span = queue_span(queue, log_min_offset, frontier_offset)
-            files = [file for file in queue.files if file.size == self.file_size]
-            first = files[0].start // ENTRY_SIZE if files else 0
-            stored = StoredQueue(span.max_offset, span.min_offset)
-            found[QueueKey(topic, queue.queue_id)] = _Found(str(queue.path), first, stored)
-        self._found = found
+        self._frontier, self._log_min = frontier_offset, log_min_offset
+        # In a new store no queue is looked for on disk.
+        self._is_empty = fs.is_empty_dir(self.folder)
+        self._found = {}
 
-    def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:  # noqa: ARG002 - as DurableQueues has it
+    def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
         """The files hold these entries now: no look at the disk is needed."""
+        self._frontier = frontier_offset
         for gone in grown:
-            found = self._found.get(gone.key)
+            found = self._look(gone.key)
             if found is None or gone.restarted:
                 folder = self.folder / gone.key.topic.decode() / str(gone.key.queue_id)
-                begin = gone.first // self.entries_per_file * self.entries_per_file
-                self._found[gone.key] = _Found(str(folder), begin, StoredQueue(gone.next, gone.first))
+                self._found[gone.key] = _Found(str(folder), StoredQueue(gone.next, gone.first))
             else:
                 stored = StoredQueue(gone.next, found.stored.min_offset)
                 self._found[gone.key] = found._replace(stored=stored)
 
-    def spans(self) -> Iterator[tuple[QueueKey, StoredQueue]]:
-        """Every queue that has a folder."""
-        return ((key, found.stored) for key, found in self._found.items())
+    def _look(self, key: QueueKey) -> _Found | None:
+        """A queue as it was found before, else as it lies on disk; what was found is remembered.
+
+        Threads may ask while another one, which holds the owner's lock, calls `load` or `advance`: what they find comes
+        too late then for a queue that has grown, and goes into a table that nobody asks any more.
+        """
+        known = self._found
+        try:
+            return known[key]
+        except KeyError:
+            return known.setdefault(key, None if self._is_empty else self._on_disk(key))
+
+    def _on_disk(self, key: QueueKey) -> _Found | None:
+        """A queue that has a folder: read from its files where it ends below the frontier."""
+        if not paths.is_topic_folder_name(key.topic) or key.queue_id < 0:
+            return None
+        folder = queue_folder(self.folder, key)
+        if not folder.files and not fs.is_own_dir(folder.path):
+            return None
+        span = queue_span(folder, self._log_min, self._frontier)
+        return _Found(str(folder.path), StoredQueue(span.max_offset, span.min_offset))
+
+    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, StoredQueue]]:
+        """Every queue that has a folder, or those of a topic."""
+        if topic is not None and not paths.is_topic_folder_name(topic):
+            return
+        known = [key for key, found in self._found.items() if found is not None and topic in (None, key.topic)]
+        for key in {*known, *queue_keys(self.folder, topic)}:
+            found = self._look(key)
+            if found is not None:
+                yield key, found.stored
+
+    def topics(self) -> Iterator[bytes]:
+        """The names of the folders, as far as a topic can have them."""
+        return filter(paths.is_topic_folder_name, map(os.fsencode, fs.sub_folders(self.folder)))
 
     def pull_entries(self, max_messages: int, has_filter: bool) -> int:
         """With a filter 800 entries, or as many as may be returned if that is more."""
@@ -308,7 +339,7 @@ class FileQueues:
 
     def find(self, key: QueueKey) -> StoredQueue | None:
         """Where a queue begins and ends."""
-        found = self._found.get(key)
+        found = self._look(key)
         return found.stored if found else None
 
     def block_end(self, offset: int) -> int:
@@ -320,7 +351,7 @@ class FileQueues:
         number = begin // self.entries_per_file
         array = self._maps.get((key, number))
         if array is None:
-            found = self._found.get(key)
+            found = self._look(key)
             if found is None:
                 return _NO_ENTRIES
             path = Path(found.folder) / paths.offset_name(number * self.file_size)

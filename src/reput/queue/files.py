@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +58,20 @@ def list_queues(folder: Path) -> Iterator[QueueFolder]:
     for topic in fs.list_dir(folder):
         if topic.is_dir:
             yield from list_topic_queues(folder / topic.name)
+
+
+def some_queues(folder: Path, most: int) -> Iterator[QueueFolder]:
+    """At most so many of the queues below a consumequeue folder, in no order, without a look at the others."""
+    return (queue_folder(folder, key) for key in islice(queue_keys(folder), most))
+
+
+def queue_keys(folder: Path, topic: bytes | None = None) -> Iterator[QueueKey]:
+    """The keys of the queues below a consumequeue folder, or of a topic's, in no order: names alone are read."""
+    for name in fs.sub_folders(folder) if topic is None else [os.fsdecode(topic)]:
+        for queue in fs.sub_folders(folder / name):
+            queue_id = paths.parse_queue_name(queue)
+            if queue_id is not None:
+                yield QueueKey(os.fsencode(name), queue_id)
 
 
 def list_topic_queues(folder: Path) -> Iterator[QueueFolder]:

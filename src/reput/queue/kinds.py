@@ -154,15 +154,19 @@ class DurableQueues(Protocol):
     """How many blocks may be kept at hand."""
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
-        """Look anew at what lies on disk, up to the frontier."""
+        """Forget what is known: each queue is looked at anew, up to the frontier, when it is asked for."""
         ...
 
     def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
         """All entries below the frontier are durable now; these left the tail."""
         ...
 
-    def spans(self) -> Iterator[tuple[QueueKey, StoredQueue]]:
-        """Every queue with durable entries, or with a number to keep, and where it begins and ends."""
+    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, StoredQueue]]:
+        """Every queue with durable entries, or with a number to keep, and where it begins and ends; or a topic's."""
+        ...
+
+    def topics(self) -> Iterator[bytes]:
+        """The topics of these queues, in no order, each perhaps several times; no queue is looked at."""
         ...
 
     def find(self, key: QueueKey) -> StoredQueue | None:
@@ -240,6 +244,10 @@ class QueueKind(Protocol):
 
     def asked(self) -> AbstractContextManager[Callable[[QueueKey], QueueOnDisk | None]]:
         """Single queues by their keys, without a look at others; they are good as long as the context goes on."""
+        ...
+
+    def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:
+        """What is wrong with the files of one queue, each of which should have `file_size` bytes."""
         ...
 
     def shared_bytes(self) -> int:

@@ -44,11 +44,11 @@ class Queues:
         self.settle_all()
         self.durable.advance(frontier_offset, self.tail.trim(frontier_offset))
 
-    def spans(self) -> Iterator[tuple[QueueKey, int, int]]:
-        """Every queue that is known, once, with its first and next queue offset."""
+    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, int, int]]:
+        """Every queue that is known, or those of a topic, once, with its first and next queue offset."""
         self.settle_all()
-        tails = dict(self.tail.queues)
-        for key, stored in self.durable.spans():
+        tails = {key: tail for key, tail in self.tail.queues.items() if topic in (None, key.topic)}
+        for key, stored in self.durable.spans(topic):
             tail = tails.pop(key, None)
             if tail is None:
                 yield key, stored.min_offset, stored.end
@@ -57,9 +57,20 @@ class Queues:
         for key, tail in tails.items():
             yield key, tail.first, tail.next
 
+    def topics(self) -> set[bytes]:
+        """The topics of all queues; no queue is looked at."""
+        self.settle_all()
+        return {*self.durable.topics(), *(key.topic for key in self.tail.queues)}
+
     def durable_ends(self) -> dict[QueueKey, int]:
         """The queue offset behind the durable entries of each queue."""
         return {key: stored.end for key, stored in self.durable.spans()}
+
+    def ends_below_tail(self) -> dict[QueueKey, int]:
+        """The same for the queues that have a tail: a catch-up changes no others."""
+        self.settle_all()
+        found = ((key, self.durable.find(key)) for key in self.tail.queues)
+        return {key: stored.end for key, stored in found if stored is not None}
 
     def knows(self, key: QueueKey) -> bool:
         """Whether there is such a queue; for any thread, with or without the lock."""

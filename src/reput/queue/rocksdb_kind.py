@@ -115,11 +115,11 @@ class RocksdbQueues:
         for gone in grown:
             self._found.pop(gone.key, None)
 
-    def spans(self) -> Iterator[tuple[QueueKey, StoredQueue]]:
-        """Every queue that RocketMQ can have, with its span."""
+    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, StoredQueue]]:
+        """Every queue that RocketMQ can have, with its span, or those of a topic."""
         if self._table is None:
             return
-        for key, last, first in self._table.ends():
+        for key, last, first in self._table.ends(topic):
             if paths.is_topic_folder_name(key.topic) and key.queue_id >= 0:
                 yield key, self._table.stored(key, last, first, self._log_min, self._frontier)
 
@@ -138,6 +138,10 @@ class RocksdbQueues:
             self._found.clear()
         self._found[key] = stored
         return stored
+
+    def topics(self) -> Iterator[bytes]:
+        """The topics of all queues."""
+        return (key.topic for key, _, _ in (self._table.ends() if self._table is not None else ()))
 
     def pull_entries(self, max_messages: int, has_filter: bool) -> int:
         """As from files with a filter; without one no more than are given, since each is a read here."""
@@ -324,6 +328,10 @@ class RocksdbKind:
                 return RocksdbQueue(str(self.folder), table, key, last, table.offset(key, fmt.MIN)) if last else None
 
             yield queue
+
+    def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:  # noqa: ARG002 - as QueueKind has it
+        """Nothing: a queue has no files of its own."""
+        return ()
 
     def shared_bytes(self) -> int:
         """The database's files."""

@@ -13,16 +13,16 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError, StoreLockedError, UnsupportedStoreError
 from reput.files import fs, locks
 from reput.formats import own, paths
-from reput.formats.consume_queue import DEFAULT_FILE_SIZE
+from reput.formats.consume_queue import DEFAULT_FILE_SIZE, QueueKey
 from reput.formats.queue_kinds import DEFAULT_KINDS, DEFAULT_STORE_TYPE, DOUBLE_WRITE, STORE_TYPES
 from reput.queue.batch_files import BatchFiles
 from reput.queue.file_kind import FileKind
-from reput.queue.files import list_queues
+from reput.queue.files import some_queues
 from reput.queue.kinds import QueueKind
 from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.layout import StoreLayout
 
-_QUEUES_ASKED = 1000
+_QUEUES_ASKED = 200
 
 
 def all_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> dict[str, QueueKind]:
@@ -104,7 +104,7 @@ def refuse_another_queue_file_size(layout: StoreLayout, config: StoreConfig, fil
     """
     if config.mapped_file_size_consume_queue is None:
         return
-    queues = islice(list_queues(layout.consume_queue), _QUEUES_ASKED)
+    queues = some_queues(layout.consume_queue, _QUEUES_ASKED)
     lengths = Counter(file.size for queue in queues for file in queue.files if file.size)
     if len(lengths) == 1 and lengths.total() > 1 and file_size not in lengths:
         raise ConfigError(
@@ -113,10 +113,13 @@ def refuse_another_queue_file_size(layout: StoreLayout, config: StoreConfig, fil
         )
 
 
-def refuse_odd_queue_files(kinds: Sequence[QueueKind], batches: BatchFiles, file_size: int) -> None:
+def refuse_odd_queue_files(
+    kinds: Sequence[QueueKind], batches: BatchFiles, file_size: int, most: int | None = None
+) -> None:
     """Refuse queues whose files have a wrong length or place: where they end is not what their names say.
 
-    A file of no bytes is what a killed task left; the next catch-up gives it its length, `file_size`.
+    A file of no bytes is what a killed task left; the next catch-up gives it its length, `file_size`. With `most` so
+    many queues of each kind are looked at; the others are when something is put to them (`damaged_queue`).
 
     Raises:
         DamagedStoreError: there is such a queue; a message put into it would get a number that another one has.
@@ -125,12 +128,17 @@ def refuse_odd_queue_files(kinds: Sequence[QueueKind], batches: BatchFiles, file
     """
     for kind in kinds:
         with contextlib.closing(kind.queues()) as queues:
-            for queue in queues:
+            for queue in islice(queues, most):
                 for damage in queue.oddities(file_size).damage:
                     raise DamagedStoreError(damage)
     for batch_queue in batches.queues():
         for damage in batch_queue.damage():
             raise DamagedStoreError(damage)
+
+
+def damaged_queue(kinds: Sequence[QueueKind], key: QueueKey, file_size: int) -> str | None:
+    """What is wrong with the files of one queue, so that nothing may be put to it; None where nothing is."""
+    return next((damage for kind in kinds for damage in kind.damage_of(key, file_size)), None)
 
 
 def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[QueueKind]) -> None:

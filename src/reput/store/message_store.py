@@ -28,9 +28,10 @@ from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError, TailFullError
 from reput.files import forks, fs, locks
 from reput.formats import own, paths
+from reput.formats.consume_queue import QueueKey
 from reput.log.append import Flushed, LogAppender
 from reput.log.flush import FlushService
-from reput.log.message import Message, PutManyResult, PutResult
+from reput.log.message import Message, PutManyResult, PutResult, illegal
 from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_store
@@ -40,6 +41,7 @@ from reput.store.follower import TAIL_MAX_ENTRIES
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_or_make_store, refuse_what_we_cannot_build
+from reput.store.kinds import damaged_queue
 from reput.store.log_settings import log_settings
 from reput.store.lookup import Watched
 from reput.store.opening import Opened, open_view
@@ -180,13 +182,12 @@ class MessageStore(ProgressCalls, Reading):
             self.notes += finished
             view.load(view.frontiers)
         fs.write_whole(self.layout.abort, str(os.getpid()).encode(), owner)
-        queues = {(info.topic.encode(), info.queue_id): info.max_offset for info in view.queues()}
         self._appender = LogAppender(
             self.layout.commit_log,
             log_settings(self.config, view.log.file_size),
             end_offset=tail.end,
             flushed_offset=self._flushed_to(),
-            queues=queues,
+            stored=self._stored_next_offset,
             watermarks=self._owned.watermarks,
             last_store_timestamp=opened.last_store_timestamp,
             owner=owner,
@@ -210,6 +211,18 @@ class MessageStore(ProgressCalls, Reading):
         self._flush = FlushService(appender, self._on_flushed)
         self._housekeeper = threading.Thread(target=self._keep_house, name="reput-store", daemon=True)
         self._housekeeper.start()
+
+    def _stored_next_offset(self, topic: bytes, queue_id: int) -> int:
+        """The number of a queue's next message when the first one since the opening is put to it.
+
+        Raises:
+            MessageRefusedError: the queue's files are damaged.
+        """
+        key, view = QueueKey(topic, queue_id), self.view
+        damage = damaged_queue(view.kinds, key, view.settings.queue_file_size)
+        if damage is not None:
+            raise illegal(damage)
+        return view.next_offset(key)
 
     def _flushed_to(self) -> int:
         """How much of the log reput has made durable: what a killed writer left behind that may not be."""
@@ -340,7 +353,7 @@ class MessageStore(ProgressCalls, Reading):
         owned.take_back()
         view.follower.follow_confirmed(end)
         with view.follower.lock:
-            ends = view.queues_table.durable_ends()
+            ends = view.queues_table.ends_below_tail()
         tag_items = view.follower.settings.tag_items
         task = CatchUpTask(self.layout, view.settings, owned, view.frontiers, end, ends, tag_items, view.kinds)
         done = indexer.catch_up(task)
@@ -475,8 +488,9 @@ class MessageStore(ProgressCalls, Reading):
             # What is not indexed yet would come back behind the deletion.
             self._index(indexer, self._owned)
             gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, appender.flushed)
-            appender.forget_queues(topic, queue_id)
             self.view.load(self.view.frontiers)
+            # Whoever puts next asks the view.
+            appender.forget_queues(topic, queue_id)
         return [one.queue_id for one in gone]
 
     # --- background, closing -------------------------------------------------------------------

@@ -37,6 +37,7 @@ from reput.store.settings import resolve_settings
 from reput.store.view import PullLimits, StoreView
 
 _END = (1 << 62) - 1
+_QUEUES_ASKED = 200
 
 
 @dataclass(slots=True)
@@ -85,7 +86,9 @@ def open_view(
     refuse_batches_beside(settings.types, kinds)
     if not beside:
         refuse_held_kinds(layout, kinds)
-        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size)
+        # Of a store that was closed, and may have very many queues, each is looked at when something is put to it.
+        most = None if layout.abort.exists() else _QUEUES_ASKED
+        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size, most)
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     confirmed, refresh, watched = _follow(writer, layout, kinds, log)

@@ -8,11 +8,13 @@ Source: `QueueTypeUtils.getCQType`, `ConsumeQueueStore.queueTypeShouldBe`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
+from reput.formats.paths import is_topic_folder_name
 from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
 from reput.queue.kinds import QueueKind
 from reput.store.layout import StoreLayout
@@ -77,15 +79,15 @@ def refuse_batches_beside(types: QueueTypes, kinds: Iterable[QueueKind]) -> None
 
 def misplaced_queues(layout: StoreLayout, types: QueueTypes) -> list[str]:
     """What lies in the folder of the other type of queues; RocketMQ does not load such a store."""
-    found = []
-    for folder, expected, others in (
-        (layout.consume_queue, SIMPLE, types.batch),
-        (layout.batch_consume_queue, BATCH, types.simple),
-    ):
-        for entry in fs.list_dir(folder):
-            if entry.is_dir and entry.name.encode("utf-8", "surrogateescape") in others:
-                other = BATCH if expected == SIMPLE else SIMPLE
-                found.append(
-                    f"{folder / entry.name}: queues of type {expected}, and the topic's {QUEUE_TYPE} is {other}"
-                )
+    # Topics of batches are few: they are looked for among the others, which may be very many, and not the other way.
+    named = [name.decode("utf-8", "surrogateescape") for name in sorted(types.batch)]
+    found = [
+        f"{layout.consume_queue / name}: queues of type {SIMPLE}, and the topic's {QUEUE_TYPE} is {BATCH}"
+        for name in named
+        if is_topic_folder_name(os.fsencode(name)) and fs.is_own_dir(layout.consume_queue / name)
+    ]
+    for entry in fs.list_dir(layout.batch_consume_queue):
+        if entry.is_dir and entry.name.encode("utf-8", "surrogateescape") in types.simple:
+            place = layout.batch_consume_queue / entry.name
+            found.append(f"{place}: queues of type {BATCH}, and the topic's {QUEUE_TYPE} is {SIMPLE}")
     return found

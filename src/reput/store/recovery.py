@@ -89,8 +89,8 @@ def _without_the_lost(
     An empty folder of a topic says that its queues were deleted on purpose.
     """
     queues, index = ours.queue_offset, ours.index_offset
-    folders = [*fs.list_dir(layout.consume_queue), *fs.list_dir(layout.batch_consume_queue)]
-    if not folders and not any(kind.is_present() for kind in kinds):
+    has_folders = not fs.is_empty_dir(layout.consume_queue) or not fs.is_empty_dir(layout.batch_consume_queue)
+    if not has_folders and not any(kind.is_present() for kind in kinds):
         queues = min(queues, log.min_offset)
     if last_index_file and not list_index_files(layout.index):
         index = min(index, log.min_offset)

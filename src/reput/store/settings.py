@@ -7,7 +7,6 @@ refuses).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 
 from reput.config import StoreConfig, parse_delay_levels
 from reput.dispatch import bloom
@@ -22,13 +21,13 @@ from reput.index.files import list_index_files, told_slots_and_items
 from reput.log.decode import DecodeSettings
 from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import told_ext_file_size
-from reput.queue.files import list_queues, told_file_size
+from reput.queue.files import some_queues, told_file_size
 from reput.store.layout import StoreLayout
 from reput.store.queue_types import queue_types
 from reput.store.retained import unreadable_topics
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-_QUEUES_ASKED = 1000
+_QUEUES_ASKED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str
         if size != configured:
             assumed.append(f"mappedFileSizeConsumeQueue={configured} counts as {size}, whole entries, as in RocketMQ")
         return size
-    told = told_file_size(islice(list_queues(layout.consume_queue), _QUEUES_ASKED))
+    told = told_file_size(some_queues(layout.consume_queue, _QUEUES_ASKED))
     assumed.append(f"mappedFileSizeConsumeQueue={told.size} ({told.source})")
     if told.odd:
         assumed.append(told.odd)
@@ -138,7 +137,7 @@ def _ext_file_size(
     enabled = config.enable_consume_queue_ext
     if enabled is False:
         return None
-    told = told_ext_file_size(islice(list_queues(layout.consume_queue_ext), _QUEUES_ASKED))
+    told = told_ext_file_size(some_queues(layout.consume_queue_ext, _QUEUES_ASKED))
     if enabled is None:
         if told is None:
             return None

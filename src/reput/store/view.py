@@ -191,14 +191,28 @@ class StoreView:
         if topic is not None:
             bytes_of("topic", topic)
         self.catch_up()
+        named = None if topic is None else bytes_of("topic", topic)
         with self.follower.lock:
             return sorted(
                 QueueInfo(name, key.queue_id, first, end)
                 for table in (self.queues_table, self.batches)
-                for key, first, end in table.spans()
-                if (name := key.topic.decode("utf-8", "surrogateescape")) == topic or topic is None
-                if table is self.batches or name not in self.batches.topics
+                for key, first, end in table.spans(named)
+                if (name := key.topic.decode("utf-8", "surrogateescape")) not in self.batches.topics
+                or table is self.batches
             )
+
+    def topics(self) -> list[str]:
+        """The topics that have queues, sorted; no queue is looked at."""
+        self.catch_up()
+        with self.follower.lock:
+            names = {name.decode("utf-8", "surrogateescape") for name in self.queues_table.topics()}
+            return sorted(names | self.batches.topics)
+
+    def next_offset(self, key: QueueKey) -> int:
+        """The number that a queue's next message gets, as far as the log has been followed; 0 for no queue."""
+        with self.follower.lock:
+            is_batch = key.topic.decode("utf-8", "surrogateescape") in self.batches.topics
+            return (self.batches if is_batch else self.queues_table).max_offset(key)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first queue offset whose message is there, 0 for no queue."""

@@ -1,0 +1,145 @@
+"""A question about one queue looks at that queue, however many there are, and each answer is right all the same."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import reput
+from reput.cli import main
+from reput.files import fs
+from reput.log.message import PutStatus
+from support import stores
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CONFIG = replace(stores.SMALL, max_hash_slot_num=1000, max_index_num=4000)
+TOPICS = 300
+A_FEW = 40
+"""File calls below the queues' folders that a question about one of them may cost."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of many topics, two messages each, closed."""
+    path = tmp_path_factory.mktemp("many") / "store"
+    with reput.MessageStore.open(path, CONFIG) as store:
+        for body in (b"first", b"second"):
+            store.put_messages([reput.Message(f"t{number:03d}", body, keys="k") for number in range(TOPICS)])
+    return path
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(made, tmp_path / "store"))
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The paths below queues' folders that were listed or read, a call each."""
+    seen: list[str] = []
+
+    def noting(call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(path: Path | str, *arguments: Any, **named: Any) -> Any:
+            if "/consumequeue/" in str(path):
+                seen.append(str(path))
+            return call(path, *arguments, **named)
+
+        return called
+
+    for name in ("list_dir", "sub_folders", "read_bytes", "is_own_dir", "mapped", "end_of_data"):
+        monkeypatch.setattr(fs, name, noting(getattr(fs, name)))
+    return seen
+
+
+def opened(path: Path, **named: Any) -> reput.MessageStore:
+    """The store with settings that its files need not tell."""
+    return reput.MessageStore.open(path, CONFIG, **named)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_one_queue_is_looked_at(store: Path, looked_at: list[str], read_only: bool) -> None:
+    """Opening a store of many topics read each queue's end: now a question reads the queue that it is about."""
+    with opened(store, read_only=read_only) as one:
+        looked_at.clear()
+        assert [message.body for message in one.get_message("t123", 0, 0)] == [b"first", b"second"]
+        assert one.queues("t124") == [("t124", 0, 0, 2)]
+        assert one.max_offset("t125", 0) == 2
+        assert one.max_offset("nothing", 0) == 0
+        assert len(one.topics()) == TOPICS
+        if not read_only:
+            put = one.put_message(reput.Message("t126", b"third"))
+            assert put.queue_offset == 2
+        assert {Path(path).relative_to(store / "consumequeue").parts[0] for path in looked_at} <= {
+            "t123", "t124", "t125", "t126", "nothing",
+        }  # fmt: skip
+        assert len(looked_at) < A_FEW
+    assert_sound(store, CONFIG)
+
+
+def test_an_open_to_read_looks_at_samples(store: Path, looked_at: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What queue files tell of settings a sample tells; the number of calls does not grow with the topics."""
+    monkeypatch.setattr("reput.store.settings._QUEUES_ASKED", 5)
+    monkeypatch.setattr("reput.store.kinds._QUEUES_ASKED", 5)
+    with reput.MessageStore.open(store, read_only=True):
+        assert len(looked_at) < A_FEW
+
+
+def test_a_put_and_a_close_change_one_queue(store: Path, looked_at: list[str]) -> None:
+    """To put one message and to bring its index up to date costs no look at the other queues."""
+    with opened(store) as one:
+        looked_at.clear()
+        one.put_message(reput.Message("t200", b"third"))
+        one.reput(spark=False)
+        assert {Path(path).relative_to(store / "consumequeue").parts[0] for path in looked_at} == {"t200"}
+        looked_at.clear()
+    assert looked_at == []
+    with opened(store, read_only=True) as one:
+        assert one.queues("t200") == [("t200", 0, 0, 3)]
+    assert_sound(store, CONFIG)
+
+
+def test_numbers_go_on(store: Path) -> None:
+    """Each way to put finds the number that a queue goes on with, whatever an earlier opening has put to it."""
+    for round_ in range(2):
+        with opened(store) as one:
+            begin = 2 + 3 * round_
+            assert one.put_message(reput.Message("t001", b"")).queue_offset == begin
+            many = one.put_messages([reput.Message(f"t{number:03d}", b"") for number in (1, 2, 2)])
+            assert many.queue_offsets.tolist() == [begin + 1, 2 + 2 * round_, 3 + 2 * round_]
+            assert one.put_message(reput.Message("t001", b"")).queue_offset == begin + 2
+    assert_sound(store, CONFIG)
+
+
+def test_a_damaged_queue_refuses_puts(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue file of a wrong length that the opening has not looked at refuses what is put to it, with its name."""
+    path = store / "consumequeue" / "t299" / "0" / f"{0:020d}"
+    path.write_bytes(path.read_bytes()[:-7])
+    monkeypatch.setattr("reput.store.opening._QUEUES_ASKED", TOPICS)
+    with pytest.raises(reput.ReputError, match="t299"):
+        opened(store)
+    monkeypatch.setattr("reput.store.opening._QUEUES_ASKED", 5)
+    with opened(store) as one:
+        put = one.put_message(reput.Message("t299", b""))
+        assert put.status is PutStatus.MESSAGE_ILLEGAL
+        assert str(path) in put.reason
+        assert "rebuild" in put.reason
+        assert one.put_message(reput.Message("t298", b"")).queue_offset == 2
+
+
+def test_an_unknown_topic_names_near_ones(
+    store: Path, looked_at: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That there is no such topic is said from names alone."""
+    monkeypatch.setattr("reput.store.kinds._QUEUES_ASKED", 5)
+    settings = ["--set", f"mappedFileSizeConsumeQueue={CONFIG.mapped_file_size_consume_queue}"]
+    assert main.run(["get", str(store), "-t", "t1234", "-q", "0", *settings]) == 2
+    assert "Near it: t" in capsys.readouterr().err
+    assert len(looked_at) < A_FEW
