@@ -53,8 +53,9 @@ def reading(store: str, config: StoreConfig) -> Iterator[MessageStore]:
         ReputError: as `MessageStore.open`.
     """
     from reput.embedded import MessageStore
+    from reput.kernels import small_work
 
-    with MessageStore.open(store, config, read_only=True) as opened:
+    with small_work(), MessageStore.open(store, config, read_only=True) as opened:
         _tell_opening(opened)
         yield opened
 

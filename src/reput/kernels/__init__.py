@@ -2,19 +2,22 @@
 
 `REPUT_KERNELS=reference` takes the plain ones everywhere, `compiled` (the default) the numba ones; both fill
 the same arrays and are tested against each other. Importing this package imports neither.
+
+To load the compiled ones takes longer than a small question takes with the plain ones. So a command that most likely
+has a small question asks it inside `small_work()`: there the plain ones serve until more than SMALL_BYTES of log are
+to be decoded, and the compiled ones from then on. A table of queues stays with the kind that began it (`Columns.kind`).
 """
 
 from __future__ import annotations
 
 import os
-from functools import cache
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from reput.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SWITCH = "REPUT_KERNELS"
 COMPILED, REFERENCE = "compiled", "reference"
@@ -22,21 +25,92 @@ COMPILED, REFERENCE = "compiled", "reference"
 K = TypeVar("K", bound=tuple[Any, ...])
 
 
+SMALL_BYTES = 1 << 20
+"""So much log the plain kernels decode in the time in which the compiled ones are loaded, or less."""
+SMALL_STEP = 64 << 10
+"""So much of it is decoded at once where nobody knows how much there is."""
+
+
+class _SmallWork:
+    """How many bytes of log the plain kernels may still decode in this process; 0 outside `small_work`."""
+
+    left = 0
+
+
+@contextmanager
+def small_work() -> Iterator[None]:
+    """Expect little work inside the block; see the module's docstring.
+
+    Nothing changes where REPUT_KERNELS names a kind, or where numba is loaded already.
+    """
+    if SWITCH in os.environ or "numba" in sys.modules:
+        yield
+        return
+    _SmallWork.left = SMALL_BYTES
+    try:
+        yield
+    finally:
+        _SmallWork.left = 0
+
+
+def is_small_work() -> bool:
+    """Whether the plain kernels serve for now."""
+    return _SmallWork.left > 0
+
+
+def expect_work(size: int) -> None:
+    """Say that so many bytes of log are decoded now."""
+    _SmallWork.left = max(0, _SmallWork.left - size)
+
+
+def kind_in_use() -> str:
+    """The kind that is taken where none is asked for.
+
+    Raises:
+        ConfigError: REPUT_KERNELS names one that there is not.
+    """
+    return _kind(None)
+
+
 def _kind(kind: str | None) -> str:
-    """The kind that is asked for, by default the one that REPUT_KERNELS names."""
-    kind = kind or os.environ.get(SWITCH, COMPILED)
+    """The kind that is asked for, by default the one that REPUT_KERNELS names, or that suits the work."""
+    kind = kind or os.environ.get(SWITCH) or (REFERENCE if is_small_work() else COMPILED)
     if kind not in (COMPILED, REFERENCE):
         raise ConfigError(f"{SWITCH}={kind}: choose {COMPILED} or {REFERENCE}")
     return kind
 
 
-def _twin(name: str, kind: str | None) -> Any:
+class _Choice(Generic[K]):
+    """Kernels of each kind, loaded when they are asked for the first time."""
+
+    def __init__(self, load: Callable[[str], K]) -> None:
+        self._load = load
+        self._loaded: dict[str, K] = {}
+        self.__doc__ = load.__doc__
+
+    def __call__(self, kind: str | None = None) -> K:
+        """The kernels of that kind, by default the one that REPUT_KERNELS names, or that suits the work.
+
+        Raises:
+            ConfigError: there is no such kind.
+        """
+        kind = _kind(kind)
+        found = self._loaded.get(kind)
+        if found is None:
+            found = self._loaded[kind] = self._load(kind)
+        return found
+
+    def cache_clear(self) -> None:
+        """Load them anew when they are asked for again."""
+        self._loaded.clear()
+
+
+def _twin(name: str, kind: str) -> Any:
     """The module of some kernels: `reput.kernels.compiled.NAME`, or its twin `reput.kernels.reference_NAME`."""
-    compiled = _kind(kind) == COMPILED
-    return import_module(f"reput.kernels.compiled.{name}" if compiled else f"reput.kernels.reference_{name}")
+    return import_module(f"reput.kernels.compiled.{name}" if kind == COMPILED else f"reput.kernels.reference_{name}")
 
 
-def _all_of(names: type[K], module: str, kind: str | None) -> K:
+def _all_of(names: type[K], module: str, kind: str) -> K:
     """The kernels that a named tuple lists, all from one module."""
     found = _twin(module, kind)
     return names(*(getattr(found, name) for name in getattr(names, "_fields")))  # noqa: B009 - a tuple's own
@@ -54,14 +128,10 @@ class Kernels(NamedTuple):
     further_queues: Callable[..., tuple[int, int]]
 
 
-@cache
-def kernels(kind: str | None = None) -> Kernels:
-    """The kernels of that kind, by default the one that REPUT_KERNELS names.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
-    if _kind(kind) == COMPILED:
+@_Choice
+def kernels(kind: str) -> Kernels:
+    """The kernels of that kind."""
+    if kind == COMPILED:
         from reput.kernels.compiled import chain, decode, examine, further, pack, select
 
         return Kernels(
@@ -94,15 +164,11 @@ class EncodeKernels(NamedTuple):
     body_crc: Callable[[bytes], int]
 
 
-@cache
-def encode_kernels(kind: str | None = None) -> EncodeKernels:
-    """The encode kernels of that kind, by default the one that REPUT_KERNELS names; readers never load them.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
+@_Choice
+def encode_kernels(kind: str) -> EncodeKernels:
+    """The encode kernels of that kind; readers never load them."""
     module = _twin("encode", kind)
-    if _kind(kind) == COMPILED:
+    if kind == COMPILED:
         from reput.kernels.compiled import crc
         from reput.kernels.compiled.jit import entry_point
 
@@ -118,13 +184,9 @@ class PlainKernels(NamedTuple):
     add_queue: Callable[[int, int, int, int, int], int]
 
 
-@cache
-def plain_kernels(kind: str | None = None) -> PlainKernels:
-    """The kernels of plain batches of that kind, by default the one that REPUT_KERNELS names.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
+@_Choice
+def plain_kernels(kind: str) -> PlainKernels:
+    """The kernels of plain batches of that kind."""
     return _all_of(PlainKernels, "plain", kind)
 
 
@@ -136,15 +198,11 @@ class LookupKernels(NamedTuple):
     find_key: Callable[[int, bytes, int, int], int]
 
 
-@cache
-def lookup_kernels(kind: str | None = None) -> LookupKernels:
-    """The lookup kernels of that kind, by default the one that REPUT_KERNELS names.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
+@_Choice
+def lookup_kernels(kind: str) -> LookupKernels:
+    """The lookup kernels of that kind."""
     found = _all_of(LookupKernels, "lookup", kind)
-    if _kind(kind) == COMPILED:
+    if kind == COMPILED:
         from reput.kernels.compiled.jit import entry_point
 
         return LookupKernels(*map(entry_point, found))
@@ -166,13 +224,9 @@ class FilterKernels(NamedTuple):
     join_codes: Callable[..., None]
 
 
-@cache
-def filter_kernels(kind: str | None = None) -> FilterKernels:
-    """The filters' kernels of that kind, by default the one that REPUT_KERNELS names.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
+@_Choice
+def filter_kernels(kind: str) -> FilterKernels:
+    """The filters' kernels of that kind."""
     return _all_of(FilterKernels, "filter", kind)
 
 
@@ -185,13 +239,9 @@ class BacklogKernels(NamedTuple):
     find_row: Callable[..., int]
 
 
-@cache
-def backlog_kernels(kind: str | None = None) -> BacklogKernels:
-    """The backlog's kernels of that kind, by default the one that REPUT_KERNELS names.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
+@_Choice
+def backlog_kernels(kind: str) -> BacklogKernels:
+    """The backlog's kernels of that kind."""
     return _all_of(BacklogKernels, "backlog", kind)
 
 
@@ -203,13 +253,9 @@ class FieldKernels(NamedTuple):
     gather_pairs: Callable[..., int]
 
 
-@cache
-def field_kernels(kind: str | None = None) -> FieldKernels:
-    """The field kernels of that kind, by default the one that REPUT_KERNELS names.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
+@_Choice
+def field_kernels(kind: str) -> FieldKernels:
+    """The field kernels of that kind."""
     return _all_of(FieldKernels, "fields", kind)
 
 
@@ -221,15 +267,11 @@ class TableKernels(NamedTuple):
     hash_bytes: Callable[[bytes], int]
 
 
-@cache
-def table_kernels(kind: str | None = None) -> TableKernels:
-    """The tables' kernels of that kind, by default the one that REPUT_KERNELS names.
-
-    Raises:
-        ConfigError: there is no such kind.
-    """
+@_Choice
+def table_kernels(kind: str) -> TableKernels:
+    """The tables' kernels of that kind."""
     found = _all_of(TableKernels, "table", kind)
-    if _kind(kind) == COMPILED:
+    if kind == COMPILED:
         from reput.kernels.compiled.jit import entry_point
 
         return found._replace(hash_bytes=entry_point(found.hash_bytes))

@@ -129,6 +129,8 @@ class Columns:
     """
 
     def __init__(self, records: int, items: int, queues: int = 1 << 12) -> None:
+        self.kind = ""
+        """The kind of kernels that began the table of queues: only it finds the rows again."""
         self.position: NDArray[np.int64] = np.empty(records, dtype=np.int64)
         self.size: NDArray[np.int32] = np.empty(records, dtype=np.int32)
         self.queue: NDArray[np.int32] = np.empty(records, dtype=np.int32)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from reput.formats.properties import MAX_PROPERTIES_SIZE
 from reput.formats.record import gives_further_entries
-from reput.kernels import decode_arguments, kernels, queue_arguments
+from reput.kernels import decode_arguments, kernels, kind_in_use, queue_arguments
 from reput.kernels.columns import IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, Columns, State, Stop
 
 
@@ -53,9 +53,12 @@ class RangeDecoder:
 
     def decode(self, begin: int, end: int) -> Stop:
         """Add the records that start in [begin, end) to the columns; their state says where this stopped."""
+        if not self.columns.queues:
+            self.columns.kind = kind_in_use()
+        decode_range = kernels(self.columns.kind).decode_range
         while True:
             stop = Stop(
-                kernels().decode_range(
+                decode_range(
                     self.buffer,
                     self.base,
                     begin,
@@ -124,7 +127,7 @@ def further_entries(
     """
     out, begin = _FurtherArrays.empty(4 * len(records) + 64), 0
     while begin < len(records):
-        stop, begin = kernels().further_queues(
+        stop, begin = kernels(columns.kind).further_queues(
             buffer, base, begin, records, position, queue_id, *queue_arguments(columns), *out
         )
         if stop == Stop.QUEUES_FULL:

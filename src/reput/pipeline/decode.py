@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from reput.files import fs
 from reput.formats.record import Verdict
+from reput.kernels import expect_work
 from reput.kernels.columns import Columns, State, Stop
 from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.pipeline.plan import Split
@@ -39,6 +40,7 @@ class DecodedSplit:
 def decode_split(split: Split, settings: DecodeSettings, columns: Columns) -> DecodedSplit:
     """Decode a split into `columns` (which are cleared first)."""
     columns.clear()
+    expect_work(split.end - split.begin)
     base = split.begin
     with fs.mapped(split.path, base - split.file_start, split.file_start + split.file_size - base) as buffer:
         reader = _RangeReader(buffer, base, settings, columns)

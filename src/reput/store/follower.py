@@ -19,7 +19,7 @@ from reput.errors import DamagedLogError, TailFullError
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.queue_types import QueueTypes
 from reput.formats.record import Verdict
-from reput.kernels import backlog_kernels
+from reput.kernels import SMALL_STEP, backlog_kernels, expect_work, is_small_work, kind_in_use
 from reput.kernels.columns import Columns, State, Stop
 from reput.kernels.pack import EntrySources, Packed, pack_entries
 from reput.log.decode import DecodeSettings, RangeDecoder
@@ -185,18 +185,19 @@ class Follower:
             return Verdict.ZERO
         limit = min(end - start, self.log.file_size)
         begin = self.offset - start
-        if self._columns.queues > _MOST_QUEUES:
+        if self._columns.queues > _MOST_QUEUES or self._columns.kind not in {"", kind_in_use()}:
             with self.lock:
                 self.queues.settle_all()
             self._columns, self._keys = _columns(), {}
         # A queue is looked up by its row once, not in every piece.
         self._columns.clear(keep_queues=True)
-        behind = min(limit, begin + _PIECE_BYTES)
+        behind = min(limit, begin + (SMALL_STEP if is_small_work() else _PIECE_BYTES))
         with self.log.for_one_pass(start, behind - begin) as data:
             decoder = RangeDecoder(data, start, self.settings, self._columns, limit)
             stop = decoder.decode(begin, behind)
             decoder.read_further()
         position = start + int(self._columns.state[State.POSITION])
+        expect_work(position - start - begin)
         at_end_of_file = stop is Stop.FILE_END
         self._take(start + self.log.file_size if at_end_of_file else position)
         if stop is Stop.NOT_A_RECORD:
@@ -212,7 +213,9 @@ class Follower:
                 self.types = self.types._replace(batch=self.types.batch | found.inferred)
             items = self._items_of(columns)
             rows, numbered = self._numbered(sources)
-            is_scattered = len(rows) > _MANY_QUEUES and len(sources.flags) < _FEW_ENTRIES * len(rows)
+            # Who looks for an entry that waits must be of the kind that made its table.
+            may_wait = self._columns.kind == kind_in_use() and not is_small_work()
+            is_scattered = may_wait and len(rows) > _MANY_QUEUES and len(sources.flags) < _FEW_ENTRIES * len(rows)
             packed = None if is_scattered else pack_entries(len(rows), numbered)
             with self.lock:
                 if packed is None:

@@ -1,0 +1,112 @@
+"""Small questions are answered by the plain kernels: numba is never loaded, and no answer is another one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput import kernels
+from reput.kernels import COMPILED, REFERENCE, SMALL_BYTES, SWITCH, expect_work, kind_in_use, small_work
+from support import golden, stores
+from support.checked import assert_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPICS, ROUNDS = 30, 60
+
+
+@pytest.fixture
+def _without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a command begins: nothing is chosen, and nothing is loaded."""
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+
+
+@pytest.mark.usefixtures("_without_numba")
+def test_small_work_takes_the_plain_ones() -> None:
+    """Inside the block the plain kernels serve until there is more to decode; behind it all is as ever."""
+    with small_work():
+        assert kind_in_use() == REFERENCE
+        expect_work(SMALL_BYTES - 1)
+        assert kind_in_use() == REFERENCE
+        expect_work(1)
+        assert kind_in_use() == COMPILED
+    with small_work():
+        assert kind_in_use() == REFERENCE
+    assert kind_in_use() == COMPILED
+
+
+@pytest.mark.usefixtures("_without_numba")
+def test_a_named_kind_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where REPUT_KERNELS names a kind, or numba is there already, small work changes nothing."""
+    monkeypatch.setenv(SWITCH, COMPILED)
+    with small_work():
+        assert kind_in_use() == COMPILED
+    monkeypatch.delenv(SWITCH)
+    monkeypatch.setitem(sys.modules, "numba", sys)
+    with small_work():
+        assert kind_in_use() == COMPILED
+
+
+def contents(path: Path) -> dict[tuple[str, int], list[bytes]]:
+    """Every queue with its messages."""
+    with reput.MessageStore.open(path, stores.SMALL, read_only=True) as store:
+        return {
+            (one.topic, one.queue_id): [
+                message.body for message in store.get_message(one.topic, one.queue_id, 0, one.max_offset)
+            ]
+            for one in store.queues()
+        }
+
+
+@pytest.mark.parametrize("small_bytes", [1, 20_000, 1 << 30])
+def test_a_change_in_the_middle_changes_no_answer(
+    small_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tail that the plain kernels begin and the compiled ones go on with holds what one kind alone gives."""
+    monkeypatch.delenv(SWITCH, raising=False)
+    with reput.MessageStore.open(tmp_path, stores.SMALL) as store:
+        for number in range(ROUNDS):
+            store.put_messages([reput.Message(f"t{topic}", b"%d" % number) for topic in range(TOPICS)])
+        store.close(reput=False)
+    expected = contents(tmp_path)
+    assert len(expected) == TOPICS
+    assert all(bodies == [b"%d" % number for number in range(ROUNDS)] for bodies in expected.values())
+    monkeypatch.setattr(kernels, "SMALL_STEP", 5_000)
+    monkeypatch.setattr("reput.store.follower.SMALL_STEP", 5_000)
+    monkeypatch.setattr(kernels._SmallWork, "left", small_bytes)
+    assert contents(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["get", "STORE", "-t", "orders", "-q", "0", "-c", "1"],
+        ["query", "STORE", "-t", "orders", "--key", "no such key"],
+        ["offset", "STORE", "-t", "orders"],
+        ["progress", "STORE"],
+        ["put", "STORE", "-t", "orders", "-q", "0"],
+        ["info", "STORE"],
+        ["dump", "log", "STORE", "-c", "1"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_small_question_loads_no_numba(arguments: list[str], tmp_path: Path) -> None:
+    """Start-up was mostly the loading of compiled kernels: a small question does without, and so does a put."""
+    store = golden.unpack("basic", tmp_path)
+    arguments = [str(store) if argument == "STORE" else argument for argument in arguments]
+    code = (
+        "import sys; from reput.cli import main; code = main.run(sys.argv[1:]); "
+        "sys.exit(code or (100 if 'numba' in sys.modules else 0))"
+    )
+    # Its indexes are the broker's: what it has told of them in the checkpoint counts, so little is decoded.
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, check=False, input=b"a line\n", capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    if arguments[0] == "put":
+        assert_sound(store, stores.GOLDEN)
