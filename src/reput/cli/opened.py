@@ -79,6 +79,7 @@ def writing(
     """
     from reput.embedded import MessageStore
     from reput.errors import NotAStoreError, ReputError
+    from reput.kernels import small_work
     from reput.store.layout import find_store
 
     try:
@@ -87,8 +88,10 @@ def writing(
     except NotAStoreError as error:
         # None: the verb has no such option.
         raise NotAStoreError(f"{error}. --create makes a new one" if create is False else str(error)) from None
-    opened = MessageStore.open(store, config, create=bool(create), delete_expired=delete_expired)
-    with _saying_what_is_logged():
+    with contextlib.ExitStack() as around:
+        around.enter_context(small_work())
+        opened = MessageStore.open(store, config, create=bool(create), delete_expired=delete_expired)
+        around.enter_context(_saying_what_is_logged())
         try:
             _tell_opening(opened)
             if delete_expired:

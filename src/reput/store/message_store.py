@@ -28,10 +28,9 @@ from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError, TailFullError
 from reput.files import forks, fs, locks
 from reput.formats import own, paths
-from reput.formats.consume_queue import QueueKey
 from reput.log.append import Flushed, LogAppender
 from reput.log.flush import FlushService
-from reput.log.message import Message, PutManyResult, PutResult, illegal
+from reput.log.message import Message, PutManyResult, PutResult
 from reput.store.arrivals import Arrivals, Waiter
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.cut import cut_store
@@ -41,7 +40,6 @@ from reput.store.follower import TAIL_MAX_ENTRIES
 from reput.store.frontier import Frontiers, read_frontier, visible_offset
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout, find_or_make_store, refuse_what_we_cannot_build
-from reput.store.kinds import damaged_queue
 from reput.store.log_settings import log_settings
 from reput.store.lookup import Watched
 from reput.store.opening import Opened, open_view
@@ -187,7 +185,7 @@ class MessageStore(ProgressCalls, Reading):
             log_settings(self.config, view.log.file_size),
             end_offset=tail.end,
             flushed_offset=self._flushed_to(),
-            stored=self._stored_next_offset,
+            stored=view.stored_next_offset,
             watermarks=self._owned.watermarks,
             last_store_timestamp=opened.last_store_timestamp,
             owner=owner,
@@ -211,18 +209,6 @@ class MessageStore(ProgressCalls, Reading):
         self._flush = FlushService(appender, self._on_flushed)
         self._housekeeper = threading.Thread(target=self._keep_house, name="reput-store", daemon=True)
         self._housekeeper.start()
-
-    def _stored_next_offset(self, topic: bytes, queue_id: int) -> int:
-        """The number of a queue's next message when the first one since the opening is put to it.
-
-        Raises:
-            MessageRefusedError: the queue's files are damaged.
-        """
-        key, view = QueueKey(topic, queue_id), self.view
-        damage = damaged_queue(view.kinds, key, view.settings.queue_file_size)
-        if damage is not None:
-            raise illegal(damage)
-        return view.next_offset(key)
 
     def _flushed_to(self) -> int:
         """How much of the log reput has made durable: what a killed writer left behind that may not be."""

@@ -20,6 +20,7 @@ from reput.dispatch.sql import compile as compile_sql
 from reput.dispatch.sql.columns import RecordProperties
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.consume_queue_ext import MAX_ADDRESS, UNIT_SIZE
+from reput.kernels import expect_work
 from reput.log.maps import LogMaps
 from reput.queue.ext import ExtReader
 
@@ -28,6 +29,7 @@ MATCHES = 1
 MATCHING_CODES: NDArray[np.int64] = np.array([MATCHES], dtype=np.int64)
 _BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 _FEW_ENTRIES = 64
+_BYTES_A_RECORD = 300
 
 
 class BloomBits(NamedTuple):
@@ -135,6 +137,8 @@ def matching_records(
     begin: NDArray[np.int64], there: NDArray[np.bool_], wanted: CompiledFilter, log: LogMaps
 ) -> NDArray[np.bool_]:
     """Which records (bool) match, of those that stand at these places in the log and are `there` (bool)."""
+    # To evaluate a filter takes about as long as to decode a record.
+    expect_work(len(begin) * _BYTES_A_RECORD)
     starts = begin // log.file_size * log.file_size
     matched = np.zeros(len(begin), dtype=np.bool_)
     for start in np.unique(starts[there]).tolist():

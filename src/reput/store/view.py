@@ -16,6 +16,7 @@ from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE, Verdict, examine
 from reput.index.search import IndexSearch
 from reput.log.maps import LogMaps
+from reput.log.message import illegal
 from reput.queue.batch import BatchQueues
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
@@ -23,6 +24,7 @@ from reput.queue.queues import Queues
 from reput.store.batch_reader import BatchReader
 from reput.store.follower import Follower, IndexPlace
 from reput.store.frontier import Frontiers
+from reput.store.kinds import damaged_queue
 from reput.store.layout import StoreLayout
 from reput.store.lookup import Known, Lookups, Watched
 from reput.store.message import StoredMessage
@@ -208,10 +210,18 @@ class StoreView:
             names = {name.decode("utf-8", "surrogateescape") for name in self.queues_table.topics()}
             return sorted(names | self.batches.topics)
 
-    def next_offset(self, key: QueueKey) -> int:
-        """The number that a queue's next message gets, as far as the log has been followed; 0 for no queue."""
+    def stored_next_offset(self, topic: bytes, queue_id: int) -> int:
+        """The number that a queue gives next, as far as the log has been followed, for the first message put to it.
+
+        Raises:
+            MessageRefusedError: the queue's files are damaged.
+        """
+        key = QueueKey(topic, queue_id)
+        damage = damaged_queue(self.kinds, key, self.settings.queue_file_size)
+        if damage is not None:
+            raise illegal(damage)
         with self.follower.lock:
-            is_batch = key.topic.decode("utf-8", "surrogateescape") in self.batches.topics
+            is_batch = topic.decode("utf-8", "surrogateescape") in self.batches.topics
             return (self.batches if is_batch else self.queues_table).max_offset(key)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
