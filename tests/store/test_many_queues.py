@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -143,3 +144,37 @@ def test_an_unknown_topic_names_near_ones(
     assert main.run(["get", str(store), "-t", "t1234", "-q", "0", *settings]) == 2
     assert "Near it: t" in capsys.readouterr().err
     assert len(looked_at) < A_FEW
+
+
+def test_info_reads_no_queue_of_many_topics(
+    store: Path, looked_at: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Over a number of topics `info` says how many there are, and where the log ends, without a look at the queues."""
+    monkeypatch.setattr("reput.cli.info._MOST_TOPICS", TOPICS - 1)
+    assert main.run(["info", str(store)]) == 0
+    out, err = capsys.readouterr()
+    assert f"topics      {TOPICS} whose queues were not read" in out
+    assert "end clean" in out
+    assert "behind" not in err
+    assert len(looked_at) < A_FEW
+    assert main.run(["info", str(store), "-t", "t007"]) == 0
+    out, _ = capsys.readouterr()
+    assert "t007\t0\t2\t0\t2\t1" in out
+    assert len(looked_at) < A_FEW
+    assert main.run(["info", str(store), "-t", "nothing"]) == 2
+    assert f"There are: {TOPICS} others" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--all", "--json"])
+def test_info_of_all_topics(
+    option: str, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --all the text, and always the JSON, tells of every queue, and the sums are right."""
+    monkeypatch.setattr("reput.cli.info._MOST_TOPICS", 1)
+    assert main.run(["info", str(store), option]) == 0
+    out, _ = capsys.readouterr()
+    if option == "--all":
+        assert f"queues      {TOPICS} in {TOPICS} topics, {2 * TOPICS} entries" in out
+    else:
+        told = json.loads(out)
+        assert (told["unread_topics"], told["queues"], told["queue_entries"]) == (0, TOPICS, 2 * TOPICS)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _Cell = TypeVar("_Cell")
 _TOPICS_SHOWN = 40
+_MOST_TOPICS = 2000
 _INDEX_FILES_SHOWN = 20
 _LINES_SHOWN = 20
 
@@ -22,16 +23,27 @@ _LINES_SHOWN = 20
 @click.command()
 @options.store_argument
 @click.option("-t", "--topic", "topics", multiple=True, help="List the queues of this topic. May be given again.")
+@click.option(
+    "--all", "read_all", is_flag=True, help=f"Read the queues of all topics, also where they are over {_MOST_TOPICS:,}."
+)
 @options.config_options
 @options.json_option
 def info(
-    store: str, topics: tuple[str, ...], config_path: str | None, assignments: tuple[str, ...], as_json: bool
+    store: str,
+    topics: tuple[str, ...],
+    read_all: bool,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
 ) -> int:
     """Tell what STORE holds, and what is missing or behind.
 
     Reads names, headers and ends of files only, so it is quick whatever the store's size. Nothing is changed.
     A program, a follower or a broker may have the store open: it is named, and what it is writing now is not judged.
     Exit code 1 when something is damaged, 0 when it is only missing or behind.
+
+    Of a store of many topics the text says how many there are, and reads the queues of those that -t names.
+    JSON is always of all.
 
     \b
     reput info /data/store
@@ -41,10 +53,13 @@ def info(
     from reput.errors import ConfigError
     from reput.store.info import store_info
 
-    found = store_info(store, options.config_of(config_path, assignments))
+    most_topics = None if read_all or as_json else _MOST_TOPICS
+    config = options.config_of(config_path, assignments)
+    found = store_info(store, config, topics=topics, most_topics=most_topics)
     for name in topics:
         if name not in {topic.topic for topic in found.topics}:
             known = ", ".join(topic.topic for topic in found.topics[:_TOPICS_SHOWN]) or "none"
+            known = f"{found.unread_topics:,} others" if found.unread_topics else known
             raise ConfigError(f"{found.store}: no topic {name} in consumequeue. There are: {known}")
     if topics:
         others = [topic for topic in found.topics if topic.topic not in topics]
@@ -76,6 +91,8 @@ def show_info(found: StoreInfo, with_queues: bool) -> None:
 def _lines(found: StoreInfo) -> Iterator[str]:
     yield f"store       {found.store}"
     yield from _log_lines(found.log)
+    if found.unread_topics:
+        yield f"topics      {found.unread_topics:,} whose queues were not read: --all reads them, -t one topic's"
     yield (
         f"queues      {found.queues:,} in {output.counted(len(found.topics), 'topic')}, "
         f"{output.counted(found.queue_entries, 'entry', 'entries')} "

@@ -26,6 +26,7 @@ from reput.queue.files import (
     move_queues_aside,
     queue_folder,
     queue_keys,
+    topic_names,
 )
 from reput.queue.kinds import (
     FILTER_ENTRIES,
@@ -177,6 +178,10 @@ class FileKind:
         folders = list_queues(self.folder) if topic is None else list_topic_queues(self.folder / os.fsdecode(topic))
         yield from map(FileQueue, folders)
 
+    def topics(self) -> Iterator[bytes]:
+        """The names of the folders, as far as a topic can have them."""
+        return topic_names(self.folder)
+
     @contextmanager
     def asked(self) -> Iterator[Callable[[QueueKey], FileQueue | None]]:
         """Single queues: what their folders hold."""
@@ -327,7 +332,7 @@ class FileQueues:
 
     def topics(self) -> Iterator[bytes]:
         """The names of the folders, as far as a topic can have them."""
-        return filter(paths.is_topic_folder_name, map(os.fsencode, fs.sub_folders(self.folder)))
+        return topic_names(self.folder)
 
     def pull_entries(self, max_messages: int, has_filter: bool) -> int:
         """With a filter 800 entries, or as many as may be returned if that is more."""

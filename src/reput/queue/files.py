@@ -74,6 +74,11 @@ def queue_keys(folder: Path, topic: bytes | None = None) -> Iterator[QueueKey]:
                 yield QueueKey(os.fsencode(name), queue_id)
 
 
+def topic_names(folder: Path) -> Iterator[bytes]:
+    """The folders' names below a consumequeue folder, as far as a topic can have them, in no order."""
+    return filter(paths.is_topic_folder_name, map(os.fsencode, fs.sub_folders(folder)))
+
+
 def list_topic_queues(folder: Path) -> Iterator[QueueFolder]:
     """The queues of one topic's folder, by id."""
     ids = []

@@ -242,6 +242,10 @@ class QueueKind(Protocol):
         """
         ...
 
+    def topics(self) -> Iterator[bytes]:
+        """The topics of these queues, in no order, each perhaps several times; no queue is looked at."""
+        ...
+
     def asked(self) -> AbstractContextManager[Callable[[QueueKey], QueueOnDisk | None]]:
         """Single queues by their keys, without a look at others; they are good as long as the context goes on."""
         ...

@@ -314,6 +314,13 @@ class RocksdbKind:
             for key, last, first in table.ends(topic):
                 yield RocksdbQueue(str(self.folder), table, key, last, first)
 
+    def topics(self) -> Iterator[bytes]:
+        """The topics of all queues."""
+        if not self.is_present():
+            return
+        with open_reader(self.folder) as reader:
+            yield from (key.topic for key, _, _ in EntryTable(reader.families, self._log_end).ends())
+
     @contextmanager
     def asked(self) -> Iterator[Callable[[QueueKey], RocksdbQueue | None]]:
         """Single queues, from one reader of the database."""

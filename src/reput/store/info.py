@@ -6,7 +6,7 @@ import heapq
 import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from reput.config import StoreConfig
@@ -23,7 +23,7 @@ from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import LogRecord, record_at
 from reput.queue.batch_files import BatchFiles
 from reput.queue.files import list_queues
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import QueueKind, QueueOnDisk
 from reput.store import swap
 from reput.store.contradictions import contradictions
 from reput.store.deletion import how_to_bring_back, named, still_deleted
@@ -42,8 +42,17 @@ _NAMED = 5
 _SETTLE_S = 0.05
 
 
-def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo:
+def store_info(
+    path: Path | str,
+    config: StoreConfig | None = None,
+    *,
+    topics: Collection[str] = (),
+    most_topics: int | None = None,
+) -> StoreInfo:
     """What the store in `path` holds; nothing is made or changed, and a live broker may have it open.
+
+    Every queue is read. With more than `most_topics` topics only the queues of `topics` are: `unread_topics` says then
+    how many others there are, and what queues lack of the log is not judged.
 
     Raises:
         NotAStoreError: there is no store.
@@ -63,14 +72,18 @@ def store_info(path: Path | str, config: StoreConfig | None = None) -> StoreInfo
     _read_state(layout, info)
     _read_deleted(layout, log, info)
     ends = Ends()
-    _read_indexes(layout, log, info, ends, use)
+    only = _chosen_topics(layout, info, topics, most_topics)
+    if only is not None:
+        ends.is_partial = True
+        ends.last_entries += _last_below_frontier(log, info)
+    _read_indexes(layout, log, info, ends, use, only)
     read_log_end(log, info, ends, config, use)
     if not info.waiting_is_exact:
         known = {topic.topic for topic in info.topics}
         named = {name.decode("utf-8", "surrogateescape") for name in configured_topics(layout) or ()}
         info.topics += [TopicInfo(name) for name in sorted(named - known)]
     info.notes += contradictions(layout, config)
-    if strays := list_strays(layout):
+    if strays := list_strays(layout, in_queues=only is None):
         info.notes.append(strays_text(strays))
     return info
 
@@ -88,13 +101,39 @@ def _log_info(log: LogFiles) -> LogInfo:
     )
 
 
+def _chosen_topics(
+    layout: StoreLayout, info: StoreInfo, topics: Collection[str], most_topics: int | None
+) -> list[bytes] | None:
+    """The topics whose queues are read; None for all."""
+    kinds = present_kinds(layout)
+    if most_topics is None or not kinds:
+        return None
+    known = set(kinds[0].topics())
+    if len(known) <= most_topics:
+        return None
+    chosen = [name for name in sorted({topic.encode("utf-8", "surrogateescape") for topic in topics}) if name in known]
+    info.unread_topics = len(known) - len(chosen)
+    return chosen
+
+
+def _last_below_frontier(log: LogFiles, info: StoreInfo) -> list[Entry]:
+    """The record up to which reput has indexed, if it is still there: the log's end is near it."""
+    told = (info.own.frontier or {}).get("queue_fingerprint")
+    found = record_at(log, told["offset"], CHECK_NONE) if told else None
+    if told is None or not isinstance(found, LogRecord) or len(found.data) != told["size"]:
+        return []
+    return [Entry(told["offset"], told["size"], 0)]
+
+
 # --- the indexes ----------------------------------------------------------------------------------
 
 
-def _read_indexes(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> None:
+def _read_indexes(
+    layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends, use: Use, only: Sequence[bytes] | None
+) -> None:
     before = len(info.damage)
-    _read_queues(layout, log, info, ends)
-    for queue in list_queues(layout.consume_queue_ext):
+    _read_queues(layout, log, info, ends, only)
+    for queue in list_queues(layout.consume_queue_ext) if only is None else ():
         info.ext_files += len(queue.files)
         info.ext_bytes += sum(file.size for file in queue.files)
     _read_index(layout, info, ends)
@@ -108,16 +147,16 @@ def _read_indexes(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: End
         # A file that is being made has an odd length for a moment, and a header that is being written odd values.
         time.sleep(_SETTLE_S)
         again = StoreInfo(info.store, info.log)
-        _read_queues(layout, log, again, Ends())
+        _read_queues(layout, log, again, Ends(), only)
         _read_index(layout, again, Ends())
         info.damage = [one for number, one in enumerate(info.damage) if number < before or one in again.damage]
 
 
-def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends) -> None:
+def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends, only: Sequence[bytes] | None) -> None:
     kinds = present_kinds(layout)
     info.queue_kinds = [kind.name for kind in kinds]
     newest: list[tuple[int, Entry]] = []
-    for queue in kinds[0].queues() if kinds else ():
+    for queue in _queues_of(kinds[0], only) if kinds else ():
         key, bounds, files = queue.key, queue.bounds(log.min_offset), queue.files
         name = key.topic.decode("utf-8", "surrogateescape")
         if not info.topics or info.topics[-1].topic != name:
@@ -144,7 +183,17 @@ def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends
     ends.last_entries += [entry for _, entry in newest]
     _read_batch_queues(layout, log, info, ends)
     info.queue_bytes += sum(kind.shared_bytes() for kind in kinds)
-    _compare_kinds(kinds, log.min_offset, info)
+    if only is None:
+        _compare_kinds(kinds, log.min_offset, info)
+
+
+def _queues_of(kind: QueueKind, only: Sequence[bytes] | None) -> Iterator[QueueOnDisk]:
+    """The queues of these topics, or all."""
+    if only is None:
+        yield from kind.queues()
+        return
+    for topic in only:
+        yield from kind.queues(topic)
 
 
 def _read_batch_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends) -> None:

@@ -37,13 +37,15 @@ _PAGE = 4096
 class Ends:
     """How far the indexes reach into the log: each queue's last entry, the last record that an item names (-1: none).
 
-    `astray` are last entries that name no record, newest first; `queue` is the newest that does.
+    `astray` are last entries that name no record, newest first; `queue` is the newest that does. `is_partial`: not all
+    queues were read, so nothing is said of what they lack.
     """
 
     last_entries: list[Entry] = field(default_factory=list)
     queue: Entry | None = None
     astray: list[Entry] = field(default_factory=list)
     index_start: int = -1
+    is_partial: bool = False
 
     @property
     def queue_start(self) -> int:
@@ -327,7 +329,7 @@ def _remedy(info: StoreInfo, use: Use, first: int, trusted_to: int, only: str) -
 
 def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
     queues = index = ""
-    if ends.queue is None and not info.unsupported and not ends.astray:
+    if ends.queue is None and not info.unsupported and not ends.astray and not ends.is_partial:
         queues = "no queue has an entry" if info.topics else "no queues"
     if ends.index_start < 0 and config.message_index_enable is not False and not _needs_no_item(info, use):
         index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
@@ -337,7 +339,7 @@ def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: S
         return
     if queues:
         info.behind.append(f"consumequeue: {queues}; `reput rebuild --only queue` builds them from the log")
-    elif ends.queue is not None and walked.not_queued:
+    elif ends.queue is not None and walked.not_queued and not ends.is_partial:
         rough = walked.queued_to < walked.begin or walked.jumped or not info.log.max_is_exact
         remedy = _remedy(info, use, walked.first_not_queued, walked.queued_to, "queue")
         lacking = f"{walked.not_queued} messages have" if walked.not_queued > 1 else "1 message has"

@@ -112,6 +112,7 @@ class StoreInfo:
 
     `behind` lists what is missing or behind, `damage` what is wrong, `unsupported` the kinds that reput does not build;
     `queue_kinds` are the kinds of queues that there are; `topics` tells of the first.
+    `unread_topics`: there are so many further ones whose queues were not read.
     `broker_running` is None where this user may not ask.
 
     `held_by` and `held_by_pid` name the process that holds the store now (see `reput.store.holders`; pid 0: not known),
@@ -123,6 +124,7 @@ class StoreInfo:
     store: str
     log: LogInfo
     topics: list[TopicInfo] = field(default_factory=list)
+    unread_topics: int = 0
     queue_bytes: int = 0
     ext_files: int = 0
     ext_bytes: int = 0

@@ -35,10 +35,14 @@ def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str]
         report.notes.append(f"kept {strays_text(kept)}")
 
 
-def list_strays(layout: StoreLayout) -> list[str]:
-    """The files in the folders of log, queues and IndexFiles that are not RocketMQ's, relative to the store."""
+def list_strays(layout: StoreLayout, in_queues: bool = True) -> list[str]:
+    """The files in the folders of log, queues and IndexFiles that are not RocketMQ's, relative to the store.
+
+    Without `in_queues` the folders of queues are left out: there may be very many.
+    """
     kinds = list(all_kinds(layout).values())
-    found = [name for part in (*_QUEUE_FOLDERS, paths.INDEX) for name in _strays(layout.root / part, part, kinds)]
+    parts = (*(_QUEUE_FOLDERS if in_queues else ()), paths.INDEX)
+    found = [name for part in parts for name in _strays(layout.root / part, part, kinds)]
     for entry in fs.list_dir(layout.commit_log):
         if entry.is_dir or paths.parse_offset_name(entry.name) is not None:
             continue
