@@ -72,7 +72,7 @@ def test_a_change_in_the_middle_changes_no_answer(
 ) -> None:
     """A tail that the plain kernels begin and the compiled ones go on with holds what one kind alone gives."""
     monkeypatch.delenv(SWITCH, raising=False)
-    with reput.MessageStore.open(tmp_path, stores.SMALL) as store:
+    with reput.MessageStore.open(tmp_path, stores.SMALL, create=True) as store:
         for number in range(ROUNDS):
             store.put_messages([reput.Message(f"t{topic}", b"%d" % number) for topic in range(TOPICS)])
         store.close(reput=False)

@@ -30,7 +30,7 @@ A_FEW = 40
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of many topics, two messages each, closed."""
     path = tmp_path_factory.mktemp("many") / "store"
-    with reput.MessageStore.open(path, CONFIG) as store:
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
         for body in (b"first", b"second"):
             store.put_messages([reput.Message(f"t{number:03d}", body, keys="k") for number in range(TOPICS)])
     return path
