@@ -12,7 +12,7 @@ import pytest
 
 import reput
 from reput.cli import main
-from reput.files import fs
+from reput.files import fs, names
 from reput.log.message import PutStatus
 from support import stores
 from support.checked import assert_sound
@@ -55,8 +55,9 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
         return called
 
-    for name in ("list_dir", "sub_folders", "read_bytes", "is_own_dir", "mapped", "end_of_data"):
+    for name in ("list_dir", "read_bytes", "is_own_dir", "mapped", "end_of_data"):
         monkeypatch.setattr(fs, name, noting(getattr(fs, name)))
+    monkeypatch.setattr(names, "sub_folders", noting(names.sub_folders))
     return seen
 
 

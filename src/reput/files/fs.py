@@ -99,23 +99,6 @@ def list_dir(path: Path | str) -> list[DirEntry]:
     return sorted(entries)
 
 
-def sub_folders(path: Path | str) -> Iterator[str]:
-    """The names of the folders in a folder, in no order, as they are read; none when it is not there."""
-    with (
-        errors_named(path, "list the folder"),
-        contextlib.suppress(FileNotFoundError, NotADirectoryError),
-        os.scandir(path) as names,
-    ):
-        yield from (name.name for name in names if name.is_dir(follow_symlinks=False))
-
-
-def is_empty_dir(path: Path | str) -> bool:
-    """Whether a folder holds nothing, or is not there."""
-    with errors_named(path, "list the folder"), contextlib.suppress(FileNotFoundError), os.scandir(path) as names:
-        return next(names, None) is None
-    return True
-
-
 def exists(path: Path | str) -> bool:
     """Whether there is something under this name, a link that leads nowhere included.
 

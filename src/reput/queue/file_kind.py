@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.files import names as folder_names
 from reput.files.maps import MapCache
 from reput.formats import paths, queue_kinds
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry
@@ -283,7 +284,7 @@ class FileQueues:
         self._maps.clear()
         self._frontier, self._log_min = frontier_offset, log_min_offset
         # In a new store no queue is looked for on disk.
-        self._is_empty = fs.is_empty_dir(self.folder)
+        self._is_empty = folder_names.is_empty_dir(self.folder)
         self._found = {}
 
     def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.files import fs
+from reput.files import names as folder_names
 from reput.formats import consume_queue, paths
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, QueueKey
 
@@ -67,8 +68,8 @@ def some_queues(folder: Path, most: int) -> Iterator[QueueFolder]:
 
 def queue_keys(folder: Path, topic: bytes | None = None) -> Iterator[QueueKey]:
     """The keys of the queues below a consumequeue folder, or of a topic's, in no order: names alone are read."""
-    for name in fs.sub_folders(folder) if topic is None else [os.fsdecode(topic)]:
-        for queue in fs.sub_folders(folder / name):
+    for name in folder_names.sub_folders(folder) if topic is None else [os.fsdecode(topic)]:
+        for queue in folder_names.sub_folders(folder / name):
             queue_id = paths.parse_queue_name(queue)
             if queue_id is not None:
                 yield QueueKey(os.fsencode(name), queue_id)
@@ -76,7 +77,7 @@ def queue_keys(folder: Path, topic: bytes | None = None) -> Iterator[QueueKey]:
 
 def topic_names(folder: Path) -> Iterator[bytes]:
     """The folders' names below a consumequeue folder, as far as a topic can have them, in no order."""
-    return filter(paths.is_topic_folder_name, map(os.fsencode, fs.sub_folders(folder)))
+    return filter(paths.is_topic_folder_name, map(os.fsencode, folder_names.sub_folders(folder)))
 
 
 def list_topic_queues(folder: Path) -> Iterator[QueueFolder]:

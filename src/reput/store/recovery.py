@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.errors import DamagedLogError
-from reput.files import fs
+from reput.files import names as folder_names
 from reput.formats import own, paths
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict, examine
@@ -89,7 +89,8 @@ def _without_the_lost(
     An empty folder of a topic says that its queues were deleted on purpose.
     """
     queues, index = ours.queue_offset, ours.index_offset
-    has_folders = not fs.is_empty_dir(layout.consume_queue) or not fs.is_empty_dir(layout.batch_consume_queue)
+    folders = layout.consume_queue, layout.batch_consume_queue
+    has_folders = not all(map(folder_names.is_empty_dir, folders))
     if not has_folders and not any(kind.is_present() for kind in kinds):
         queues = min(queues, log.min_offset)
     if last_index_file and not list_index_files(layout.index):
