@@ -55,9 +55,10 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
         return called
 
-    for name in ("list_dir", "read_bytes", "is_own_dir", "mapped", "end_of_data"):
+    for name in ("list_dir", "read_bytes", "mapped", "end_of_data"):
         monkeypatch.setattr(fs, name, noting(getattr(fs, name)))
-    monkeypatch.setattr(names, "sub_folders", noting(names.sub_folders))
+    for name in ("sub_folders", "is_own_dir"):
+        monkeypatch.setattr(names, name, noting(getattr(names, name)))
     return seen
 
 

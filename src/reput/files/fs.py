@@ -118,13 +118,6 @@ def is_dir(path: Path | str) -> bool:
     return False
 
 
-def is_own_dir(path: Path | str) -> bool:
-    """Whether there is a folder under this name itself, not behind a link; errors as with `exists`."""
-    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    return False
-
-
 def size_of(path: Path | str) -> int:
     """Length of a file in bytes."""
     with errors_named(path, "look at"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,3 +26,10 @@ def is_empty_dir(path: Path | str) -> bool:
     with errors_named(path, "list the folder"), contextlib.suppress(FileNotFoundError), os.scandir(path) as names:
         return next(names, None) is None
     return True
+
+
+def is_own_dir(path: Path | str) -> bool:
+    """Whether there is a folder under this name itself, not behind a link; errors as with `fs.exists`."""
+    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    return False

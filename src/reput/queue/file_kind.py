@@ -316,7 +316,7 @@ class FileQueues:
         if not paths.is_topic_folder_name(key.topic) or key.queue_id < 0:
             return None
         folder = queue_folder(self.folder, key)
-        if not folder.files and not fs.is_own_dir(folder.path):
+        if not folder.files and not folder_names.is_own_dir(folder.path):
             return None
         span = queue_span(folder, self._log_min, self._frontier)
         return _Found(str(folder.path), StoredQueue(span.max_offset, span.min_offset))

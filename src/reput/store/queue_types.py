@@ -14,6 +14,7 @@ from typing import Any
 
 from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
+from reput.files import names as folder_names
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
 from reput.queue.kinds import QueueKind
@@ -84,7 +85,7 @@ def misplaced_queues(layout: StoreLayout, types: QueueTypes) -> list[str]:
     found = [
         f"{layout.consume_queue / name}: queues of type {SIMPLE}, and the topic's {QUEUE_TYPE} is {BATCH}"
         for name in named
-        if is_topic_folder_name(os.fsencode(name)) and fs.is_own_dir(layout.consume_queue / name)
+        if is_topic_folder_name(os.fsencode(name)) and folder_names.is_own_dir(layout.consume_queue / name)
     ]
     for entry in fs.list_dir(layout.batch_consume_queue):
         if entry.is_dir and entry.name.encode("utf-8", "surrogateescape") in types.simple:
