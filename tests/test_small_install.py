@@ -55,8 +55,8 @@ def test_an_embedded_store_needs_no_pyspark(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_jobs_of_the_loop_engine_need_no_pyspark(tmp_path: Path) -> None:
-    """Rebuild, check, convert and export run in this process without PySpark; `prepare` compiles the kernels."""
+def test_without_pyspark_jobs_run_in_this_process(tmp_path: Path) -> None:
+    """`--engine auto` takes the loop engine where PySpark is not installed; `prepare` compiles the kernels."""
     store = golden.unpack("basic", tmp_path)
     done = run_without_pyspark(
         """
@@ -68,8 +68,9 @@ def test_jobs_of_the_loop_engine_need_no_pyspark(tmp_path: Path) -> None:
             ["convert", store, "--to", "both", "-q"],
             ["check", store, "-q"],
             ["export", store, "--to", folder],
+            ["follow", store, "--until-caught-up"],
         ):
-            assert run([*arguments, "--engine", "loop"]) == 0, arguments
+            assert run(arguments) == 0, arguments
         assert run(["prepare"]) == 0
         """,
         store,

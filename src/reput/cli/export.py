@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,12 +44,11 @@ def export(
     import reput
     from reput.cli.progress import progress
 
-    spark: Literal[False] | None = False if job.engine == options.LOOP else None
     chosen: dict[str, Any] = {"topics": topics, "columns": columns.split(",") if columns else (), "salvage": salvage}
     try:
         with progress(job.quiet) as listener:
             report = reput.export(
-                store, folder, spark=spark, master=job.master, config=job.config, listener=listener, **chosen
+                store, folder, spark=job.spark, master=job.master, config=job.config, listener=listener, **chosen
             )
     except KeyboardInterrupt:
         output.say(f"interrupted; run it again with --to {folder} and it goes on")

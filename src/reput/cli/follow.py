@@ -76,7 +76,7 @@ def follow(
     try:
         handle = reput.follow(
             store,
-            spark=False if job.engine == options.LOOP else None,
+            spark=job.spark,
             # Asked for by name, Spark starts for little work too.
             master=job.master or (DEFAULT_MASTER if job.engine == options.SPARK else None),
             config=job.config,

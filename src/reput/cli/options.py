@@ -66,27 +66,22 @@ force_setting_option = click.option(
 )
 """For verbs that write: `config_of` puts it into the settings."""
 
-_engine_options = _together(
-    _master_option,
-    click.option(
-        "--engine",
-        type=click.Choice([SPARK, LOOP]),
-        default=SPARK,
-        show_default=True,
-        help="loop runs the same tasks one after the other in this process, without Java.",
-    ),
+_engine_option = click.option(
+    "--engine",
+    type=click.Choice([AUTO, SPARK, LOOP]),
+    default=AUTO,
+    show_default=True,
+    help="loop runs the tasks one after the other in this process, without Java. auto means Spark, but loop where "
+    "PySpark is not installed.",
 )
 
-_follow_engine_options = _together(
-    _master_option,
-    click.option(
-        "--engine",
-        type=click.Choice([AUTO, SPARK, LOOP]),
-        default=AUTO,
-        show_default=True,
-        help="loop works in this process, without Java; auto does so, too, for less than 64 MiB with "
-        "--until-caught-up and no --master, since Spark takes longer to start.",
-    ),
+_follow_engine_option = click.option(
+    "--engine",
+    type=click.Choice([AUTO, SPARK, LOOP]),
+    default=AUTO,
+    show_default=True,
+    help="loop works in this process, without Java. auto means Spark, but loop where PySpark is not installed, and for "
+    "less than 64 MiB with --until-caught-up and no --master, since Spark takes longer to start.",
 )
 
 _quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, assumptions or notes on stderr.")
@@ -154,11 +149,21 @@ class JobOptions:
     config: StoreConfig
     quiet: bool
 
+    @property
+    def spark(self) -> Literal[False] | None:
+        """The argument `spark` of a job: False for the loop engine, None for a Spark that the job starts."""
+        if self.engine == LOOP:
+            return False
+        if self.engine == SPARK or self.master:
+            return None
+        from reput.pipeline.session import has_pyspark
+
+        return None if has_pyspark() else False
+
     def arguments(self) -> dict[str, Any]:
         """The arguments that `reput.rebuild` and `reput.check` share."""
-        spark: Literal[False] | None = False if self.engine == LOOP else None
         return {
-            "spark": spark,
+            "spark": self.spark,
             "master": self.master,
             "config": self.config,
             "verify_crc": not self.no_verify_crc,
@@ -190,21 +195,21 @@ def job(verb: Callable[..., Any]) -> Callable[..., Any]:
         config = config_of(config_path, assignments)
         return verb(store, JobOptions(master, engine, splits_mb, no_verify_crc, config, quiet), **others)
 
-    shared = _together(config_options, _engine_options, _split_options, _quiet_option, json_option)
+    shared = _together(config_options, _master_option, _engine_option, _split_options, _quiet_option, json_option)
     return store_argument(shared(called))  # type: ignore[no-any-return]
 
 
 def follow_job(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a verb that follows a store; otherwise as `job`."""
-    return _job_without_splits(verb, _follow_engine_options)
+    return _job_without_splits(verb, _follow_engine_option)
 
 
 def export_job(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a verb that exports a store; otherwise as `job`."""
-    return _job_without_splits(verb, _engine_options)
+    return _job_without_splits(verb, _engine_option)
 
 
-def _job_without_splits(verb: Callable[..., Any], engine_options: Callable[[Any], Any]) -> Callable[..., Any]:
+def _job_without_splits(verb: Callable[..., Any], engine_option: Callable[[Any], Any]) -> Callable[..., Any]:
     @functools.wraps(verb)
     def called(
         store: str,
@@ -219,5 +224,5 @@ def _job_without_splits(verb: Callable[..., Any], engine_options: Callable[[Any]
         config = config_of(config_path, assignments, store)
         return verb(store, JobOptions(master, engine, 0, False, config, quiet), **others)
 
-    shared = _together(config_options, engine_options, _quiet_option, json_option)
+    shared = _together(config_options, _master_option, engine_option, _quiet_option, json_option)
     return store_argument(shared(called))  # type: ignore[no-any-return]
