@@ -44,9 +44,7 @@ def contradictions(layout: StoreLayout, config: StoreConfig) -> list[str]:
     if config.enable_consume_queue_ext is not False:
         told = told_ext_file_size(islice(list_queues(layout.consume_queue_ext), _QUEUES_ASKED))
         found += _size(config, "mapped_file_size_consume_queue_ext", told, f"the files of {layout.consume_queue_ext}")
-    told = BatchFiles(layout.batch_consume_queue).told_file_size()
-    found += _size(config, "mapper_file_size_batch_consume_queue", told, f"the files of {layout.batch_consume_queue}")
-    return [*found, *_index_files(layout, config)]
+    return [*found, *_batch_queue_files(layout, config), *_index_files(layout, config)]
 
 
 def _size(config: StoreConfig, name: str, told: int | None, whose: str, counts_as: int | None = None) -> Iterator[str]:
@@ -64,6 +62,15 @@ def _queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[str]:
         used = consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
         size = told.size if told.is_of_files else None
         yield from _size(config, "mapped_file_size_consume_queue", size, f"the files of {layout.consume_queue}", used)
+
+
+def _batch_queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[str]:
+    """Only where no file has the given size: beside one that was lost, names may tell a multiple of it."""
+    if (given := config.mapper_file_size_batch_consume_queue) is not None:
+        batches = BatchFiles(layout.batch_consume_queue)
+        lengths = {file.size for queue in islice(batches.queues(), _QUEUES_ASKED) for file in queue.folder.files}
+        told = None if given in lengths else batches.told_file_size()
+        yield from _size(config, "mapper_file_size_batch_consume_queue", told, f"the files of {batches.folder}")
 
 
 def _log_files(layout: StoreLayout, config: StoreConfig) -> Iterator[str]:
