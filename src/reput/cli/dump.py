@@ -360,7 +360,7 @@ def _chosen_queues(
     if topic is not None and not seen:
         refuse_what_we_cannot_build(layout, config)
         topics = {queue.key.topic.decode("utf-8", "replace"): None for queue in chosen.queues()}
-        raise ConfigError(f"{layout.consume_queue}: no topic {topic}. There are: {some(list(topics))}")
+        raise ConfigError(f"{layout.consume_queue}: no topic {topic}. {near(topic, list(topics))}")
     where = layout.consume_queue / topic if topic else layout.consume_queue
     asked = "no queues" if queue_id is None else f"no queue {queue_id}"
     raise ConfigError(f"{where}: {asked}. There are: {some([str(number) for number in sorted(seen)])}")
