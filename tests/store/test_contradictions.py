@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -39,8 +40,8 @@ def store(tmp_path: Path) -> Path:
 
 
 def found(store: Path, config: StoreConfig) -> list[str]:
-    """What the settings contradict."""
-    return contradictions(find_store(store, config), config)
+    """List what contradicts the store, as sentences."""
+    return [one.text for one in contradictions(find_store(store, config), config)]
 
 
 @pytest.mark.parametrize(("name", "given", "present"), WRONG)
@@ -89,11 +90,42 @@ def test_the_commands_say_where_a_setting_comes_from(store: Path, tmp_path: Path
     assert "mappedFileSizeConsumeQueue=400 (from --set), and the files of" in shown.output
 
 
-def test_check_reports_contradictions(store: Path) -> None:
-    """`check` judges the store with the settings as they are given, and notes what they contradict."""
-    config = replace(stores.GOLDEN, max_index_num=golden.INDEX_ITEMS + 1)
+@pytest.mark.parametrize(("name", "given", "present"), WRONG)
+def test_check_calls_a_sound_store_damaged_by_a_wrong_setting(name: str, given: int, present: int, store: Path) -> None:
+    """`check` reports a size that the files contradict as its first and only finding, and judges by their own size."""
+    config = replace(StoreConfig(), **{name: given})
     (sentence,) = found(store, config)
-    assert sentence in reput.check(store, spark=False, config=config).notes
+    assert str(present) in sentence
+    report = reput.check(store, spark=False, config=config)
+    (finding,) = [one for one in report.findings if one.severity != "note"]
+    assert report.findings[0] == finding
+    assert (finding.severity, finding.rule, finding.detail) == (
+        "setting",
+        "setting-contradicted",
+        f"{sentence}: correct the setting",
+    )
+    assert (report.sound, report.exit_code) == (True, 1)
+    assert report.messages
+    forced = reput.check(store, spark=False, config=replace(stores.GOLDEN, max_index_num=7, force_setting=True))
+    assert any("maxIndexNum=7" in note for note in forced.notes)
+    assert not forced.wrong_settings
+
+
+def test_check_advises_the_setting_before_a_rebuild(store: Path) -> None:
+    """The setting comes first in the output, no rebuild is advised, and real damage is still found beside it."""
+    words = ["check", str(store), "--engine", "loop", "--set", "mappedFileSizeConsumeQueue=8000"]
+    shown = CliRunner().invoke(cli, words, standalone_mode=False)
+    assert shown.return_value == 1
+    assert "reput rebuild" not in shown.output
+    assert "a setting contradicts the files: correct it" in shown.output.splitlines()[-1]
+    as_json = CliRunner().invoke(cli, [*words, "--json"], standalone_mode=False)
+    assert json.loads(as_json.stdout)["ok"] is False
+    file = next(file for file in sorted((store / "consumequeue").rglob("0*")) if file.is_file())
+    data = bytearray(file.read_bytes())
+    data[8] ^= 0xFF
+    file.write_bytes(data)
+    damaged = reput.check(store, spark=False, config=StoreConfig(mapped_file_size_consume_queue=8000))
+    assert [one.severity for one in damaged.findings if one.severity != "note"] == ["setting", "damage"]
 
 
 def test_queue_file_sizes_are_rounded_as_rocketmq_does(store: Path) -> None:

@@ -21,12 +21,14 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
 
     Every entry must say what its record says, every message must have its entry, queues must be continuous, and the
     chains of the IndexFiles whole and complete. What was found is damage, or a leftover (what RocketMQ leaves after a
-    crash and mends when it opens the store), or a note.
+    crash and mends when it opens the store), or a note. A given size that the files contradict comes first, as a
+    setting: correct it. The files are then judged by their own size.
 
     A program, a follower or a broker may have STORE open. Then the log is checked up to what is confirmed (beside a
     broker: up to the last record that its queues refer to), and the indexes up to where they are complete.
 
-    Exit code 0: sound; 1: damage was found; 2: the store could not be looked at. `reput rebuild` mends damaged indexes.
+    Exit code 0: sound; 1: damage was found, or a setting contradicts the files; 2: the store could not be looked at.
+    `reput rebuild` mends damaged indexes.
     """
     import reput
     from reput.cli.progress import progress
@@ -34,7 +36,7 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
     with progress(job.quiet) as listener:
         report = reput.check(store, listener=listener, **job.arguments())
     if as_json:
-        output.emit_json({"ok": report.sound, **report.to_dict()})
+        output.emit_json({"ok": report.exit_code == 0, **report.to_dict()})
         return report.exit_code
     rows = [
         (one.severity, one.rule, one.count, one.file, "" if one.offset is None else one.offset, one.detail)
@@ -57,6 +59,13 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
 
 def _verdict(report: CheckReport) -> str:
     """What it comes to, and what helps."""
+    if wrong := report.wrong_settings:
+        correct = "a setting contradicts the files: correct it" if len(wrong) == 1 else "correct the settings above"
+        return f"{correct}. Judged by the size of its own files the store is {_verdict_on_files(report)}"
+    return _verdict_on_files(report)
+
+
+def _verdict_on_files(report: CheckReport) -> str:
     if report.sound:
         return "sound" if report.indexes_to is None else "sound up to here; the store is in use"
     damage = [one for one in report.findings if one.severity == DAMAGE]

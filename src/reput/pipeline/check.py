@@ -61,12 +61,12 @@ from reput.pipeline.plan import Split, plan_splits
 from reput.pipeline.stitch import Stitched, stitch
 from reput.queue.batch_files import BatchFiles
 from reput.store.beside import last_referenced
-from reput.store.contradictions import contradictions
+from reput.store.contradictions import contradictions, without_wrong_sizes
 from reput.store.holders import Holder, Who
 from reput.store.kinds import present_kinds, store_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 from reput.store.queue_types import refuse_batches_beside
-from reput.store.report import NOTE, CheckReport
+from reput.store.report import NOTE, SETTING, CheckReport
 from reput.store.settings import StoreSettings, resolve_settings
 from reput.store.standstill import Standstill, begin_reading, end_reading
 
@@ -94,22 +94,29 @@ def check_store(
     begin = time.perf_counter()
     layout = find_store(root, config)
     refuse_what_we_cannot_build(layout, config)
+    contradicted = contradictions(layout, config)
+    judged_with = without_wrong_sizes(config, contradicted)
     listener = listener or ProgressListener()
-    looks = [_look(layout, engine, config, verify_crc, split_mb, listener)]
+    looks = [_look(layout, engine, judged_with, verify_crc, split_mb, listener)]
     while not looks[-1].counts:
         if len(looks) == _LOOKS_MOST:
             raise looks[-1].error or StoreLockedError(
                 f"{layout.root}: {looks[-1].holder.text} changes this store so fast that {_LOOKS_MOST} looks at it "
                 "found something else each time. Check it when that process is done"
             )
-        looks.append(_look(layout, engine, config, verify_crc, split_mb, listener))
+        looks.append(_look(layout, engine, judged_with, verify_crc, split_mb, listener))
         _keep_what_both_found(looks[-2], looks[-1])
     report = looks[-1].report
     assert report is not None
     if len(looks) > 1:
         report.notes.append(f"the store was in use, so findings were looked at again: {len(looks)} looks")
     report.seconds["total"] = round(time.perf_counter() - begin, 4)
-    report.findings.sort(key=lambda finding: (finding.severity, finding.rule, finding.file))
+    for one in contradicted:
+        if one.is_of_size and not config.force_setting:
+            report.remark(SETTING, "setting-contradicted", str(one.place), 1, f"{one.text}: correct the setting")
+        else:
+            report.notes.insert(0, one.text)
+    report.findings.sort(key=lambda one: (one.severity != SETTING, one.severity, one.rule, one.file))
     return report
 
 
@@ -202,7 +209,6 @@ def _prepare(
     report.indexes_to = standstill.frontier
     report.notes += _holder_notes(report, standstill)
     report.assumed += settings.assumed
-    report.notes += contradictions(layout, config)
     job = Job(
         reput_folder=str(layout.reput),
         staging=str(work),

@@ -82,7 +82,7 @@ def store_info(
         known = {topic.topic for topic in info.topics}
         named = {name.decode("utf-8", "surrogateescape") for name in configured_topics(layout) or ()}
         info.topics += [TopicInfo(name) for name in sorted(named - known)]
-    info.notes += contradictions(layout, config)
+    info.notes += [one.text for one in contradictions(layout, config)]
     if strays := list_strays(layout, in_queues=only is None):
         info.notes.append(strays_text(strays))
     return info

@@ -91,7 +91,7 @@ class RebuildReport:
         return asdict(self)
 
 
-DAMAGE, LEFTOVER, NOTE = "damage", "leftover", "note"
+SETTING, DAMAGE, LEFTOVER, NOTE = "setting", "damage", "leftover", "note"
 
 
 @dataclass(slots=True)
@@ -99,7 +99,8 @@ class Finding:
     """One thing that a check found, however often: the rule, the first place (byte `offset` in `file`), the count.
 
     `severity`: `damage` makes a store unsound; `leftover` is what RocketMQ itself leaves behind after a crash and
-    mends when it opens the store; `note` is worth knowing.
+    mends when it opens the store; `note` is worth knowing. `setting` is a given setting that the files contradict:
+    the files are judged without it, and RocketMQ would not load them with it.
     """
 
     rule: str
@@ -146,8 +147,13 @@ class CheckReport:
 
     @property
     def exit_code(self) -> int:
-        """What the command line returns: 0 sound, 1 not."""
-        return 0 if self.sound else 1
+        """Return the exit code of the command line: 0 sound, 1 damaged, or a setting contradicts the files."""
+        return 0 if self.sound and not self.wrong_settings else 1
+
+    @property
+    def wrong_settings(self) -> list[Finding]:
+        """The findings that are about a given setting, not about the store."""
+        return [finding for finding in self.findings if finding.severity == SETTING]
 
     def after_crash(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
         """Add what RocketMQ leaves behind after a crash: a leftover then, damage in a store that was closed cleanly."""
