@@ -6,6 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -373,3 +375,125 @@ def test_a_lost_report_is_no_failed_deletion(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.endswith("The deletion itself is done\n")
     assert not (path / paths.CONSUME_QUEUE / "orders").exists()
+
+
+def _lose_folders(path: Path) -> None:
+    for name in (paths.CONSUME_QUEUE, paths.INDEX):
+        shutil.rmtree(path / name)
+
+
+def _nothing(path: Path) -> None:
+    assert path.exists()
+
+
+def _convert(path: Path, to: str) -> None:
+    """Make the queues of a store ones of another kind."""
+    report = reput.convert(path, to=to, spark=False, config=stores.GOLDEN)
+    assert [note for note in report.notes if "stay deleted" in note]
+
+
+COMEBACKS: dict[str, tuple[str, str, Callable[[Path], None]]] = {
+    "convert to rocksdb": ("basic", "orders", partial(_convert, to="rocksdb")),
+    "convert to both": ("basic", "orders", partial(_convert, to="both")),
+    "a topic of batches": ("batch", "batches", _nothing),
+    "lost folders": ("basic", "orders", _lose_folders),
+}
+
+
+@pytest.mark.parametrize("what", COMEBACKS)
+def test_an_open_from_below_the_deletion_leaves_it_deleted(what: str, tmp_path: Path) -> None:
+    """Reading, a put to another topic, and a put to the deleted one bring nothing back, wherever decoding begins."""
+    name, topic, happens = COMEBACKS[what]
+    path = golden.unpack(name, tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        ids = store.delete_topic(topic)
+        others = spans(store)
+    happens(path)
+    remembered = [f"{topic}/{queue_id}" for queue_id in ids]
+    with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
+        assert spans(store) == others
+        assert list(store.get_message(topic, ids[0], 0)) == []
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert spans(store) == others
+        others["elsewhere", 0] = (0, 1)
+        assert store.put_message(reput.Message("elsewhere", b"x")).queue_offset == 0
+        store.reput(spark=False)
+        assert spans(store) == others
+    assert reput.info(path, config=stores.GOLDEN).own.deleted == remembered
+    found = rules(path)
+    assert found >= DELETED
+    assert not {rule for severity, rule in found if severity == "damage"}
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert store.put_message(reput.Message(topic, b"new"), ids[0]).queue_offset == 0
+        store.reput(spark=False)
+        assert spans(store) == others | {(topic, ids[0]): (0, 1)}
+    assert reput.info(path, config=stores.GOLDEN).own.deleted == remembered[1:]
+    with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
+        assert [one.body for one in store.get_message(topic, ids[0], 0)] == [b"new"]
+    assert_sound(path, stores.GOLDEN)
+
+
+def test_a_put_without_settings_writes_no_deleted_batches(tmp_path: Path) -> None:
+    """A put to another topic makes no file for deleted queues of batches, and `check` with the settings is sound."""
+    path = golden.unpack("batch", tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        store.delete_topic("batches")
+    sizes = reput.StoreConfig(mapped_file_size_consume_queue=golden.QUEUE_FILE_SIZE)
+    with reput.MessageStore.open(path, sizes) as store:
+        assert "batches" not in {topic for topic, _ in spans(store)}
+        store.put_message(reput.Message("orders", b"x"))
+        store.reput(spark=False)
+    assert [one for one in (path / paths.BATCH_CONSUME_QUEUE).rglob("*") if one.is_file()] == []
+    assert_sound(path, stores.GOLDEN)
+
+
+def test_one_deleted_queue_of_batches_stays_deleted(tmp_path: Path) -> None:
+    """Where all queues are lost, the others of the topic come back from the log, and the deleted one does not."""
+    path = golden.unpack("batch", tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert store.delete_queue("batches", 2)
+        left = spans(store)
+    _lose_folders(path)
+    shutil.rmtree(path / paths.BATCH_CONSUME_QUEUE)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert spans(store) == left
+        store.reput(spark=False)
+        assert spans(store) == left
+    assert_sound(path, stores.GOLDEN)
+
+
+def test_new_messages_of_a_deleted_queue_are_decoded_again(tmp_path: Path) -> None:
+    """With its folders lost, a deleted queue that began again has its new messages and none from before."""
+    path = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        store.delete_topic("orders")
+        for number in range(3):
+            store.put_message(reput.Message("orders", b"%d" % number))
+        store.reput(spark=False)
+        expected = spans(store)
+    _lose_folders(path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert spans(store) == expected
+        assert store.put_message(reput.Message("orders", b"3")).queue_offset == 3
+        store.reput(spark=False)
+    with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
+        assert [one.body for one in store.get_message("orders", 0, 0)] == [b"0", b"1", b"2", b"3"]
+    assert_sound(path, stores.GOLDEN)
+
+
+def test_a_queue_that_somebody_else_brought_back_stays(tmp_path: Path) -> None:
+    """A queue with messages from before the deletion, as a broker's recovery brings it back, is read whole."""
+    path = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        before = spans(store)
+        store.delete_topic("orders")
+    remembered = (path / "reput" / own.DELETED_NAME).read_bytes()
+    reput.rebuild(path, spark=False, config=stores.GOLDEN, topics=["orders"])
+    (path / "reput" / own.DELETED_NAME).write_bytes(remembered)
+    # The index is read from the log's begin, so the tail is, too.
+    shutil.rmtree(path / paths.INDEX)
+    with reput.MessageStore.open(path, stores.GOLDEN) as store:
+        assert spans(store) == before
+        store.reput(spark=False)
+        assert spans(store) == before
+    assert_sound(path, stores.GOLDEN)

@@ -108,9 +108,7 @@ def group_by_queue(
 
     A queue in `deleted` gets none for records below its log offset.
     """
-    sources, record, batches = entry_sources(columns, types)
-    if deleted:
-        sources = _without_deleted(columns, sources, batches, deleted)
+    sources, record, batches = entry_sources(columns, types, deleted)
     return QueueBatch(columns, sources, record, batches, *pack_entries(columns.queues, sources))
 
 
@@ -141,9 +139,12 @@ def queue_offsets(sources: EntrySources) -> NDArray[np.int64]:
 
 
 def entry_sources(
-    columns: Columns, types: QueueTypes = UNKNOWN_TYPES
+    columns: Columns, types: QueueTypes = UNKNOWN_TYPES, deleted: Mapping[QueueKey, int] = _NOTHING
 ) -> tuple[EntrySources, NDArray[np.int32] | None, BatchQueues]:
-    """What the entries of decoded columns are made of, of which record each (as in `QueueBatch`), and the batches."""
+    """What the entries of decoded columns are made of, of which record each (as in `QueueBatch`), and the batches.
+
+    `deleted`: see `group_by_queue`.
+    """
     sources = EntrySources.of(columns)
     batches = BatchQueues()
     if types.batch or len(columns.batch_record):
@@ -154,6 +155,8 @@ def entry_sources(
     record = None
     if len(columns.further_record):
         sources, record = _with_further(columns, sources)
+    if deleted:
+        sources = _without_deleted(columns, sources, batches, deleted)
     return sources, record, batches
 
 

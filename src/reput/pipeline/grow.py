@@ -52,6 +52,7 @@ from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import columns_for, decode_and_sink, sink_split, split_result
 from reput.queue.kinds import QueueKind
+from reput.store.deletion import left_out
 from reput.store.indexer import CatchUpTask
 from reput.store.kinds import all_kinds
 from reput.store.owner import Ownership
@@ -136,6 +137,7 @@ class Grower:
             frontier=min(task.frontiers),
             begun=epoch,
             kinds=tuple(kind.name for kind in task.kinds) or DEFAULT_KINDS,
+            deleted=left_out(layout, log.min_offset),
         )
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
         if job.build_index:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
@@ -62,6 +62,33 @@ def still_deleted(layout: StoreLayout, log_min_offset: int) -> list[own.Deleted]
     return [one for one in found if one.key not in here or not one.done]
 
 
+def left_out(layout: StoreLayout, log_min_offset: int) -> dict[QueueKey, int]:
+    """The deleted queues that get no entry for a record below a log offset, each with that offset.
+
+    A queue that began again with new messages is among them. One that has a message from below that offset is not: a
+    broker, or a rebuild that names its topic, has brought it back.
+
+    Raises: as `read_deleted`.
+    """
+    deleted = {one.key: one.offset for one in read_deleted(layout) if one.offset > log_min_offset}
+    back = set(_brought_back(layout, deleted)) if deleted else set()
+    return {key: offset for key, offset in deleted.items() if key not in back}
+
+
+def _brought_back(layout: StoreLayout, deleted: Mapping[QueueKey, int]) -> Iterator[QueueKey]:
+    """Those of these queues that have an entry of a record below their offset; what cannot be read has none."""
+    batches = BatchFiles(layout.batch_consume_queue)
+    for key, offset in deleted.items():
+        if batches.queue(key).span(below=offset).last is not None:
+            yield key
+    for kind in present_kinds(layout):
+        with contextlib.suppress(DamagedStoreError), kind.asked() as queue_of:
+            for key, offset in deleted.items():
+                queue = queue_of(key)
+                if queue is not None and queue.span(below=offset).last is not None:
+                    yield key
+
+
 def present_keys(layout: StoreLayout, keys: Sequence[QueueKey]) -> set[QueueKey]:
     """Those of these queues that the store has, of whatever kind; what cannot be read has none."""
     batches = BatchFiles(layout.batch_consume_queue)
@@ -89,7 +116,7 @@ def delete_queues(
 ) -> list[QueueKey]:
     """Delete the queues of a topic, or the one with this id, of every kind; returns those that went, by id.
 
-    Their messages lie below log offset `end_offset`.
+    Their messages lie below log offset `end_offset`. What is put meanwhile lies behind it, and stays.
 
     Raises:
         UnsupportedStoreError: a folder of queues is a link, and files cannot be moved out of its file system.

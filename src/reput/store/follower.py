@@ -7,7 +7,7 @@ Items of the IndexFile are kept too, as columns: what no IndexFile covers yet is
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -98,7 +98,8 @@ class Follower:
 
     `offset` is how far it has come: everything below is in an index or in the tail. `lock` guards queues and tail for
     the short time that they change, and under it `changed` is called once they have. `most_entries`: how many the tails
-    may hold; None where somebody else sees to that (a writer lets its puts wait).
+    may hold; None where somebody else sees to that (a writer lets its puts wait). A queue in `deleted` gets no entry
+    for records below its log offset.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class Follower:
         self.last_store_timestamp = -1
         self.records = 0
         self.most_entries: int | None = None
+        self.deleted: Mapping[QueueKey, int] = {}
         self._changed = changed
         self._following = threading.Lock()
         self._columns = _columns()
@@ -208,7 +210,7 @@ class Follower:
         columns = self._columns
         records = columns.records
         if records:
-            sources, _, found = entry_sources(columns, self.types)
+            sources, _, found = entry_sources(columns, self.types, self.deleted and self._deleted_here())
             if found.inferred:
                 self.types = self.types._replace(batch=self.types.batch | found.inferred)
             items = self._items_of(columns)
@@ -235,6 +237,12 @@ class Follower:
             with self.lock:
                 self.offset = offset
                 self._changed()
+
+    def _deleted_here(self) -> Mapping[QueueKey, int]:
+        """The deleted queues, until all of their messages are passed; from then on nothing is looked up."""
+        if self.offset >= max(self.deleted.values()):
+            self.deleted = {}
+        return self.deleted
 
     def _numbered(self, sources: EntrySources) -> tuple[NDArray[np.int32], EntrySources]:
         """The rows of the queues that have entries here, and the sources with these queues alone, numbered from 0 on.

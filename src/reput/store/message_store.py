@@ -473,7 +473,7 @@ class MessageStore(ProgressCalls, Reading):
         with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
             # What is not indexed yet would come back behind the deletion.
             self._index(indexer, self._owned)
-            gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, appender.flushed)
+            gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, min(self.view.frontiers))
             self.view.load(self.view.frontiers)
             # Whoever puts next asks the view.
             appender.forget_queues(topic, queue_id)

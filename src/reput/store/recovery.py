@@ -28,6 +28,7 @@ from reput.log.maps import LogMaps
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.checkpoint import read_checkpoint
+from reput.store.deletion import read_deleted
 from reput.store.frontier import Frontiers, read_frontier
 from reput.store.known_good import why_known_good
 from reput.store.layout import StoreLayout
@@ -57,10 +58,11 @@ def find_start(
 ) -> Start:
     """The log offsets below which the indexes on disk can be believed.
 
-    Where `types` tells of queues of batches, and there are none, the log is read from its begin.
+    Where `types` tells of queues of batches, and there are none, the log is read from its begin, unless they were
+    deleted.
 
     Raises:
-        DamagedStoreError: the frontier file is there and is no frontier.
+        DamagedStoreError: the frontier file is there and is no frontier, or the file of deleted queues is none.
     """
     frontier = read_frontier(layout)
     if frontier is not None:
@@ -76,9 +78,20 @@ def find_start(
         start = Start(_after_crash(layout, log, kinds), "crash")
     else:
         start = Start(_after_clean_end(layout, log, kinds, index_enabled), "clean")
-    if types.batch and not any(True for _ in BatchFiles(layout.batch_consume_queue).queues()):
+    if types.batch and not _has_or_deleted_batches(layout, types.batch):
         start = start._replace(frontiers=start.frontiers._replace(queue_offset=log.min_offset))
     return start
+
+
+def _has_or_deleted_batches(layout: StoreLayout, topics: frozenset[bytes]) -> bool:
+    """Whether there are queues of batches, or all these topics of batches are deleted.
+
+    The deleted topic that was the last one has left its empty folder.
+    """
+    if any(True for _ in BatchFiles(layout.batch_consume_queue).queues()):
+        return True
+    has_folder = not folder_names.is_empty_dir(layout.batch_consume_queue)
+    return has_folder and topics <= {one.key.topic for one in read_deleted(layout)}
 
 
 def _without_the_lost(

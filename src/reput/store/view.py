@@ -22,6 +22,7 @@ from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
 from reput.queue.queues import Queues
 from reput.store.batch_reader import BatchReader
+from reput.store.deletion import left_out
 from reput.store.follower import Follower, IndexPlace
 from reput.store.frontier import Frontiers
 from reput.store.kinds import damaged_queue
@@ -101,8 +102,14 @@ class StoreView:
         self.load(frontiers)
 
     def load(self, frontiers: Frontiers) -> None:
-        """Read the indexes' files anew, as far as they are complete below these offsets."""
+        """Read the indexes' files anew, as far as they are complete below these offsets, and which queues are deleted.
+
+        Raises:
+            DamagedStoreError: the file that has the deleted queues is none.
+        """
+        deleted = left_out(self.layout, self.log.min_offset)
         with self.follower.lock:
+            self.follower.deleted = deleted
             self.queues_table.load(min(frontiers), self.log.min_offset)
             for _ in self.queues_table.tail.trim(min(frontiers)):
                 pass
