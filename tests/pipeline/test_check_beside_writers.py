@@ -245,7 +245,7 @@ def test_queues_are_deleted_while_check_runs(tmp_path: Path) -> None:
         put(store, 12, topic="other")
         store.reput(spark=False)
         report = check(tmp_path, listener=AtEveryStage(lambda: store.delete_topic("t"), "queues"))
-        assert {one.rule for one in report.findings} == {"queue-of-deleted-topic"}
+        assert {one.rule for one in report.findings} == {"queue-deleted"}
         assert [note for note in report.notes if AGAIN in note]
 
 

@@ -16,7 +16,7 @@ import struct
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -449,19 +449,22 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     forget_choices()
 
 
+def choices() -> dict[str, Any]:
+    """Everything in `reput.kernels` that chooses kernels, by name."""
+    return {name: choice for name, choice in vars(kernels).items() if isinstance(choice, kernels._Choice)}
+
+
 def forget_choices() -> None:
     """Have every function of `reput.kernels` that keeps its choice of kernels choose anew."""
-    for choice in vars(kernels).values():
-        if hasattr(choice, "cache_clear"):
-            choice.cache_clear()
+    for choice in choices().values():
+        choice.cache_clear()
 
 
 def test_every_choice_follows_the_switch(kind: str) -> None:
     """No function that chooses kernels keeps what it chose for another test."""
-    choices = [choice for choice in vars(kernels).values() if hasattr(choice, "cache_clear")]
-    assert {"plain_kernels", "backlog_kernels", "table_kernels"} < {choice.__name__ for choice in choices}
-    for choice in choices:
-        assert choice.cache_info().currsize == 0
+    assert {"plain_kernels", "backlog_kernels", "table_kernels"} < set(choices())
+    for choice in choices().values():
+        assert not choice._loaded
         assert choice() == choice(kind)
 
 
