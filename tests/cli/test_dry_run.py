@@ -105,6 +105,27 @@ def test_a_deletion_is_foretold(store: Path) -> None:
     assert not [one for one in told["removed"] if (store / one["folder"]).exists()]
 
 
+@pytest.mark.golden
+def test_a_dry_deletion_counts_the_entries_of_queues_of_batches(tmp_path: Path) -> None:
+    """A queue of batches has an entry for each batch, and the name of such a topic is among those that there are."""
+    store = golden.unpack("batch", tmp_path)
+    info = next(one for one in reput.info(store, config=stores.GOLDEN).topics if one.topic == "batches")
+    told = json.loads(call("delete", store, "-t", "batches", "--dry-run", "--json").stdout)
+    assert told["entries"] == info.entries > 0
+    one = json.loads(call("delete", store, "-t", "batches", "-q", "2", "--dry-run", "--json").stdout)
+    assert 0 < one["entries"] < told["entries"]
+    shown = call("delete", store, "-t", "batches", "--dry-run").stdout
+    assert shown.startswith(f"would delete 4 queues of topic 'batches', {told['entries']:,} entries: 0, 1, 2, 3")
+    assert "Near it: batches" in str(call("delete", store, "-t", "batch", "--dry-run").exception)
+
+
+@pytest.mark.golden
+def test_delete_quotes_the_topic(tmp_path: Path) -> None:
+    """A topic that is called batches does not read as the kind of its queues."""
+    store = golden.unpack("batch", tmp_path)
+    assert call("delete", store, "-t", "batches").stdout == "deleted 4 queues of topic 'batches': 0, 1, 2, 3\n"
+
+
 def refused(error: type[Exception], store: Path, *run: str) -> str:
     """The error of a run, and of the same run as a dry one: they must be the same."""
     verb, *options = run

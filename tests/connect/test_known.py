@@ -20,6 +20,7 @@ from support import frames, golden, inner, stores
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 LOGGER = "reput.connect"
@@ -150,6 +151,29 @@ def test_lost_queues_are_an_error_with_a_remedy(tmp_path: Path) -> None:
     assert len(frames.table(store, topic="orders", failOnMissingTopic="false")) == 20
     reput.rebuild(store, spark=False)
     assert len(frames.table(store, topic="orders")) == 20
+
+
+@pytest.mark.golden
+def test_a_deleted_topic_is_an_error_with_its_own_remedy(tmp_path: Path) -> None:
+    """Readers name the deletion and the command that undoes it, which `rebuild --only queue` does not."""
+    store = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(store, stores.GOLDEN) as opened:
+        before = opened.max_offset("orders", 0)
+        opened.delete_topic("orders")
+    calls: list[Callable[[], object]] = [
+        lambda: frames.plan(store, topic="orders"),
+        lambda: reput.scan(store, topic="orders"),
+        lambda: reput.export(store, tmp_path / "out", topics=["orders"], spark=False),
+    ]
+    for read in calls:
+        with pytest.raises(ConfigError, match=r"no topic orders in .*Deleted with reput.*: orders/0") as raised:
+            read()
+        assert "`reput rebuild --topic orders` brings them back" in str(raised.value)
+        assert "rebuild --only queue" not in str(raised.value)
+    with pytest.raises(ConfigError, match="rebuild --only queue"):
+        frames.plan(store, topic="nope")
+    reput.rebuild(store, topics=["orders"], spark=False, config=stores.GOLDEN)
+    assert len(frames.table(store, topic="orders")) == before
 
 
 def test_a_pattern_without_topics(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

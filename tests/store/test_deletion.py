@@ -202,7 +202,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     config.write_text(golden.CONFIG)
     words = [str(path), "--config", str(config), "-t"]
     done = CliRunner().invoke(delete, [*words, "orders", "-q", "0"], standalone_mode=False)
-    assert (done.return_value, done.stdout) == (0, "deleted 1 queue of orders: 0\n")
+    assert (done.return_value, done.stdout) == (0, "deleted 1 queue of topic 'orders': 0\n")
     again = CliRunner().invoke(delete, [*words, "orders", "-q", "0"], standalone_mode=False)
     assert isinstance(again.exception, ConfigError)
 

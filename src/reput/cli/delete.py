@@ -54,7 +54,7 @@ def delete(
         if as_json:
             output.emit_json({"ok": True, "topic": topic, "queues": gone})
         else:
-            output.show(f"deleted {output.counted(len(gone), 'queue')} of {topic}: {', '.join(map(str, gone))}")
+            output.show(f"deleted {output.counted(len(gone), 'queue')} of topic {topic!r}: {', '.join(map(str, gone))}")
     return 0
 
 
@@ -69,7 +69,7 @@ def _show_dry_run(store: str, topic: str, queue_id: int | None, config: StoreCon
     counted = output.counted
     ids = ", ".join(map(str, found.queues))
     entries = counted(found.entries, "entry", "entries")
-    output.show(f"would delete {counted(len(found.queues), 'queue')} of {topic}, {entries}: {ids}")
+    output.show(f"would delete {counted(len(found.queues), 'queue')} of topic {topic!r}, {entries}: {ids}")
     for one in found.removed:
         output.show(f"would remove {one.folder}: {counted(one.files, 'file')}, {output.size_text(one.bytes)}")
     output.say("dry run: nothing was changed")

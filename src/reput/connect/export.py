@@ -35,7 +35,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
 from reput.connect.cuts import LogCut, log_cuts
-from reput.connect.known import LOST, Asked, missing_names
+from reput.connect.known import Asked, how_to_bring_back_missing, missing_names
 from reput.connect.options import ReadOptions, local_path, read_options
 from reput.connect.plan import job_of
 from reput.connect.read_report import Seen
@@ -236,9 +236,10 @@ def _refuse_inside(snapshot: Snapshot, target: Path) -> None:
 
 
 def _refuse_unknown(snapshot: Snapshot, topics: Sequence[str]) -> None:
-    unknown = missing_names(snapshot, [Asked("topics (-t)", topic) for topic in topics])
+    asked = [Asked("topics (-t)", topic) for topic in topics]
+    unknown = missing_names(snapshot, asked)
     if unknown:
-        raise ConfigError(f"{unknown}. {LOST}. Nothing was exported")
+        raise ConfigError(f"{unknown}. {how_to_bring_back_missing(snapshot, asked)}. Nothing was exported")
 
 
 def _gaps(snapshot: Snapshot, done: RangeDone, marker: str = "") -> list[ExportGap]:

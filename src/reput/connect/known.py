@@ -30,14 +30,14 @@ from reput.connect.snapshot import Snapshot, open_snapshot, walk_log
 from reput.errors import ConfigError
 from reput.formats import paths
 from reput.nearest import similar, some
+from reput.store.deletion import how_to_bring_back, named, still_deleted
 from reput.store.retained import configured_queues
 
 OPTION = "failOnMissingTopic"
 _SHOWN = 6
 _SAID = 3
 _QUEUES_NAMED = 1 << 10
-LOST = "If queues were lost, `reput rebuild --only queue` brings them back"
-_REMEDY = f"{OPTION}=false reads without it. {LOST}"
+_LOST = "If queues were lost, `reput rebuild --only queue` brings them back"
 _WALK_BYTES = 2 << 30
 """How much log the start of a stream walks at most to find out whether a topic is in it: a few seconds."""
 
@@ -61,7 +61,7 @@ def refuse_unknown(options: ReadOptions, snapshot: Snapshot) -> None:
     strict = options.fail_on_missing_topic
     missing = "" if strict is False else missing_names(snapshot, asked_names(options))
     if missing:
-        raise ConfigError(f"{missing}. {_REMEDY}")
+        raise ConfigError(f"{missing}. {_remedy(snapshot, asked_names(options))}")
     unmatched = "" if strict is False else unmatched_pattern(snapshot, options.topics.pattern)
     if unmatched and strict:
         raise ConfigError(unmatched)
@@ -89,7 +89,7 @@ def tell_unknown(options: ReadOptions) -> None:
         walk_log(snapshot, tolerant=tolerant)
         found = missing_names(snapshot, asked) or unmatched_pattern(snapshot, options.topics.pattern)
     if found and strict:
-        raise ConfigError(f"{found}. {_REMEDY}")
+        raise ConfigError(f"{found}. {_remedy(snapshot, asked)}")
     if found:
         unsure = "" if is_walked else f". {unindexed} bytes of the log are not indexed yet, and may have messages of it"
         _log.warning("%s%s. The stream reads its messages when they come", found, unsure)
@@ -112,6 +112,28 @@ def missing_names(snapshot: Snapshot, asked: Sequence[Asked]) -> str:
     found = list(dict.fromkeys(text for one in asked if (text := store.missing(one))))
     more = f". {len(found) - _SAID} more are unknown" if len(found) > _SAID else ""
     return ". ".join(found[:_SAID]) + more
+
+
+def how_to_bring_back_missing(snapshot: Snapshot, asked: Sequence[Asked]) -> str:
+    """The command that brings back what is missing of these names: queues that were deleted, or else lost ones.
+
+    Raises:
+        DamagedStoreError: the file that has the deleted queues is none.
+    """
+    store = _Store(snapshot)
+    missing = [one for one in asked if store.missing(one)]
+    deleted = [
+        one
+        for one in still_deleted(snapshot.layout, snapshot.log.min_offset)
+        if any(name.topic == _text(one.key.topic) and name.queue_id in {None, one.key.queue_id} for name in missing)
+    ]
+    if not deleted:
+        return _LOST
+    return f"Deleted with reput, the messages are still in the log: {named(deleted)}; {how_to_bring_back(deleted)}"
+
+
+def _remedy(snapshot: Snapshot, asked: Sequence[Asked]) -> str:
+    return f"{OPTION}=false reads without it. {how_to_bring_back_missing(snapshot, asked)}"
 
 
 def unmatched_pattern(snapshot: Snapshot, pattern: str | None) -> str:

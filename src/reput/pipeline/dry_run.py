@@ -14,12 +14,14 @@ from reput.files import fs
 from reput.formats import index_file
 from reput.formats import properties as props
 from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE
 from reput.log.files import LogFiles
 from reput.log.reader import LogWalk
 from reput.nearest import near
 from reput.pipeline.prepare import Prepared, choose_source, find_buildable, prepare
 from reput.pipeline.rebuild_state import INDEX, QUEUES, RebuildOptions
+from reput.queue.batch_files import BatchFiles
 from reput.store import swap
 from reput.store.contradictions import refuse_contradictions
 from reput.store.kinds import store_kinds
@@ -121,6 +123,7 @@ def dry_delete(root: Path | str, config: StoreConfig, topic: str, queue_id: int 
     chosen = [one for one in there if queue_id in {None, one}]
     if not there:
         topics = {queue.key.topic for kind in store_kinds(layout, config) for queue in kind.queues()}
+        topics |= {queue.key.topic for queue in BatchFiles(layout.batch_consume_queue).queues()}
         known = sorted(name.decode("utf-8", "replace") for name in topics)
         raise ConfigError(f"{layout.root}: no topic {topic}. {near(topic, known)}")
     if not chosen:
@@ -132,10 +135,14 @@ def dry_delete(root: Path | str, config: StoreConfig, topic: str, queue_id: int 
 
 
 def _entries(layout: StoreLayout, config: StoreConfig, topic: str) -> dict[int, int]:
-    """How many entries each queue of a topic has, in the kind that is read first."""
-    found: dict[int, int] = {}
+    """How many entries each queue of a topic has, in the kind that is read first; in a queue of batches one a batch."""
+    name, found = topic.encode("utf-8", "surrogateescape"), dict[int, int]()
+    if is_topic_folder_name(name):
+        for batch_queue in BatchFiles(layout.batch_consume_queue).of_topic(name):
+            span = batch_queue.span()
+            found[batch_queue.key.queue_id] = span.end - span.first
     for kind in store_kinds(layout, config):
-        for queue in kind.queues(topic.encode("utf-8", "surrogateescape")):
+        for queue in kind.queues(name):
             found.setdefault(queue.key.queue_id, queue.bounds().max_offset - queue.lowest)
     return found
 
