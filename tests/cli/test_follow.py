@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -10,20 +11,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import reput
+from reput.cli.follow import _LiveLine
 from reput.cli.main import run
 from reput.pipeline.engine import LoopEngine
-from reput.pipeline.follow import Follow
+from reput.pipeline.follow import Follow, FollowProgress
 from reput.store.frontier import read_frontier
 from reput.store.info import store_info
 from reput.store.layout import find_store
 from support import golden, stores
 from support.broker import broker_at_work
 from support.checked import assert_sound
+from support.disks import spoiled_disk
 from support.processes import in_session
 from support.records import LogBuilder
 
@@ -159,6 +163,32 @@ def test_a_cut_queue_file(store: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert run(["rebuild", str(store), *LOOP]) == 0
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
     assert_sound(store, stores.SMALL)
+
+
+def test_follow_says_caught_up_and_then_fails(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a full disk nothing is called caught up before the error: the line says how far behind the indexes are."""
+    with spoiled_disk("open_sized", errno.ENOSPC, 1, "consume"):
+        assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 2
+    told = capsys.readouterr().err
+    assert "No space left on device" in told
+    assert "caught up" not in told
+    assert " behind (about " in told
+    assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "caught up" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("caught up; 50 messages")
+    assert_sound(store, stores.SMALL)
+
+
+def test_a_line_is_not_said_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    """The live line is silent where it would repeat itself, and an error leaves nothing called caught up."""
+    line = _LiveLine(as_json=False, quiet=False)
+    done = FollowProgress("catching up", frontier=7, durable=7)
+    line.show(done)
+    line.end(replace(done, state="idle"), failed=False)
+    assert capsys.readouterr().err.count("caught up") == 1
+    _LiveLine(as_json=False, quiet=False).end(done, failed=True)
+    assert capsys.readouterr().err == ""
 
 
 def no_spark(*_: object, **__: object) -> None:

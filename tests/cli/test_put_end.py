@@ -23,15 +23,15 @@ from reput.cli.main import cli, run
 from reput.cli.put_lines import skip_lines
 from reput.cli.signals import EndingSignals, StoppedError
 from reput.errors import AccessError, ConfigError, FlushError, NoSpaceError, StoreLockedError, TailFullError
-from reput.files import fs, locks
+from reput.files import locks
 from reput.formats import own, paths
-from reput.log import append_file
 from reput.store import message_store
 from support import disks
 from support.checked import assert_sound
+from support.disks import spoiled_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 COUNT = 3000
 TAIL = "tailMaxEntries=1500"
@@ -70,30 +70,6 @@ def skip_of(text: str) -> int:
     if found is None:
         assert re.search(r"no line of stdin is taken|all [\d,]+ lines of stdin are taken", text), text
     return int(found[1]) if found else (2 * COUNT if "all " in text else 0)
-
-
-def failing(function: Callable[..., Any], number: int, at: int, only: str = "") -> Callable[..., Any]:
-    """A function of the file seam that fails from its `at`th call on (of those whose path has `only` in it)."""
-    calls = 0
-
-    def spoiled(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += only in str(arguments[0])
-        if calls >= at and only in str(arguments[0]):
-            with fs.errors_named(str(arguments[0]), "write"):
-                raise OSError(number, os.strerror(number))
-        return function(*arguments, **named)
-
-    return spoiled
-
-
-@contextlib.contextmanager
-def spoiled_disk(name: str, number: int, at: int = 1, only: str = "") -> Iterator[None]:
-    """A disk on which one function of the file seam fails."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(append_file, "RESERVE_STEP", 4096)
-        patch.setattr(fs, name, failing(getattr(fs, name), number, at, only))
-        yield
 
 
 @contextlib.contextmanager
@@ -186,6 +162,24 @@ def test_it_says_what_is_not_indexed(tmp_path: Path) -> None:
     reput.follow(path, spark=False, until_caught_up=True).wait()
     assert_sound(path)
     assert bodies(path) == list(range(COUNT))
+
+
+def test_put_info_and_get_advise_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a store whose put found no room for indexes `put`, `info` and `get` advise one command, and it helps."""
+    monkeypatch.setattr("reput.cli.opened._SLOW_S", -1.0)
+    path = tmp_path / "store"
+    with spoiled_disk("open_sized", errno.ENOSPC, 1, "consume"):
+        put = told(call(LINES, path))
+    run = CliRunner().invoke
+    shown = run(cli, ["get", str(path), "-t", "t", "-q", "0", "-c", "1"], standalone_mode=False)
+    advice = f"`reput follow {path} --until-caught-up`"
+    (behind,) = reput.info(path).behind
+    for text in (put, behind, shown.stderr):
+        assert advice in text
+        assert "reput rebuild" not in text
+    assert run(cli, ["follow", str(path), "--until-caught-up", "--engine", "loop"]).exit_code == 0
+    assert reput.info(path).behind == []
+    assert_sound(path)
 
 
 def test_it_says_which_lines_are_durable(tmp_path: Path) -> None:

@@ -6,12 +6,15 @@ import contextlib
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from reput.files import fs
+from reput.log import append_file
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -40,3 +43,27 @@ def fill(folder: Path) -> None:
     with (folder / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
         while True:
             filler.write(bytes(4096))
+
+
+def failing(function: Callable[..., Any], number: int, at: int, only: str = "") -> Callable[..., Any]:
+    """A function of the file seam that fails from its `at`th call on (of those whose path has `only` in it)."""
+    calls = 0
+
+    def spoiled(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += only in str(arguments[0])
+        if calls >= at and only in str(arguments[0]):
+            with fs.errors_named(str(arguments[0]), "write"):
+                raise OSError(number, os.strerror(number))
+        return function(*arguments, **named)
+
+    return spoiled
+
+
+@contextlib.contextmanager
+def spoiled_disk(name: str, number: int, at: int = 1, only: str = "") -> Iterator[None]:
+    """A disk on which one function of the file seam fails."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(append_file, "RESERVE_STEP", 4096)
+        patch.setattr(fs, name, failing(getattr(fs, name), number, at, only))
+        yield

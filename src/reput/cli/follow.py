@@ -13,6 +13,7 @@ from reput.cli import options, output
 
 if TYPE_CHECKING:
     from reput.pipeline.follow import FollowProgress
+    from reput.pipeline.follow_query import FollowHandle
 
 _LINE_S = 1.0
 _QUIET_LINE_S = 10.0
@@ -85,12 +86,7 @@ def follow(
             checkpoint=checkpoint,
             listener=Notes(),
         )
-        try:
-            while not ended.is_set() and not handle.wait(min(_LINE_S, line.interval_s)):
-                line.show(handle.progress)
-        finally:
-            handle.stop()
-            line.end(handle.progress)
+        _watch(handle, line, ended)
     except KeyboardInterrupt:
         output.say("interrupted: what was taken in is durable")
         return _INTERRUPTED
@@ -105,6 +101,18 @@ def follow(
     return 0
 
 
+def _watch(handle: FollowHandle, line: _LiveLine, ended: threading.Event) -> None:
+    """Show where a follower is until it ends, or is told to."""
+    failed = True
+    try:
+        while not ended.is_set() and not handle.wait(min(_LINE_S, line.interval_s)):
+            line.show(handle.progress)
+        failed = False
+    finally:
+        handle.stop()
+        line.end(handle.progress, failed=failed and sys.exc_info()[0] is not KeyboardInterrupt)
+
+
 class _LiveLine:
     """Where the follower is: one line that changes on a terminal, now and then a line in a log, JSON for machines."""
 
@@ -115,6 +123,7 @@ class _LiveLine:
         self.interval_s = 0.2 if self.terminal else _LINE_S
         self._shown = ""
         self._waited = _QUIET_LINE_S
+        self._said = ""
 
     def show(self, progress: FollowProgress) -> None:
         """Tell it once more."""
@@ -129,7 +138,7 @@ class _LiveLine:
             self._waited += self.interval_s
             if self._waited >= _QUIET_LINE_S:
                 self._waited = 0.0
-                output.say(_text(progress))
+                self._say(_text(progress))
 
     def clear(self) -> None:
         """Make room for another line."""
@@ -138,18 +147,26 @@ class _LiveLine:
             output.redraw("")
             self._shown = ""
 
-    def end(self, progress: FollowProgress) -> None:
-        """Tell it for the last time."""
+    def end(self, progress: FollowProgress, *, failed: bool) -> None:
+        """Say it for the last time; one that failed is not called caught up, whatever it had seen."""
         self.clear()
         if self.as_json:
             output.emit_json(progress.as_dict())
             output.flush()
-        elif not self.quiet:
-            output.say(_text(progress))
+        elif not self.quiet and (progress.lag_bytes or not failed):
+            self._say(_text(progress))
+
+    def _say(self, text: str) -> None:
+        """Say a line, unless it is the one that was said last."""
+        if text != self._said:
+            output.say(text)
+        self._said = text
 
 
 def _text(progress: FollowProgress) -> str:
-    """One line for people."""
+    """One line for people; only beside a writer a follower that has caught up goes on being at something."""
+    is_done = not progress.lag_bytes and progress.state in {"catching up", "idle"}
+    state = "" if is_done else f"{progress.state}: "
     behind = (
         f"{output.size_text(progress.lag_bytes)} behind (about {progress.lag_messages:,} messages, "
         f"{progress.lag_ms:,} ms)"
@@ -159,6 +176,6 @@ def _text(progress: FollowProgress) -> str:
     rate = f"{progress.messages_per_s:,.0f} messages/s, " if progress.messages else ""
     batches = output.counted(progress.batches, "batch", "batches")
     return (
-        f"{progress.state}: {behind}; {progress.messages:,} messages in {batches}, {rate}"
+        f"{state}{behind}; {progress.messages:,} messages in {batches}, {rate}"
         f"last batch {progress.batch_ms:,.0f} ms; durable up to {progress.durable:,}"
     )

@@ -187,9 +187,13 @@ class Follow:
             if self._attached is None:
                 return 0
             attachment, grower, _ = self._attached
-            if attachment.writer is Writer.NOBODY and attachment.ends_at(grower.offset):
-                return 0
-            return max(0, attachment.confirmed() - grower.offset)
+            return 0 if self._has_nothing_left() else max(0, attachment.confirmed() - grower.offset)
+
+    def _has_nothing_left(self) -> bool:
+        """Whether nobody writes, and the log's files hold nothing from the frontier on."""
+        assert self._attached is not None
+        attachment, grower, _ = self._attached
+        return attachment.writer is Writer.NOBODY and attachment.ends_at(grower.offset)
 
     def caught_up(self) -> bool:
         """Whether nothing is left to take in that can be."""
@@ -289,6 +293,8 @@ class Follow:
         self._reached, self._stopped_at = None, -1
         self.progress.durable, self.progress.frontier = told, grower.offset
         self.progress.state = "following" if attachment.writer is Writer.REPUT else "catching up"
+        # Before the first step, so that nobody calls a follower caught up that has yet to begin.
+        self._measure(attachment, grower, grower.offset if self._has_nothing_left() else attachment.confirmed())
 
     def _attach_again(self) -> bool:
         if not self._is_time_to_look() or not self._something_new():
@@ -349,6 +355,11 @@ class Follow:
         )
 
     def _report(self, attachment: Attachment, grower: Grower, confirmed: int) -> None:
+        self._measure(attachment, grower, confirmed)
+        self._tell(self.progress)
+
+    def _measure(self, attachment: Attachment, grower: Grower, confirmed: int) -> None:
+        """Write down how far the indexes are, and how far behind the log."""
         told = self.progress
         told.frontier, told.confirmed = grower.offset, confirmed
         told.lag_bytes = max(0, confirmed - grower.offset)
@@ -358,4 +369,3 @@ class Follow:
         if told.lag_bytes:
             stored = attachment.store_time(grower.offset)
             told.lag_ms = max(0, time.time_ns() // 1_000_000 - stored) if stored > 0 else 0
-        self._tell(told)
