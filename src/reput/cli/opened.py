@@ -164,8 +164,8 @@ def _tell_opening(opened: MessageStore) -> None:
     # Without anything to decode it was the kernels that were compiled, or loaded.
     if opened.opened_in_s > _SLOW_S and (behind := opened.behind_bytes):
         output.say(
-            f"note: decoding {output.size_text(behind)} of log that no index covers took "
-            f"{opened.opened_in_s:.1f} s, at each open; `reput rebuild` builds the indexes when nobody writes the store"
+            f"note: decoding {output.size_text(behind)} of log that no index covers took {opened.opened_in_s:.1f} s, "
+            f"at each open; `reput follow {opened.layout.root} --until-caught-up` catches up"
         )
 
 

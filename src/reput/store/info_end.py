@@ -311,19 +311,19 @@ def _needs_no_item(info: StoreInfo, use: Use) -> bool:
 
 
 def _remedy(info: StoreInfo, use: Use, first: int, trusted_to: int, only: str) -> str:
-    """What brings the entries or items of records from log offset `first` on.
+    """Advise what brings the entries or items of records from log offset `first` on; `only` is empty for both.
 
     A follower begins at the frontier; without one it believes that nothing below `trusted_to` is missing.
     """
     if use.holder.who is Who.FOLLOWER:
         return f"{use.holder.text} brings them"
     if info.own.frontier is not None:
-        trusted_to = info.own.frontier[f"{only}_offset"]
+        trusted_to = min(info.own.frontier[f"{part}_offset"] for part in ([only] if only else ["queue", "index"]))
     elif info.abort:
         # It goes back to where the checkpoint says that all was durable.
         trusted_to = 0
     if first < trusted_to:
-        return f"`reput rebuild --only {only}` builds them again"
+        return f"`reput rebuild{only and f' --only {only}'}` builds them again"
     return f"`reput follow {info.store} --until-caught-up`, or a broker that opens the store, brings them"
 
 
@@ -334,8 +334,8 @@ def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: S
     if ends.index_start < 0 and config.message_index_enable is not False and not _needs_no_item(info, use):
         index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
     if queues and index:
-        what = use.holder.text if use.holder.who is Who.FOLLOWER else "`reput rebuild`"
-        info.behind.append(f"consumequeue and index: {queues}, {index}; {what} builds both from the log")
+        remedy = _remedy(info, use, info.log.min_offset, 0, "")
+        info.behind.append(f"consumequeue and index: {queues}, {index}; {remedy}")
         return
     if queues:
         info.behind.append(f"consumequeue: {queues}; `reput rebuild --only queue` builds them from the log")
