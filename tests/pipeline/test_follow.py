@@ -9,11 +9,13 @@ import random
 import shutil
 import signal
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import reput
+from reput.cli.main import run
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedLogError, NotAStoreError, StoreLockedError
 from reput.files.watermarks import Watermarks
@@ -100,6 +102,40 @@ def assert_as_rebuilt(store: Path, config: StoreConfig, folder: Path) -> None:
 
 
 # --- beside a writer -------------------------------------------------------------------------------
+
+
+def test_follow_drops_an_index_without_items(tmp_path: Path) -> None:
+    """An IndexFile without an item stays, as in RocketMQ, and the first item goes into it."""
+    path = tmp_path / "s"
+    with reput.MessageStore.open(path, stores.SMALL, create=True) as store:
+        store.put_message(reput.Message("t", b"no key"))
+    before = stores.index_files(path)
+    assert len(before) == 1
+    reput.follow(path, spark=False, config=stores.SMALL, until_caught_up=True).wait()
+    assert stores.index_files(path) == before
+    assert reput.info(path).behind == []
+    with reput.MessageStore.open(path, stores.SMALL) as store:
+        store.put_message(reput.Message("t", b"a key", keys="k"))
+    ((name, data),) = stores.index_files(path)
+    assert (name, data == before[0][1]) == (before[0][0], False)
+    assert reput.info(path).behind == []
+    assert_sound(path, stores.SMALL)
+    shutil.rmtree(path / "index")
+    assert "reput rebuild --only index" in reput.info(path).behind[0]
+
+
+def test_a_store_without_keys_needs_no_index(tmp_path: Path) -> None:
+    """Where the index has come to the log's end without a file, `info` misses none, and `dump index` shows none."""
+    path = tmp_path / "s"
+    config = replace(stores.SMALL, message_index_enable=False)
+    with reput.MessageStore.open(path, config, create=True) as store:
+        store.put_message(reput.Message("t", b"no key"))
+    assert stores.index_files(path) == []
+    info = reput.info(path)
+    assert info.behind == []
+    assert any("no IndexFiles" in note for note in info.notes)
+    assert run(["dump", "index", str(path)]) == 0
+    assert_sound(path, stores.SMALL)
 
 
 @pytest.mark.parametrize("seed", range(4))

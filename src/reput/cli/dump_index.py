@@ -46,6 +46,7 @@ def index(
     from reput.errors import ConfigError, DamagedStoreError
     from reput.index.files import list_index_files
     from reput.index.reader import open_index_files
+    from reput.store.frontier import NO_INDEX_FILE_NEEDED, needs_no_index_file, read_frontier
     from reput.store.layout import find_store
 
     if (key is None) != (topic is None):
@@ -53,6 +54,10 @@ def index(
     config = options.config_of(config_path, assignments, store)
     layout = find_store(store, config)
     files = list_index_files(layout.index)
+    frontier = None if files or file_name is not None else read_frontier(layout)
+    if frontier is not None and needs_no_index_file(frontier.index_offset, frontier.index_file):
+        output.say(f"note: {layout.index}: no IndexFiles; {NO_INDEX_FILE_NEEDED}")
+        return 0
     if not files:
         raise ConfigError(f"{layout.index}: no IndexFiles. `reput rebuild --only index` builds them from the log")
     if file_name is not None:

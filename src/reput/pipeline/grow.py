@@ -406,12 +406,15 @@ def _grow_task(
 
 
 def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
-    """Where the IndexFiles end that hold items of records below the frontier.
+    """Return where the IndexFiles end that hold items of records below the frontier.
+
+    As in RocketMQ a file without an item is the last one if no item came yet, or if the file before it is full.
 
     Raises:
         DamagedStoreError: an IndexFile has not the length that the settings give.
     """
     size = file_size(task.settings.index_slots, task.settings.index_items)
+    empty = ""
     for file in reversed(list_index_files(task.layout.index)):
         if file.size == 0:
             continue  # made by a task that was killed before it had its length
@@ -425,8 +428,12 @@ def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
             time = file.header.begin_timestamp + int(last["time_diff_s"]) * 1000
             if count == file.header.index_count - 1:
                 time = file.header.end_timestamp
-            return IndexEnd(file.path.name, count + 1, (int(last["physical_offset"]), time))
-    return IndexEnd()
+            place = int(last["physical_offset"]), time
+            if empty and count == most:
+                return IndexEnd(empty, 1, place)
+            return IndexEnd(file.path.name, count + 1, place)
+        empty = file.path.name if file.header.index_count <= 1 else ""
+    return IndexEnd(empty)
 
 
 def _items_below(task: CatchUpTask, path: Path, count: int) -> int:

@@ -29,6 +29,14 @@ def read_frontier(layout: StoreLayout) -> own.Frontier | None:
     return None if data is None else own.decode_frontier(data, str(path))
 
 
+NO_INDEX_FILE_NEEDED = "no message below reput's frontier has a key, or messageIndexEnable was off"
+
+
+def needs_no_index_file(index_offset: int, index_file: str) -> bool:
+    """Return whether a store without IndexFiles is whole by its frontier: the index came that far and made none."""
+    return index_offset > 0 and not index_file
+
+
 def visible_offset(frontier: own.Frontier | None) -> int:
     """The log offset below which queues and IndexFiles both are complete."""
     return min(frontier.queue_offset, frontier.index_offset) if frontier else 0

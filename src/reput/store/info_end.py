@@ -21,6 +21,7 @@ from reput.formats.record import (
 )
 from reput.log.files import LogFile, LogFiles
 from reput.log.reader import LogRecord, LogWalk, next_boundary, place, record_at
+from reput.store.frontier import NO_INDEX_FILE_NEEDED, needs_no_index_file
 from reput.store.holders import Who
 from reput.store.info_use import Use
 from reput.store.info_values import CLEAN, DAMAGED, TORN, UNKNOWN, QueueInfo, StoreInfo, TopicInfo
@@ -348,6 +349,10 @@ def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: S
             f"{'at least ' if rough else ''}{lacking} no entry yet; {remedy}"
         )
     if index:
+        own = info.own.frontier
+        if own is not None and not info.index_files and needs_no_index_file(own["index_offset"], own["index_file"]):
+            info.notes.append(f"index: {index}; {NO_INDEX_FILE_NEEDED}")
+            return
         info.behind.append(f"index: {index}; `reput rebuild --only index` builds them from the log")
     elif walked.first_not_indexed >= 0 and config.message_index_enable is not False:
         ends_with = f"ends with the record at log offset {ends.index_start}" if ends.index_start >= 0 else "has no item"
