@@ -7,7 +7,10 @@ import fcntl
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+import threading
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +18,7 @@ from reput.errors import ReputError, StoreLockedError
 from reput.files import locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from support.forked import answer_of_child
 
 
 def test_one_owner(tmp_path: Path) -> None:
@@ -69,6 +70,39 @@ def test_a_forked_process_keeps_no_lock_from_being_let_go(tmp_path: Path) -> Non
     os.close(writing)
     os.close(reading)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_fork_between_open_and_note_keeps_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that another thread forks while a lock's file is being opened has no descriptor of it."""
+    path, is_open, real_open = tmp_path / "owner", threading.Event(), os.open
+
+    def slow_open(name: Any, *arguments: Any, **named: Any) -> int:
+        descriptor = real_open(name, *arguments, **named)
+        if name == path and not is_open.is_set():
+            is_open.set()
+            time.sleep(0.2)
+        return descriptor
+
+    def copies() -> int:
+        # The descriptor that lists the folder is gone when it is asked for.
+        links = list(Path("/proc/self/fd").iterdir())
+        return sum(os.path.lexists(link) and link.readlink() == path for link in links)
+
+    def hold() -> None:
+        with locks.owner_lock(path):
+            forked.wait(30)
+
+    forked = threading.Event()
+    monkeypatch.setattr(os, "open", slow_open)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert is_open.wait(30)
+    try:
+        assert answer_of_child(copies) == "0"
+        assert copies() == 1
+    finally:
+        forked.set()
+        thread.join()
 
 
 def test_a_fork_inside_a_lock_leaves_the_lock_alone(tmp_path: Path) -> None:

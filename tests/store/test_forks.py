@@ -125,6 +125,21 @@ def test_a_forked_child_can_use_nothing_of_a_store(config: reput.StoreConfig, re
         assert unrefused(store, ["put_message", "close"]) == ["put_message", "close"]
 
 
+def test_setting_a_value_of_a_forked_copy_is_refused(path: Path) -> None:
+    """A child can neither set nor delete an attribute of its parent's store."""
+    with reput.MessageStore.open(path, CONFIG, create=True) as store:
+
+        def change() -> str:
+            with pytest.raises(reput.ForkedStoreError):
+                store.view = None  # type: ignore[assignment]
+            with pytest.raises(reput.ForkedStoreError):
+                del store.view
+            return "refused"
+
+        assert answer_of_child(change) == "refused"
+        put(store, 3)
+
+
 def test_a_store_that_was_closed_before_is_closed_in_a_child(path: Path) -> None:
     """A child may close again what its parent has closed, as an exit handler does."""
     store = reput.MessageStore.open(path, CONFIG, create=True)

@@ -27,6 +27,7 @@ _kept: list[object] = []
 _FORKED = "_is_forked"
 _PATIENCE_S = 5.0
 _loading = threading.RLock()
+_opening = threading.RLock()
 _held = threading.local()
 
 
@@ -83,6 +84,13 @@ def held_off() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def noting() -> Iterator[None]:
+    """Have forks of other threads wait while the block opens a thing and notes it; it must not wait for anything."""
+    with _opening:
+        yield
+
+
 def finalize(thing: object, function: Callable[..., None], *arguments: object) -> weakref.finalize[..., Any]:
     """As `weakref.finalize`, but in this process alone: a child has the finalizer too, and runs it when it ends."""
     return weakref.finalize(thing, _call_in, os.getpid(), function, *arguments)
@@ -131,6 +139,8 @@ def _refuse(copy: Any, name: str, again: str, process: int) -> None:
     words = {
         "__slots__": (),
         "__getattribute__": read,
+        "__setattr__": refuse,
+        "__delattr__": refuse,
         "__enter__": refuse,
         "__exit__": leave,
         "__repr__": describe,
@@ -143,16 +153,18 @@ def _refuse(copy: Any, name: str, again: str, process: int) -> None:
 
 def _before() -> None:
     _held.is_mine = _loading.acquire(timeout=_PATIENCE_S)
+    _opening.acquire()
 
 
 def _after_in_parent() -> None:
+    _opening.release()
     if _held.is_mine:
         _loading.release()
 
 
 def _after_in_child() -> None:
-    global _loading  # noqa: PLW0603 - in a child another thread's lock is nobody's
-    _loading = threading.RLock()
+    global _loading, _opening
+    _loading, _opening = threading.RLock(), threading.RLock()
     for thing, forsake in list(_noted.items()):
         forsake(thing)
 

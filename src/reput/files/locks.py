@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reput.errors import StoreLockedError
-from reput.files import fs, owners
+from reput.files import forks, fs, owners
 
 _BUSY = {errno.EACCES, errno.EAGAIN}
 # Linux's struct flock on 64 bits: type, whence, start, length, process.
@@ -222,10 +222,11 @@ def closed_fence(path: Path, wait_s: float = 60.0) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
-    with fs.errors_named(path, "lock"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     process = os.getpid()
-    _flocks.add(descriptor)
+    # A child that is forked in between would keep a copy that nobody closes.
+    with fs.errors_named(path, "lock"), forks.noting():
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        _flocks.add(descriptor)
     try:
         with fs.errors_named(path, "lock"):
             owners.inherit(descriptor, path)
@@ -238,8 +239,9 @@ def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
     finally:
         # A child that leaves the block has closed its copy, and may have another file by that number.
         if os.getpid() == process:
-            _flocks.discard(descriptor)
-            os.close(descriptor)
+            with forks.noting():
+                _flocks.discard(descriptor)
+                os.close(descriptor)
 
 
 def _try_flock(descriptor: int, kind: int, wait_s: float) -> bool:
