@@ -108,6 +108,21 @@ def test_what_would_be_another_message_is_refused(change: dict[str, Any], says: 
     assert says in str(done.exception)
 
 
+def test_a_copy_drops_reconsume_times(tmp_path: Path) -> None:
+    """A copy keeps how often a message came back; a committed transaction becomes a plain message."""
+    committed = reput.Message("t", b"one", reconsume_times=3, sys_flag=8)
+    with reput.MessageStore.open(tmp_path / "from", create=True) as store:
+        assert store.put_message(committed).status is reput.PutStatus.PUT_OK
+        assert store.put_message(reput.Message("t", b"two", reconsume_times=1, keys="k")).queue_offset == 1
+    copied(tmp_path / "from", tmp_path / "to", "t")
+    found = []
+    for path in (tmp_path / "from", tmp_path / "to"):
+        lines = call("get", path, "-t", "t", "--json").stdout.splitlines()
+        found.append([(one["reconsume_times"], one["transaction"]) for one in map(json.loads, lines)])
+    assert found == [[(3, "commit"), (1, None)], [(3, None), (1, None)]]
+    assert_sound(tmp_path / "to")
+
+
 def test_what_the_store_gives_anew_is_passed_over(tmp_path: Path) -> None:
     """Offsets, times and hosts of another store are no fields of a put."""
     assert call("put", tmp_path / "store", "--json-lines", "--create", stdin=json.dumps(LINE) + "\n").exception is None

@@ -26,6 +26,7 @@ _FIELDS = {
     "properties": "an object of texts",
     "born_timestamp": "a whole number (ms)",
     "flag": "a whole number",
+    "reconsume_times": "a whole number",
     "unique_key": "text",
     "sys_flag": "a whole number",
     "body_encoding": "text or base64",
@@ -34,7 +35,7 @@ _FIELDS = {
 }
 _GIVEN_ANEW = frozenset({
     "physical_offset", "size", "version", "queue_offset", "store_timestamp", "store_host", "born_host", "message_id",
-    "compression", "reconsume_times", "prepared_transaction_offset", "body_crc", "body_length",
+    "compression", "prepared_transaction_offset", "body_crc", "body_length",
 })  # fmt: skip
 """Fields of `reput get --json` that are not taken over: the store gives them anew, or another field says the same."""
 _OWN_PROPERTIES = {"tags": "TAGS", "keys": "KEYS", "unique_key": "UNIQ_KEY"}
@@ -43,7 +44,7 @@ _COMPRESSION = FLAG_COMPRESSED | COMPRESSION_MASK
 _ENCODINGS = ("text", "base64")
 _CHUNK = 1 << 18
 _LINE_MAX = 64 << 20
-_NUMBERS = {"queue_id": 31, "born_timestamp": 63, "flag": 31, "sys_flag": 31}
+_NUMBERS = {"queue_id": 31, "born_timestamp": 63, "flag": 31, "sys_flag": 31, "reconsume_times": 31}
 """Bits that each number has beside its sign."""
 
 
@@ -271,6 +272,7 @@ def _message(given: Defaults, values: dict[str, Any], body: bytes) -> Message:
         properties=value("properties", given.properties) or None,
         flag=value("flag", 0),
         sys_flag=value("sys_flag", 0),
+        reconsume_times=value("reconsume_times", 0),
         born_timestamp=values.get("born_timestamp"),
         unique_key=values.get("unique_key"),
     )
