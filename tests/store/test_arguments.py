@@ -54,6 +54,8 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "offset 1.5": lambda store: store.get_message("t", 0, 1.5),
     "offset 2.0": lambda store: store.get_message("t", 0, 2.0),
     "offset None": lambda store: store.get_message("t", 0, None),
+    "max_messages '5'": lambda store: store.get_message("t", 0, 0, "5"),
+    "max_messages 5.5": lambda store: store.get_message("t", 0, 0, 5.5),
     "filter 5": lambda store: store.get_message("t", 0, 0, 5, 5),
     "filter ['paid']": lambda store: store.get_message("t", 0, 0, 5, ["paid"]),
     "boundary 'lowest'": lambda store: store.offset_by_time("t", 0, 1, "lowest"),
@@ -134,6 +136,16 @@ def test_numbers_of_numpy_are_numbers(store: reput.MessageStore) -> None:
     for _ in range(3):
         assert len(store.get_message("t", int(zero), zero, five)) == 5  # type: ignore[arg-type]
     assert store.message_at(zero) is not None  # type: ignore[arg-type]
+
+
+def test_reports_have_a_short_repr(path: Path) -> None:
+    """The report of a rebuild and of a check are shown in a line, whatever they list."""
+    rebuilt, checked = reput.rebuild(path, spark=False, config=CONFIG), reput.check(path, spark=False, config=CONFIG)
+    rebuilt.notes += ["n" * 1000]
+    checked.notes += ["n" * 1000]
+    assert repr(checked).startswith(f"CheckReport('{path}', sound, ")
+    assert repr(rebuilt).startswith(f"RebuildReport('{path}', ")
+    assert max(len(repr(one)) - len(str(path)) for one in (rebuilt, checked)) < 150
 
 
 def test_large_results_have_a_short_repr(store: reput.MessageStore) -> None:

@@ -84,8 +84,9 @@ class Reading(NotPickled):
                 if answer > 0:
                     result = GetResult()
                     count = answer & COUNT_MASK
-                    # `| 0`: the kernel takes a fraction for a number; here it is none.
-                    result.status, result.next_offset, result.span = _FOUND, (offset | 0) + count, queue
+                    # `|` and `&`: the kernel takes a fraction, or digits, for a number; here they are none.
+                    place = (offset | max_messages & 0) + count
+                    result.status, result.next_offset, result.span = _FOUND, place, queue
                     result.words, result.at, result.count = room.words, answer >> COUNT_BITS, count
                     result.maps = queue.maps
                     return result

@@ -54,7 +54,7 @@ class StageTakenOver:
     entries: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class RebuildReport:
     """What a rebuild did. Offsets are bytes of the log, times milliseconds, durations seconds."""
 
@@ -86,6 +86,12 @@ class RebuildReport:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return (
+            f"RebuildReport({self.store!r}, {self.messages} messages, {self.queues} queues, "
+            f"{len(self.index_files)} IndexFiles, {len(self.gaps)} gaps, {len(self.warnings)} warnings)"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON-ready values."""
         return asdict(self)
@@ -111,7 +117,7 @@ class Finding:
     detail: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class CheckReport:
     """What a check found. Offsets are bytes of the log, durations seconds.
 
@@ -139,6 +145,10 @@ class CheckReport:
     assumed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        verdict = "sound" if self.sound else "not sound"
+        return f"CheckReport({self.store!r}, {verdict}, {self.messages} messages, {len(self.findings)} findings)"
 
     @property
     def sound(self) -> bool:
