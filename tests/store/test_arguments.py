@@ -87,6 +87,19 @@ def test_calls_of_a_store_name_the_argument(named: str, store: reput.MessageStor
     assert named in str(raised.value)
 
 
+@pytest.mark.parametrize("count", ["5", 5.5, 5.0])
+def test_the_quick_path_takes_a_count_that_is_no_number(count: Any, tmp_path: Path) -> None:
+    """The compiled pull of indexed messages refuses digits and fractions as the general one does."""
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
+        put(store, 50)
+        store.reput(spark=False)
+        for _ in range(3):
+            assert len(store.get_message("t", 0, 0, 5)) == 5
+        with pytest.raises(ConfigError, match=r"max_messages .*whole number"):
+            store.get_message("t", 0, 0, count)
+    assert_sound(tmp_path / "s", CONFIG)
+
+
 VALUES: dict[str, dict[str, Any]] = {
     "topic b't'": {"topic": b"t"},
     "topic ['t']": {"topic": ["t"]},
