@@ -54,6 +54,29 @@ def test_there_and_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
+@pytest.mark.parametrize("to", ["rocksdb", "both"])
+def test_an_open_after_a_conversion_decodes_nothing(to: str, tmp_path: Path) -> None:
+    """The IndexFiles that RocketMQ built and a conversion leaves still count: the log is not read again."""
+    store = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
+        found = [one.physical_offset for one in opened.query_message("orders", "k30")]
+    index = stores.index_files(store)
+    reput.convert(store, to=to, spark=False, config=stores.GOLDEN)  # type: ignore[arg-type]
+    with reput.MessageStore.open(store, stores.GOLDEN) as opened:
+        assert opened.view.follower.records == 0
+        assert [one.physical_offset for one in opened.query_message("orders", "k30")] == found != []
+        opened.put_message(reput.Message("orders", b"x", keys="k30"))
+        opened.reput(spark=False)
+        assert len(opened.query_message("orders", "k30")) == len(found) + 1
+    assert stores.index_files(store)[:-1] == index[:-1]
+    assert_sound(store, stores.GOLDEN)
+    # Where they are lost they are made again.
+    shutil.rmtree(store / paths.INDEX)
+    with reput.MessageStore.open(store, stores.GOLDEN, read_only=True) as opened:
+        assert len(opened.query_message("orders", "k30")) == len(found) + 1
+
+
+@pytest.mark.golden
 def test_golden_kinds_are_equal() -> None:
     """What RocketMQ's double write has written is equal in both kinds; another store's queues are not."""
     assert list(reput.diff(golden.shared("double"))) == []

@@ -14,6 +14,7 @@ from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
 from reput.formats.consume_queue import QueueKey
+from reput.index.files import list_index_files
 from reput.log.files import sync_log
 from reput.log.maps import LogMaps
 from reput.pipeline import deletions, parts, publish
@@ -243,23 +244,35 @@ def _publish(
 
 
 def _frontier_of_others(run: Run, whole: bool) -> own.Frontier:
-    """How far the queues are complete which somebody else has built and this job, unless it builds the `whole`, leaves.
+    """How far the indexes are complete which somebody else has built and this job leaves.
 
-    It is what opening the store finds; queues that cannot be read are complete up to nowhere.
+    Those are the queues, unless it builds the `whole`, and the IndexFiles, unless it builds them. It is what opening
+    the store finds; where queues are lost or cannot be read, all is complete up to nowhere.
     """
     nothing = own.Frontier(run.owned.watermarks.store_id)
-    kinds = [] if whole else present_kinds(run.layout, run.job.queue_file_size)
+    kinds = [] if whole and run.job.build_index else present_kinds(run.layout, run.job.queue_file_size)
     if not kinds:
         return nothing
     log = LogMaps(run.layout.commit_log, run.log.file_size)
     try:
-        found = find_start(run.layout, log, kinds, run.job.build_index, run.job.types).frontiers.queue_offset
-        fingerprint = fingerprint_before(log, found)
+        found = find_start(run.layout, log, kinds, run.settings.index_enabled, run.job.types).frontiers
+        of_queues, of_index = fingerprint_before(log, found.queue_offset), fingerprint_before(log, found.index_offset)
     except DamagedStoreError:
         return nothing
     finally:
         log.close()
-    return nothing if fingerprint is None else nothing._replace(queue_offset=found, queue_fingerprint=fingerprint)
+    frontier = nothing
+    if of_queues is not None and not whole:
+        frontier = frontier._replace(queue_offset=found.queue_offset, queue_fingerprint=of_queues)
+    if of_index is not None and not run.job.build_index:
+        last = next(reversed(list_index_files(run.layout.index)), None)
+        frontier = frontier._replace(
+            index_offset=found.index_offset,
+            index_fingerprint=of_index,
+            index_file=last.path.name if last else "",
+            index_count=last.header.index_count if last and last.header else 0,
+        )
+    return frontier
 
 
 def _mark_known_good(run: Run, stitched: Stitched, old: Checkpoint, new: Checkpoint) -> Checkpoint:
