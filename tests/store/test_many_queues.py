@@ -180,3 +180,38 @@ def test_info_of_all_topics(
     else:
         told = json.loads(out)
         assert (told["unread_topics"], told["queues"], told["queue_entries"]) == (0, TOPICS, 2 * TOPICS)
+
+
+@pytest.fixture
+def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes each call of `fs.read_bytes` gives."""
+    sizes: list[int] = []
+    read_bytes = fs.read_bytes
+
+    def counted(*arguments: Any, **named: Any) -> bytes | None:
+        data = read_bytes(*arguments, **named)
+        sizes.append(len(data or b""))
+        return data
+
+    monkeypatch.setattr(fs, "read_bytes", counted)
+    return sizes
+
+
+def test_little_is_read_where_no_message_has_a_tag(tmp_path: Path, bytes_read: list[int]) -> None:
+    """To find out whether tags are indexed, opening reads records and not megabytes for each of them."""
+    with reput.MessageStore.open(tmp_path, create=True) as store:
+        store.put_messages([reput.Message("orders", b"body", keys=f"o-{number}") for number in range(300)])
+    bytes_read.clear()
+    with reput.MessageStore.open(tmp_path, read_only=True) as store:
+        assert len(store.get_message("orders", 0, 0)) == 32
+    assert sum(bytes_read) < 1 << 20
+
+
+def test_check_reads_no_holes_of_queue_files(tmp_path: Path, bytes_read: list[int]) -> None:
+    """A queue file of 6 MB with one entry costs `check` one page, not 6 MB."""
+    config = reput.StoreConfig(max_hash_slot_num=1000, max_index_num=4000)
+    with reput.MessageStore.open(tmp_path, config, create=True) as store:
+        store.put_messages([reput.Message(f"topic-{number}", b"body") for number in range(50)])
+    bytes_read.clear()
+    assert reput.check(tmp_path, spark=False, config=config).sound
+    assert sum(bytes_read) < 8 << 20

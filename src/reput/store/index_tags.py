@@ -6,16 +6,15 @@ item or have not.
 
 from __future__ import annotations
 
-from reput.files import fs
 from reput.formats import index_file, properties
 from reput.formats.hashing import index_key_hash
-from reput.formats.record import Verdict, decode_record, examine
+from reput.formats.record import Verdict, decode_record
 from reput.index.files import IndexFileOnDisk, list_index_files, read_items
 from reput.log.files import LogFiles
+from reput.log.reader import record_at
 from reput.store.layout import StoreLayout
 
 _ITEMS_ASKED = 4000
-_RECORD_LIMIT = 8 << 20
 
 
 def tag_items_in_use(layout: StoreLayout, log: LogFiles, slots: int) -> bool | None:
@@ -44,12 +43,10 @@ def _told_by(file: IndexFileOnDisk, log: LogFiles, slots: int) -> bool | None:
 
 def _tag_hash(log: LogFiles, offset: int) -> int | None:
     """The hash of the tag item that the record at `offset` would have; None without a record or a tag."""
-    for file in log.files:
-        if file.start <= offset < file.end:
-            data = fs.read_bytes(file.path, min(_RECORD_LIMIT, file.end - offset), offset - file.start) or b""
-            if examine(data, 0, len(data), offset)[0] is not Verdict.GOOD:
-                return None
-            record = decode_record(data)
-            tag = properties.decode_properties(record.properties).get(properties.TAGS)
-            return index_key_hash(record.topic + b"#" + index_file.TAG_KEY_PREFIX + tag) if tag else None
-    return None
+    found = record_at(log, offset)
+    # To look for the name first saves most of the work where no message has a tag.
+    if isinstance(found, Verdict) or properties.TAGS not in found.data:
+        return None
+    record = decode_record(found.data)
+    tag = properties.decode_properties(record.properties).get(properties.TAGS)
+    return index_key_hash(record.topic + b"#" + index_file.TAG_KEY_PREFIX + tag) if tag else None
