@@ -164,7 +164,7 @@ def test_a_job_at_work(tmp_path: Path) -> None:
     log = LogBuilder(4096)
     log.message("orders", keys="k")
     store = log.write(tmp_path)
-    assert any("reput rebuild" in text for text in store_info(store).behind)
+    assert any("reput follow" in text for text in store_info(store).behind)
     with own_store(find_store(store, reput.StoreConfig())):
         info = store_info(store)
         assert (info.held_by, info.held_by_pid, info.behind) == (Who.JOB, os.getpid(), [])
