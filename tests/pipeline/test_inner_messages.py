@@ -450,6 +450,10 @@ def test_a_lost_folder(sound: Path) -> None:
 
 
 def test_a_size_that_is_no_multiple(sound: Path) -> None:
-    """A configured file size that does not hold whole entries is refused."""
+    """A configured file size that does not hold whole entries: check names the setting, and no rebuild takes it."""
+    config = CONFIG.updated(["mapperFileSizeBatchConsumeQueue=1000"])
+    findings = reput.check(sound, spark=False, config=config).findings
+    assert "setting-contradicted" in {finding.rule for finding in findings}
+    assert not [finding for finding in findings if finding.severity == "damage"]
     with pytest.raises(ConfigError, match="mapperFileSizeBatchConsumeQueue=1000"):
-        reput.check(sound, spark=False, config=CONFIG.updated(["mapperFileSizeBatchConsumeQueue=1000"]))
+        reput.rebuild(sound, spark=False, config=config, force_setting=True)
