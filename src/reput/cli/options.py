@@ -66,22 +66,22 @@ force_setting_option = click.option(
 )
 """For verbs that write: `config_of` puts it into the settings."""
 
-_engine_option = click.option(
-    "--engine",
-    type=click.Choice([AUTO, SPARK, LOOP]),
-    default=AUTO,
-    show_default=True,
-    help="loop runs the tasks one after the other in this process, without Java. auto means Spark, but loop where "
-    "PySpark is not installed.",
-)
 
-_follow_engine_option = click.option(
-    "--engine",
-    type=click.Choice([AUTO, SPARK, LOOP]),
-    default=AUTO,
-    show_default=True,
-    help="loop works in this process, without Java. auto means Spark, but loop where PySpark is not installed, and for "
-    "less than 64 MiB with --until-caught-up and no --master, since Spark takes longer to start.",
+def _engine(also: str = "") -> Callable[[Any], Any]:
+    """`--engine`; `also` says when else the loop engine works."""
+    return click.option(
+        "--engine",
+        type=click.Choice([AUTO, SPARK, LOOP]),
+        default=AUTO,
+        show_default=True,
+        help="loop runs the tasks one after the other in this process, without Java. auto means Spark, but loop where "
+        f"PySpark is not installed{also}.",
+    )
+
+
+_engine_option = _engine()
+_follow_engine_option = _engine(
+    ", and for less than 64 MiB with --until-caught-up and no --master, since Spark takes longer to start"
 )
 
 _quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, assumptions or notes on stderr.")
