@@ -68,8 +68,9 @@ format: setup  ## bring the code into its format
 	$(PYTHON) -m ruff format $(SOURCES)
 
 .PHONY: docs
-docs: setup  ## make docs/formats.md from the code
-	$(PYTHON) -m reput.formats
+docs: setup  ## make the generated pages of docs/ from the code, and the site in site/
+	$(PYTHON) -m reput.formats > docs/formats.md
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet --strict
 
 .PHONY: bench-rebuild
 bench-rebuild: setup  ## rebuild beside RocketMQ itself, in one run (needs Maven; SIZES="1 4" for a quick one)
@@ -89,5 +90,5 @@ bench-queues: setup  ## RocksDB queues and a million queues beside RocketMQ itse
 
 .PHONY: clean
 clean:  ## remove what the targets made, .venv included
-	rm -rf .venv .venv-3.* .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store bench/work
+	rm -rf .venv .venv-3.* .venv-bootstrap .setup.log .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo-store site bench/work
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -102,7 +102,7 @@ install_packages() {
     export PIP_CONSTRAINT=$PWD/constraints.txt
     export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
     logged "installing the build tools" "$VENV/bin/python" -m pip install hatchling editables setuptools wheel
-    logged "installing the packages" "$VENV/bin/python" -m pip install --no-build-isolation -e '.[dev]'
+    logged "installing the packages" "$VENV/bin/python" -m pip install --no-build-isolation -e '.[dev,docs]'
 }
 
 # --- Java -----------------------------------------------------------------------------------------
