@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from reput.errors import ClosedError, ConfigError
 from reput.files import fs
 from reput.files.watermarks import Watermarks
+from reput.formats.paths import offset_name
 from reput.formats.record import (
+    BLANK_SIZE,
     CHECK_PROPERTY,
     FLAG_BORN_HOST_V6,
     FLAG_STORE_HOST_V6,
@@ -22,6 +24,7 @@ from reput.formats.record import (
     Host,
     Record,
     Verdict,
+    encode_blank,
     encode_record,
     examine,
 )
@@ -245,6 +248,20 @@ def test_a_batch_rolls_whole(tmp_path: Path) -> None:
         assert log.append_many([one(body=bytes(400))] * 3).status is ILLEGAL
         assert log.wrote == exact.end_offset
     assert len(read_log(tmp_path)) == 6
+
+
+@pytest.mark.parametrize(("spare", "rolls"), [(BLANK_SIZE, False), (BLANK_SIZE - 1, True)])
+def test_a_file_ends_with_a_blank_record(tmp_path: Path, spare: int, rolls: bool) -> None:
+    """A record stays in its file if 8 bytes are left after it; with fewer, a blank record ends the file."""
+    with open_log(tmp_path / "size") as log:
+        size = log.append(one()).size
+    file_size = 2 * size + spare
+    with open_log(tmp_path / "log", file_size=file_size) as log:
+        log.append(one())
+        assert log.append(one()).physical_offset == (file_size if rolls else size)
+    data = (tmp_path / "log" / offset_name(0)).read_bytes()
+    assert len(data) == file_size
+    assert (data[size : size + BLANK_SIZE] == encode_blank(file_size - size)) == rolls
 
 
 @pytest.mark.parametrize(("host", "length"), [(Host(b"\x7f\0\0\1", 1), 32), (V6, 56)])

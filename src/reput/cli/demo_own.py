@@ -1,4 +1,4 @@
-"""The demo on a large store: N messages are written with reput's own encoder, indexed, and a sample is checked."""
+"""The demo on a large store: reput writes N messages as Arrow columns, indexes them, and checks a sample."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from reput.errors import NoSpaceError
 from reput.files import fs
 from reput.formats import consume_queue, paths, properties, record
 from reput.formats.hashing import java_string_hash_utf8
+from reput.log.append import LogAppender
 from reput.log.files import LogFiles, list_log_files
-from reput.log.writer import LogWriter, RecordStamp
+from reput.log.settings import LogSettings
 from reput.queue.files import QueueFolder, list_topic_queues
 
 if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
     from reput.pipeline.listener import ProgressListener
     from reput.store.report import RebuildReport
 
@@ -77,34 +80,45 @@ def topic_name(number: int) -> bytes:
 
 def write_store(store: Path, count: int, listener: ProgressListener) -> int:
     """Write a store of `count` messages, spread over all queues in turn; returns the bytes of its log."""
-    stamps = [_stamp(topic_name(number)) for number in range(TOPICS)]
-    queues = [(stamps[number // QUEUES_PER_TOPIC], number % QUEUES_PER_TOPIC) for number in range(_QUEUES)]
-    listener.stage("write", count * stamps[0].size)
     first_ms = int(time.time() * 1000) - count // 100
-    with LogWriter(store / paths.COMMIT_LOG) as log:
-        append = log.append_stamped
+    with LogAppender(store / paths.COMMIT_LOG, LogSettings()) as log:
         for begin in range(0, count, _WRITE_STEP):
             end = min(begin + _WRITE_STEP, count)
-            for number in range(begin, end):
-                queue_offset, queue = divmod(number, _QUEUES)
-                stamp, queue_id = queues[queue]
-                append(stamp, queue_id, queue_offset, first_ms + number // 100, _properties(number))
+            log.append_columns(_messages(range(begin, end), first_ms)).raise_for_status()
+            if not begin:
+                listener.stage("write", count * log.wrote // end)
             listener.advance(end, count)
-        return log.offset
+        return log.wrote
 
 
-def _properties(number: int) -> bytes:
-    return b"UNIQ_KEY\x017F00000100002A9F%016X\x02KEYS\x01order-%010d\x02TAGS\x01tag-%02d\x02" % (
-        number,
-        number,
-        number % 100,
-    )
+def _messages(numbers: range, first_ms: int) -> pa.RecordBatch:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    number = np.arange(numbers.start, numbers.stop)
+    topic, queue_id = (pa.array(part) for part in np.divmod(number % _QUEUES, QUEUES_PER_TOPIC))
+    topics = [topic_name(each).decode() for each in range(TOPICS)]
+
+    def numbered(prefix: str, digits: int) -> pa.Array:
+        text = pc.utf8_lpad(pa.array(number).cast(pa.string()), digits, "0")
+        return pc.binary_join_element_wise(prefix, text, "")
+
+    columns = {
+        "topic": pa.array(topics).take(topic),
+        "queue_id": queue_id,
+        "body": pa.array([_body(name) for name in topics], pa.binary()).take(topic),
+        "tags": pa.array([f"tag-{tag:02d}" for tag in range(100)]).take(pa.array(number % 100)),
+        "keys": numbered("order-", 10),
+        "unique_key": numbered("7F00000100002A9F", 16),
+        "born_timestamp": pa.array(first_ms + number // 100),
+    }
+    return pa.record_batch(columns)
 
 
-def _stamp(topic: bytes) -> RecordStamp:
-    text = b'{"shop": "%b", "amount": 12.50, "note": "' % topic
-    body = (text + b"reput " * _BODY_BYTES)[: _BODY_BYTES - 2] + b'"}'
-    return RecordStamp(record.Record(topic, body, _properties(0)))
+def _body(topic: str) -> bytes:
+    text = f'{{"shop": "{topic}", "amount": 12.50, "note": "'.encode()
+    return (text + b"reput " * _BODY_BYTES)[: _BODY_BYTES - 2] + b'"}'
 
 
 def check_sample(store: Path, report: RebuildReport, count: int) -> tuple[list[tuple[str, int, int, str]], list[str]]:
