@@ -134,8 +134,8 @@ def convert(
 ) -> RebuildReport:
     """Make the queues of a store ones of another kind; the broker must be stopped.
 
-    They are built beside the old ones, verified, and swapped in whole. After a kill the same call goes on with the
-    parts that were finished (`taken_over` in the report), unless store or settings have changed: then a note says why.
+    They are built beside the old ones, verified, and swapped in whole. After a kill the old queues are live, or the new
+    ones once the swap had begun; the same call starts from the beginning, or finishes that swap.
     A store that has these kinds already is left alone: a note says so, and `built` is empty.
 
     Args:

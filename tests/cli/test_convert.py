@@ -13,9 +13,11 @@ from click.testing import CliRunner
 
 from reput.cli.convert import convert
 from reput.cli.diff import diff
+from reput.cli.info import info
 from reput.errors import ConfigError
+from reput.formats import own, paths
 from reput.pipeline import rebuild_rocksdb
-from support import golden, stores
+from support import databases, golden, stores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,32 +70,51 @@ def test_from_the_other_kind(tmp_path: Path, config: Path) -> None:
     assert "--from log" in str(again.exception)
 
 
-def test_what_was_taken_over_is_told(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ended by Ctrl-C it says that the same command goes on; that one says with what, as text and in JSON."""
+@pytest.mark.parametrize("source", ["log", "queues"])
+def test_ended_by_ctrl_c(source: str, tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C leaves the old queues and nothing else; the text says that the command starts from the beginning."""
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for words, as_json in (((), False), (("--json",), True)):
-        store = golden.unpack("basic", tmp_path / str(as_json))
-        command = (store, "--to", "rocksdb", "--engine", "loop", "--splits-mb", "0.5", "--config", config)
-        with monkeypatch.context() as patched:
-            patched.setattr(rebuild_rocksdb, "plan_stretches", interrupted)
-            ended = call(convert, *command)
-        assert ended.return_value == 130
-        assert "same command goes on" in ended.stderr
-        done = call(convert, *command, *words)
-        assert done.return_value == 0
-        if as_json:
-            decode, tables = json.loads(done.stdout)["taken_over"]
-            assert (decode["stage"], decode["taken_over"] == decode["tasks"], decode["entries"]) == (
-                "decode",
-                True,
-                2845,
-            )
-            assert (tables["stage"], tables["taken_over"]) == ("tables", 0)
-        else:
-            assert "resumed: decode: " in done.stderr
+    store = golden.unpack("basic", tmp_path)
+    before = stores.digest(store, inodes=True)
+    command = (store, "--to", "rocksdb", "--from", source, "--engine", "loop", "--splits-mb", "0.5", "--config", config)
+    with monkeypatch.context() as patched:
+        patched.setattr(rebuild_rocksdb, "plan_stretches", interrupted)
+        ended = call(convert, *command)
+    assert ended.return_value == 130
+    assert "starts from the beginning" in ended.stderr
+    assert stores.digest(store, inodes=True) == before
+    assert stores.leftovers(store) == []
+    done = call(convert, *command, "--json")
+    assert (done.return_value, json.loads(done.stdout)["queue_entries"]) == (0, 2845)
+
+
+def test_what_a_killed_conversion_left(tmp_path: Path, config: Path) -> None:
+    """`info` and a dry run name the folder; the next conversion removes it and says so; nothing in it goes live."""
+    store, other = golden.unpack("basic", tmp_path), golden.unpack("basic", tmp_path / "other")
+    left = store / paths.REPUT / own.staging_name(3)
+    for name in ("consumequeue/strange/0/00000000000000000000", "consumequeue/CURRENT", "parts/0.ranges"):
+        (left / name).parent.mkdir(parents=True, exist_ok=True)
+        (left / name).write_bytes(b"x" * 20)
+    command = (store, "--to", "both", "--engine", "loop", "--config", config)
+    assert f"left over: {left.name}" in call(info, store, "--config", config).stdout
+    assert left.name in call(convert, *command, "--dry-run").stderr
+    assert left.exists()
+    assert f"removed what an earlier job had left: {left.name}" in call(convert, *command).stderr
+    assert stores.leftovers(store) == []
+    assert not (store / paths.CONSUME_QUEUE / "strange").exists()
+    assert call(convert, other, *command[1:]).return_value == 0
+    assert databases.content(store) == databases.content(other)
+    assert stores.indexes(store) == stores.indexes(other)
+    # The store has these queues: what another killed job left is removed, and that is all.
+    (left / "parts").mkdir(parents=True)
+    again = call(convert, *command)
+    assert again.return_value == 0
+    assert left.name in again.stderr
+    assert "nothing to do" in again.stderr
+    assert stores.leftovers(store) == []
 
 
 def test_text(config: Path) -> None:

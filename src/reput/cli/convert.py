@@ -37,10 +37,10 @@ def convert(
     """Make the ConsumeQueues of STORE ones of another kind: files, RocksDB, or both.
 
     Stop the broker first. The new queues are built beside the old ones, held once more against what they come from, and
-    swapped in: until then, and after any error, the old ones are live. Killed, or ended by Ctrl-C, the same command
-    goes on with what was finished, as long as nobody has changed the store or its settings meanwhile. Queues keep their
-    numbers. A store that has these queues already is left alone. Tell the broker afterwards: storeType, or
-    rocksdbCQDoubleWriteEnable for both.
+    swapped in: until then, and after any error, the old ones are live. If the command is killed or you press Ctrl-C,
+    run it again: it starts from the beginning, and finishes a swap that had begun. Queues keep their numbers. A store
+    that has these queues already is left alone. Tell the broker afterwards: storeType, or rocksdbCQDoubleWriteEnable
+    for both.
 
     \b
     reput convert /data/store --to rocksdb --dry-run
@@ -67,8 +67,8 @@ def convert(
             )
     except KeyboardInterrupt:
         output.say(
-            "interrupted; the queues are as they were unless the swap had begun: the next command finishes it. The "
-            "same command goes on from here; any other that changes the store removes what was built so far"
+            "interrupted; the queues are as they were unless the swap had begun: the next command that changes the "
+            "store finishes it. Run the same command again: it starts from the beginning"
         )
         return _INTERRUPTED
     if not report.built and not as_json:

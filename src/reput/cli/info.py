@@ -161,11 +161,6 @@ def _own_text(found: StoreInfo) -> str:
         told.append("a swap to finish")
     if own.leftovers:
         told.append(f"left over: {', '.join(own.leftovers)}")
-    if own.resumable:
-        told.append(
-            f"{own.resumable} is a conversion that was killed: the same `reput convert` goes on with it, any other "
-            "command that changes the store removes it"
-        )
     return "; ".join(told) or "no state of its own here"
 
 

@@ -11,7 +11,7 @@ from reput.cli import options, output
 if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.pipeline.rebuild_state import RebuildOptions
-    from reput.store.report import QueueOddity, RebuildReport, StageTakenOver
+    from reput.store.report import QueueOddity, RebuildReport
 
 _INTERRUPTED = 130
 _TOPICS_SHOWN = 40
@@ -154,18 +154,10 @@ def show_report(report: RebuildReport, quiet: bool = False) -> None:
     if not quiet:
         _notes("assumed", report.assumed)
         _notes("note", report.notes)
-    _notes("resumed", [_taken_over(stage) for stage in report.taken_over if stage.taken_over])
     _notes("kept", [f"queue {text}" for text in report.retained_queues])
     _notes("gap", [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes" for gap in report.gaps])
     _notes("queue", [_crooked(queue) for queue in report.crooked_queues])
     _notes("warning", report.warnings)
-
-
-def _taken_over(stage: StageTakenOver) -> str:
-    return (
-        f"{stage.stage}: {stage.taken_over:,} of {output.counted(stage.tasks, 'part')} were finished by an earlier run "
-        f"({output.counted(stage.entries, 'entry', 'entries')}), and were taken over"
-    )
 
 
 def _crooked(queue: QueueOddity) -> str:
@@ -189,8 +181,7 @@ def _summary(report: RebuildReport) -> list[str]:
         "index": f"{counted(report.index_items, 'item')} in {counted(len(report.index_files), 'IndexFile')}",
     }
     built = f"built {' and '.join(report.built)}: {', '.join(parts[one] for one in report.built)}"
-    # Without a stage an earlier run had done it all.
-    return [log, built, f"{seconds:.1f} s ({stages}): {rates}" if stages else f"{seconds:.1f} s"]
+    return [log, built, f"{seconds:.1f} s ({stages}): {rates}"]
 
 
 def _notes(kind: str, lines: list[str]) -> None:

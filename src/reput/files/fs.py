@@ -448,12 +448,9 @@ def symlink(target: Path | str, name: Path | str) -> None:
         os.symlink(target, name)
 
 
-def write_whole(path: Path | str, data: bytes, owner: Owner | None = None, *, private: bool = False) -> None:
-    """Replace a file's content at once: a reader, and a crash, finds the old bytes or the new ones.
-
-    `private`: others may be replacing it at the same time.
-    """
-    temporary = f"{path}.{secrets.token_hex(8)}.tmp" if private else f"{path}.tmp"
+def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> None:
+    """Replace a file's content at once: a reader, and a crash, finds the old bytes or the new ones."""
+    temporary = f"{path}.tmp"
     try:
         _write_new(temporary, data, owner)
         rename(temporary, path)
@@ -561,21 +558,6 @@ def modified_ms(path: Path | str) -> int | None:
     """When a file was last changed (ms); None when it is not there."""
     with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError):
         return os.stat(path).st_mtime_ns // 1_000_000
-    return None
-
-
-class Stamp(NamedTuple):
-    """By what a file is known for unchanged: its length in bytes, and when it was last changed (ns)."""
-
-    size: int
-    modified_ns: int
-
-
-def stamp_of(path: Path | str) -> Stamp | None:
-    """The stamp of a file or folder; None when it is not there."""
-    with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError):
-        status = os.stat(path)
-        return Stamp(status.st_size, status.st_mtime_ns)
     return None
 
 

@@ -13,8 +13,7 @@
     deleted             the queues that `reput delete` deleted; JSON, replaced whole by rename; see below
     sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
                         see reput.connect.ledger
-    staging-EPOCH/      what a job is building; removed by the next owner when its job died, except that a conversion
-                        may go on with what one before has left there: see reput.formats.resume
+    staging-EPOCH/      what a job is building; the next owner removes it if its job died
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
 
 An intent names its epoch and the parts that change, each relative to the store: `consumequeue`,

@@ -1,7 +1,7 @@
 """convert: the queues of a store in another kind, from its log or from the other kind, verified and swapped in whole.
 
 It is a rebuild of the queues into the kinds that are asked for: until the swap, and after any error, the old ones are
-live. One that was killed is gone on with by the next one like it (`resume.py`).
+live. After a kill the next run starts from the beginning, unless the swap had begun: then it finishes that.
 """
 
 from __future__ import annotations
@@ -13,26 +13,38 @@ from reput.errors import ConfigError
 from reput.formats.queue_kinds import TARGET_SETTINGS, TARGETS
 from reput.pipeline.engine import Engine
 from reput.pipeline.listener import ProgressListener
+from reput.pipeline.prepare import find_buildable
 from reput.pipeline.rebuild import rebuild_store
 from reput.pipeline.rebuild_state import LOG, QUEUE, RebuildOptions
 from reput.store import swap
 from reput.store.contradictions import contradictions
 from reput.store.kinds import present_kinds
-from reput.store.layout import find_store
+from reput.store.layout import StoreLayout, find_store
+from reput.store.owner import own_store
 from reput.store.report import RebuildReport
 
 
 def nothing_to_convert(root: Path | str, to: str, config: StoreConfig, source: str = LOG) -> RebuildReport | None:
-    """The report for a store that already has just these kinds of queues; None where there is something to do.
+    """The report for a store that already has exactly these kinds of queues; None if there is something to do.
 
-    What an earlier conversion left is something to do, and so is a setting that contradicts the files. A copy of one
-    kind from another that is not there is an error, which the conversion raises.
+    What a killed job left is something to do, and so is a setting that contradicts the files. A copy of one kind from
+    another that is not there is an error, which the conversion raises.
     """
     layout = find_store(root, config)
+    if _has_leftovers(layout):
+        return None
+    return _done_already(layout, to, config, source)
+
+
+def _has_leftovers(layout: StoreLayout) -> bool:
+    return swap.pending_swap(layout) or any(swap.leftovers(layout))
+
+
+def _done_already(layout: StoreLayout, to: str, config: StoreConfig, source: str) -> RebuildReport | None:
     present = {kind.name for kind in present_kinds(layout)}
     if not present or present != set(TARGETS.get(to, ())) or (source != LOG and len(present) == 1):
         return None
-    if swap.pending_swap(layout) or any(swap.leftovers(layout)) or contradictions(layout, config):
+    if contradictions(layout, config):
         return None
     report = RebuildReport(str(layout.root), salvage=False)
     has = "both kinds of queues" if len(present) > 1 else f"{to} queues"
@@ -55,7 +67,9 @@ def convert_store(
     split_mb: float = 128,
     listener: ProgressListener | None = None,
 ) -> RebuildReport:
-    """Make the queues of the store in `root` ones of another kind; `source`: see `RebuildOptions`.
+    """Convert the queues of the store in `root` to another kind; `source`: see `RebuildOptions`.
+
+    If a conversion to this kind was killed during or after its swap, only that is finished.
 
     Raises:
         ConfigError: `to` is no target, or there is no other kind of queues to build from.
@@ -63,9 +77,24 @@ def convert_store(
         ReputError: see `reput.errors`; the old queues are live unless the text says otherwise.
     """
     options = convert_options(to, source, salvage=salvage, verify_crc=verify_crc, split_mb=split_mb)
+    config = config or StoreConfig()
+    notes = _finish_killed_job(root, config)
+    if notes and (done := _done_already(find_store(root, config), to, config, source)):
+        done.notes[:0] = notes
+        return done
     report = rebuild_store(root, engine, config, options, listener)
+    report.notes[:0] = notes
     report.notes.append(f"a broker goes on with these queues when its broker.conf says {TARGET_SETTINGS[to]}")
     return report
+
+
+def _finish_killed_job(root: Path | str, config: StoreConfig) -> list[str]:
+    """Finish the swap of a killed job and remove what such jobs left; returns what was done, as notes."""
+    layout = find_buildable(root, config)
+    if not _has_leftovers(layout):
+        return []
+    with own_store(layout) as owned:
+        return owned.notes
 
 
 def convert_options(
@@ -87,5 +116,4 @@ def convert_options(
         # Queues that come from others are held against those instead.
         verify=source == LOG,
         source=source,
-        resumable=True,
     )

@@ -8,10 +8,10 @@ say more than the old queues did.
 from __future__ import annotations
 
 from functools import partial
-from operator import attrgetter
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
+from reput.files import fs
 from reput.formats import own, paths
 from reput.log.files import sync_log
 from reput.log.maps import LogMaps
@@ -25,17 +25,14 @@ from reput.pipeline.convert_source import (
     plan_tasks,
     take_entries,
 )
-from reput.pipeline.done import Stage, files_of_split, split_is_sound
-from reput.pipeline.job import Job, Oddities, SplitResult
+from reput.pipeline.job import Oddities, SplitResult
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.parts import key_order
 from reput.pipeline.prepare import choose_source
 from reput.pipeline.rebuild_queues import finish_queues, queue_parts
 from reput.pipeline.rebuild_report import topic_summaries
 from reput.pipeline.rebuild_state import Run
-from reput.pipeline.resume import Resumed, begin_staging, drop_parts, stage_report
 from reput.pipeline.stitch import Stitched
-from reput.pipeline.task_values import digest
 from reput.queue.kinds import QueueKind
 from reput.store.checkpoint import read_checkpoint
 from reput.store.frontier import read_frontier
@@ -51,7 +48,6 @@ def convert_queues(run: Run, config: StoreConfig) -> None:
     """Build the queues of the job's kinds from those of another one, hold them against it, and swap them in."""
     chosen = choose_source(run.layout, config, run.settings.queue_file_size, run.job.kinds)
     source = _source(run, chosen)
-    begin_staging(run, digest(source))
     with run.stage("list"):
         tasks = plan_tasks(_queues(run, chosen, source.covered), _ENTRIES_A_TASK, _QUEUES_A_TASK)
     if not tasks:
@@ -59,13 +55,8 @@ def convert_queues(run: Run, config: StoreConfig) -> None:
             f"{run.layout.consume_queue}: the {chosen.name} queues have no entry of a record that the log still has. "
             "Convert from the log: --from log"
         )
-    stage: Stage[SourceTask, Taken] = Stage(
-        "read", partial(_take_task, source), Taken, files_of_split, attrgetter("entries"),
-        places=True, sound=split_is_sound,
-    )  # fmt: skip
-    resumed = Resumed(run, stage, tasks)
     with run.stage("read"):
-        taken = resumed.complete()
+        taken = run.engine.run(partial(take_entries, run.job, source), tasks, run.listener.advance)
     _judge(run, chosen, taken)
     table = QueueTable()
     for task in tasks:
@@ -126,14 +117,6 @@ def _queues(run: Run, kind: QueueKind, covered: int) -> list[QueuePart]:
     return sorted(found, key=lambda part: key_order(part.key))
 
 
-def _take_task(source: Source, job: Job, task: SourceTask) -> Taken:
-    return take_entries(job, source, task)
-
-
-def _compare_task(job: Job, source: Source, task: SourceTask) -> list[str]:
-    return compare_entries(job, source, task)
-
-
 def _judge(run: Run, kind: QueueKind, taken: list[Taken]) -> None:
     """Say what is odd about what was read.
 
@@ -180,7 +163,7 @@ def _as_result(run: Run, taken: Taken) -> SplitResult:
 
 
 def _verify(run: Run, source: Source, tasks: list[SourceTask]) -> None:
-    compared = run.engine.run(partial(_compare_task, run.job, source), tasks, run.listener.advance)
+    compared = run.engine.run(partial(compare_entries, run.job, source), tasks, run.listener.advance)
     wrong = [text for found in compared for text in found]
     if wrong:
         raise DamagedStoreError(
@@ -192,7 +175,7 @@ def _verify(run: Run, source: Source, tasks: list[SourceTask]) -> None:
 def _publish(run: Run, source: Source, last: Taken) -> None:
     job, layout = run.job, run.layout
     run.shut_out_late_tasks()
-    drop_parts(run)
+    fs.remove_tree(job.parts_folder)
     with run.stage("publish"):
         sync_log(run.log)
         old, log = read_checkpoint(layout), LogMaps(layout.commit_log, source.log_file_size)
@@ -210,5 +193,4 @@ def _publish(run: Run, source: Source, last: Taken) -> None:
             moved = frontier._replace(epoch=run.owned.epoch, queue_offset=at)
             publish.stage_frontier(layout, run.owned.epoch, moved, job.owner)
             swap_parts.append(own.FRONTIER_PART)
-        stage_report(run)
         publish.go_live(run.owned, swap_parts, run.report)

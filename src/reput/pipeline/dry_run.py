@@ -98,11 +98,8 @@ def dry_rebuild(root: Path | str, config: StoreConfig, options: RebuildOptions) 
         found.report.notes.append(f"the entries come from the {source.name} queues")
     if swap.pending_swap(layout):
         found.report.notes.append("a job was killed while it swapped the indexes in; the run finishes that first")
-    elif (epoch := swap.resumable_epoch(layout)) is not None:
-        found.report.notes.append(
-            f"{layout.staging(epoch)} holds what a killed conversion has finished: the same conversion "
-            "goes on with it, any other job removes it"
-        )
+    elif left := list(swap.leftovers(layout)):
+        found.report.notes.append(f"the run first removes what a killed job left: {', '.join(left)}")
     return _estimated(layout, found, options)
 
 

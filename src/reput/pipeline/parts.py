@@ -17,11 +17,7 @@ from reput.dispatch.batch import QueueBatch
 from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
-from reput.formats.paths import is_topic_folder_name
 from reput.kernels.columns import Columns
-
-_COUNTS_BYTES, _RANGE_BYTES = 16, 33
-_MOST_ENTRIES = 1 << 40
 
 
 class QueueRanges(NamedTuple):
@@ -106,27 +102,6 @@ def load_ranges(path: str, begin: int = 0, end: int | None = None) -> QueueRange
     return QueueRanges(keys, first[chosen], last[chosen], count[chosen], steady[chosen])
 
 
-def ranges_are_sound(path: str) -> bool:
-    """Whether such a file, which may be anybody's, has nothing in it that a decode task cannot have left.
-
-    Who reads ranges takes their counts and names as they are.
-    """
-    size = fs.size_of(path)
-    if size < _COUNTS_BYTES:
-        return False
-    rows, name_bytes = fs.load_array(path, "i8", 2).tolist()
-    if min(rows, name_bytes) < 0 or size != _COUNTS_BYTES + _RANGE_BYTES * rows + name_bytes:
-        return False
-    sizes = fs.load_array(path, "i4", rows, _COUNTS_BYTES + 28 * rows)
-    if (sizes < 1).any() or sizes.sum(dtype=np.int64) != name_bytes:
-        return False
-    ranges = load_ranges(path)
-    straight = (ranges.last - ranges.first + 1 == ranges.entries) | (ranges.steady == 0)
-    numbers = (ranges.first >= 0) & (ranges.entries >= 1) & (ranges.entries <= _MOST_ENTRIES) & straight
-    keys = ranges.keys
-    return bool(numbers.all()) and len(set(keys)) == rows and all(is_topic_folder_name(key.topic) for key in keys)
-
-
 def entries_path(parts_folder: str, number: int) -> str:
     """The file of a split's queue entries, where they are not written to their places at once."""
     return f"{parts_folder}/{number}.entries"
@@ -188,24 +163,6 @@ class BatchPart:
             return np.empty(0, dtype=BATCH_ENTRY.dtype)
         data = fs.load_array(self._path, "u1", count * BATCH_ENTRY_SIZE, self._places[key])
         return data.view(BATCH_ENTRY.dtype)
-
-
-def batches_are_sound(path: str) -> bool:
-    """The same of a file of `save_batches`."""
-    size = fs.size_of(path)
-    if size < _COUNTS_BYTES:
-        return False
-    rows, name_bytes = fs.load_array(path, "i8", 2).tolist()
-    begin = _COUNTS_BYTES + 16 * rows + name_bytes
-    if min(rows, name_bytes) < 0 or size < begin:
-        return False
-    counts = fs.load_array(path, "i8", rows, _COUNTS_BYTES)
-    sizes = fs.load_array(path, "i4", rows, _COUNTS_BYTES + 12 * rows)
-    if (sizes < 1).any() or sizes.sum(dtype=np.int64) != name_bytes or (counts < 1).any() or (counts > size).any():
-        return False
-    keys = BatchPart(path).counts
-    fits = begin + int(counts.sum()) * BATCH_ENTRY_SIZE == size
-    return fits and len(keys) == rows and all(is_topic_folder_name(key.topic) for key in keys)
 
 
 class ItemColumns(NamedTuple):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 import time
 from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
-from reput.errors import DamagedStoreError, EngineError, ReputError
+from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.checkpoint import Checkpoint
@@ -20,7 +19,6 @@ from reput.log.maps import LogMaps
 from reput.pipeline import deletions, parts, publish
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.convert_queues import convert_queues
-from reput.pipeline.done import Stage, files_of_split, split_is_sound
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_job import ext_job
 from reput.pipeline.index_build import IndexFileResult
@@ -39,7 +37,6 @@ from reput.pipeline.rebuild_report import (
     warn_of_index_behind,
 )
 from reput.pipeline.rebuild_state import INDEX, QUEUES, RebuildOptions, Run
-from reput.pipeline.resume import Resumed, begin_staging, drop_parts, finished_report, stage_report
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
 from reput.store import swap
@@ -75,20 +72,17 @@ def rebuild_store(
     )
     begin = time.perf_counter()
     layout = find_buildable(root, config)
-    with own_store(layout, resumes=options.resumable) as owned:
+    with own_store(layout) as owned:
         run = _prepare(layout, owned, engine, config, options, listener)
-        if (finished := finished_report(run)) is not None:
-            finished.seconds = {"total": round(time.perf_counter() - begin, 4)}
-            return finished
         try:
+            for folder in (run.job.staging, run.job.parts_folder):
+                fs.make_dirs(folder, run.job.owner)
             if options.source == QUEUES:
                 convert_queues(run, config)
             else:
                 _rebuild(run)
-        except BaseException as error:
-            # What ended it from outside, and not what the store is like, the next run can go on behind.
-            resumable = options.resumable and isinstance(error, KeyboardInterrupt | EngineError)
-            if not resumable and not swap.pending_swap(layout):
+        except BaseException:
+            if not swap.pending_swap(layout):
                 # What cannot be removed now the next owner removes: the error to tell is the first one.
                 with contextlib.suppress(ReputError):
                     fs.remove_tree(layout.staging(owned.epoch))
@@ -133,7 +127,6 @@ def _prepare(
 
 
 def _rebuild(run: Run) -> None:
-    begin_staging(run)
     stitched = _decode(run)
     job = run.job
     judge(run, stitched)
@@ -161,10 +154,9 @@ def _rebuild(run: Run) -> None:
 
 def _decode(run: Run) -> Stitched:
     splits = plan_splits(run.log, max(1, int(run.options.split_mb * (1 << 20))))
-    task = partial(_split_task, run.job)
-    resumed = Resumed(run, _DECODE, splits)
-    with run.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in resumed.left)):
-        results = resumed.complete()
+    task = partial(decode_and_sink, run.job)
+    with run.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in splits)):
+        results = run.engine.run(task, splits, run.listener.advance)
         # What a wrong decoding put into staging has no place there: its queues are built again from nothing.
         before = {result.number: result for result in results}
         tainted: dict[int, list[QueueKey]] = {}
@@ -181,19 +173,9 @@ def _decode(run: Run) -> Stitched:
             run.job,
             stitched,
             [all_kinds(run.layout)[name] for name in run.job.kinds],
-            lambda job, more: run.engine.run(partial(_split_task, job), more, _silent),
+            lambda job, more: run.engine.run(partial(decode_and_sink, job), more, _silent),
         )
     return stitched
-
-
-def _split_task(job: Job, split: Split) -> SplitResult:
-    return decode_and_sink(job, split)
-
-
-_DECODE: Stage[Split, SplitResult] = Stage(
-    "decode", _split_task, SplitResult, files_of_split, operator.attrgetter("queue_entries"),
-    places=True, sound=split_is_sound,
-)  # fmt: skip
 
 
 def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
@@ -220,7 +202,7 @@ def _publish(
     job, layout = run.job, run.layout
     old = read_checkpoint(layout)
     run.shut_out_late_tasks()
-    drop_parts(run)
+    fs.remove_tree(job.parts_folder)
     with run.stage("publish"):
         # The checkpoint calls the log durable, which may lie on another disk than the rest.
         sync_log(run.log)
@@ -237,7 +219,6 @@ def _publish(
             swap_parts[:0] = [*batch_parts(run, whole), *queue_parts(run)]
         if job.build_queues:
             deletions.report(run)
-        stage_report(run)
         publish.go_live(run.owned, swap_parts, run.report)
         if job.build_queues:
             deletions.forget(run)

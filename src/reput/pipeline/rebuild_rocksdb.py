@@ -5,7 +5,6 @@ The restart point is written last: a database without it is complete up to 0.
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,14 +18,11 @@ from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import LAST_BLANK, PRE_BLANK, QueueKey
 from reput.formats.rocksdb import OffsetValue
 from reput.pipeline.check_rocksdb import compare_stretch
-from reput.pipeline.done import Stage
-from reput.pipeline.job import Job
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rebuild_state import EndToKeep, Run
-from reput.pipeline.resume import Resumed
 from reput.pipeline.rocksdb_stretches import plan_stretches
-from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, files_left, is_sound, load_ends, table_paths
+from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, load_ends, table_paths
 from reput.pipeline.stitch import Stitched
 from reput.queue.rocksdb_kind import FAMILIES, RocksdbKind, remove_topics
 from reput.store.retained import Retained
@@ -46,9 +42,8 @@ class RocksdbSide:
     def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
         """Make tables of all queues."""
         self._stretches = plan_stretches(run.job, stitched.results, table)
-        resumed = Resumed(run, _TABLES, self._stretches)
         with run.stage("tables"):
-            self._built = resumed.complete()
+            self._built = run.engine.run(partial(build_tables, run.job), self._stretches, run.listener.advance)
         return [outcome for built in self._built for outcome in built.outcomes]
 
     def finish(
@@ -68,7 +63,7 @@ class RocksdbSide:
         with run.stage("ingest"), DatabaseOwner(folder, FAMILIES, logs, job.owner) as database:
             if not job.of_all_topics:
                 remove_topics(database, job.wants)
-            database.ingest(fmt.ENTRY_FAMILY, _to_take_in(run, self._built))
+            database.ingest(fmt.ENTRY_FAMILY, [path for one in self._built for path in table_paths(job, one)])
             later = {one.key: one for one in kept}
             for built in self._built:
                 _write_ends(database, run, built, later)
@@ -104,28 +99,6 @@ class RocksdbSide:
             for found in compared
             for one in found.different
         ]
-
-
-def _table_task(job: Job, stretch: Stretch) -> Built:
-    return build_tables(job, stretch)
-
-
-_TABLES: Stage[Stretch, Built] = Stage(
-    "tables", _table_task, Built, files_left, operator.attrgetter("entries"), places=False, sound=is_sound
-)
-
-
-def _to_take_in(run: Run, built: Sequence[Built]) -> list[str]:
-    """The tables; where another run may need them, under a second name, since a database moves what it takes in."""
-    made = [path for one in built for path in table_paths(run.job, one)]
-    if not run.options.resumable:
-        return made
-    folder = Path(run.job.parts_folder) / "ingest"
-    fs.make_dirs(folder, run.job.owner)
-    names = [str(folder / Path(path).name) for path in made]
-    for path, name in zip(made, names, strict=True):
-        fs.link(path, name)
-    return names
 
 
 def _write_ends(database: DatabaseOwner, run: Run, built: Built, kept: Mapping[QueueKey, EndToKeep]) -> None:

@@ -34,8 +34,7 @@ class RebuildOptions:
     """What a rebuild does; see `reput rebuild --help` for each.
 
     `kinds` of queues to build (none: those that the store has); `verify`: hold the staged queues against the log once
-    more before they are swapped in. `source`: LOG, or QUEUES to build from the entries of another kind. `resumable`:
-    go on with what such a rebuild left when it was killed, and leave the same (see `resume.py`).
+    more before they are swapped in. `source`: LOG, or QUEUES to build from the entries of another kind.
     """
 
     only: str | None = None
@@ -49,7 +48,6 @@ class RebuildOptions:
     kinds: tuple[str, ...] = ()
     verify: bool = False
     source: str = LOG
-    resumable: bool = False
 
     def __post_init__(self) -> None:
         if self.only not in (None, QUEUE, INDEX):
@@ -88,8 +86,7 @@ def _nothing() -> None:
 class Run:
     """A rebuild under way: what it knows and what it has found.
 
-    `keeps_known_good`: the log's end was damaged after it was durable, and nobody has given it up. `resumes`: staging
-    holds what a killed run has left.
+    `keeps_known_good`: the log's end was damaged after it was durable, and nobody has given it up.
     """
 
     layout: StoreLayout
@@ -103,7 +100,6 @@ class Run:
     report: RebuildReport
     clock: dict[str, float] = field(default_factory=dict)
     keeps_known_good: bool = False
-    resumes: bool = False
     start_index: Callable[[], None] = _nothing
     """Lets the IndexFiles be built beside what follows, once no more tasks are to be shut out before them."""
 

@@ -96,24 +96,6 @@ def table_paths(job: Job, built: Built) -> list[str]:
     return [f"{job.parts_folder}/{name}" for name in built.tables]
 
 
-def files_left(job: Job, built: Built) -> list[str]:
-    """All files that a task has left."""
-    return [*table_paths(job, built), _ends_path(job, built.name)]
-
-
-def is_sound(job: Job, built: Built) -> bool:
-    """Whether such files, which may be anybody's, can be what a task left; the tables RocksDB itself judges."""
-    path, rows = _ends_path(job, built.name), built.queues
-    size = fs.size_of(path)
-    if size < 8 or rows < 0:
-        return False
-    (name_bytes,) = fs.load_array(path, "i8", 1).tolist()
-    if name_bytes < 0 or size != 8 + 48 * rows + name_bytes:
-        return False
-    sizes = fs.load_array(path, "i8", rows, 8 + 40 * rows)
-    return not (sizes < 0).any() and int(sizes.sum()) == name_bytes
-
-
 class _Tables:
     """The tables of one task, which begin with `base`; a new one is begun every `_TABLE_ENTRIES`."""
 

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
-from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.pipeline import parts
 from reput.pipeline.job import Job
 from reput.pipeline.plan import Split
-from reput.pipeline.rocksdb_parts import save_value_rows, save_values, values_path
+from reput.pipeline.rocksdb_parts import save_value_rows, save_values
 from reput.pipeline.sink import finish_folders, queue_path, would_overwrite, write_entries
 from reput.queue.file_kind import FILE
 from reput.queue.rocksdb_kind import ROCKSDB
@@ -92,35 +91,3 @@ def sink_rows_to_values(job: Job, number: int, rows: Sequence[QueueRows]) -> Non
 
 
 ROW_SINKS: Mapping[str, RowSinkTask] = {FILE: sink_rows_to_files, ROCKSDB: sink_rows_to_values}
-
-
-class Left(NamedTuple):
-    """What a task with some number has left for a kind: files in the parts folder, entries in their places.
-
-    `sound`: whether those files, which may be anybody's, go with the task's ranges.
-    """
-
-    files: Callable[[Job, int], list[str]]
-    placed: bool
-    sound: Callable[[Job, int], bool]
-
-
-def _no_files(job: Job, number: int) -> list[str]:  # noqa: ARG001 - as Left has it
-    return []
-
-
-def _always(job: Job, number: int) -> bool:  # noqa: ARG001 - as Left has it
-    return True
-
-
-def _values(job: Job, number: int) -> list[str]:
-    return [values_path(job.parts_folder, number)]
-
-
-def _values_fit(job: Job, number: int) -> bool:
-    ranges = parts.load_ranges(parts.ranges_path(job.parts_folder, number))
-    each = VALUE_SIZE if ranges.steady.all() else VALUE_SIZE + 8
-    return fs.size_of(values_path(job.parts_folder, number)) == each * int(ranges.entries.sum())
-
-
-LEFT: Mapping[str, Left] = {FILE: Left(_no_files, True, _always), ROCKSDB: Left(_values, False, _values_fit)}

@@ -302,10 +302,7 @@ def _own_state(layout: StoreLayout, info: StoreInfo) -> OwnInfo:
     at_work = locks.owner_is_live(layout.own(own.LOCK_NAME))
     found = OwnInfo(at_work=at_work, pending_swap=swap.pending_swap(layout) and not at_work)
     if not at_work:
-        found.leftovers = [name for name, _, _ in swap.leftovers(layout)]
-        conversion = swap.resumable_epoch(layout)
-        if conversion is not None and not found.pending_swap:
-            found.resumable = own.staging_name(conversion)
+        found.leftovers = list(swap.leftovers(layout))
     page = fs.read_bytes(layout.own(own.WATERMARKS_NAME), own.WATERMARKS.size)
     if page is not None and len(page) == own.WATERMARKS.size:
         values = dict(zip(own.WATERMARKS.offsets, own.WATERMARKS.struct.unpack(page), strict=True))

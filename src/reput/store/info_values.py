@@ -92,7 +92,7 @@ class OwnInfo:
     """reput's own state in the store: the watermarks' epoch, the frontier, a swap to finish, what killed jobs left.
 
     `at_work`: another reput process holds the store now; `writer` is its process id where it has the store open for
-    messages, 0 where it is a job. `resumable` is the one of `leftovers` that a conversion can go on with.
+    messages, 0 where it is a job.
     `deleted` are the queues that reput deleted, and of which the log may have messages.
     """
 
@@ -102,7 +102,6 @@ class OwnInfo:
     frontier: dict[str, Any] | None = None
     pending_swap: bool = False
     leftovers: list[str] = field(default_factory=list)
-    resumable: str | None = None
     deleted: list[str] = field(default_factory=list)
 
 

@@ -27,8 +27,7 @@ class Ownership:
 
     `epoch` names this job's folders. `stage` is the epoch in the watermarks, which its tasks must find there: it is
     raised between stages, so that an attempt that Spark has given up cannot write into what a later stage has built.
-    `notes` say what was cleaned up. `left` is the epoch of a killed job whose staging folder was left for this one;
-    `finished` has the files `resume` and `report` of one that may have come to its swap.
+    `notes` say what was cleaned up.
     """
 
     layout: StoreLayout
@@ -36,8 +35,6 @@ class Ownership:
     watermarks: Watermarks
     notes: list[str]
     stage: int = 0
-    left: int | None = None
-    finished: tuple[bytes, bytes] | None = None
 
     def next_stage(self, *, lasting: bool = True) -> int:
         """Shut out the tasks of the stages so far: none may begin to write any more, and those at it are waited for.
@@ -94,10 +91,9 @@ class Ownership:
 
 
 @contextlib.contextmanager
-def own_store(layout: StoreLayout, *, resumes: bool = False, holder: int = own.HOLDER_JOB) -> Iterator[Ownership]:
+def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[Ownership]:
     """Own the store while the block runs: RocketMQ's lock, ours, a closed fence, a new epoch, no leftovers.
 
-    `resumes`: the block goes on with what a killed conversion has left, so that is kept; it must use or remove it.
     `holder`: what the block does, as the watermark of that name says it.
 
     Raises:
@@ -119,19 +115,11 @@ def own_store(layout: StoreLayout, *, resumes: bool = False, holder: int = own.H
                 owned.next_stage()
                 for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
                     fs.give_to(layout.own(name), owner)
-                owned.finished = swap.staged_report(layout)
                 if swap.finish_swap(layout):
                     owned.indexes_replaced()
                     owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
-                conversion = swap.resumable_epoch(layout)
-                owned.left = conversion if resumes else None
-                if left := swap.remove_leftovers(layout, owned.left):
+                if left := swap.remove_leftovers(layout):
                     owned.notes.append(f"removed what an earlier job had left: {', '.join(left)}")
-                if conversion is not None and not resumes:
-                    owned.notes.append(
-                        f"{own.staging_name(conversion)} was a `reput convert` that was killed and could have gone on; "
-                        "the next one begins from the start"
-                    )
                 yield owned
             finally:
                 watermarks.close()

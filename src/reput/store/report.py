@@ -44,16 +44,6 @@ class TopicSummary:
     max_offset: int
 
 
-@dataclass(slots=True)
-class StageTakenOver:
-    """What a conversion has of one that was killed: finished tasks of all tasks of a stage, and their queue entries."""
-
-    stage: str
-    taken_over: int
-    tasks: int
-    entries: int
-
-
 @dataclass(slots=True, repr=False)
 class RebuildReport:
     """What a rebuild did. Offsets are bytes of the log, times milliseconds, durations seconds."""
@@ -80,7 +70,6 @@ class RebuildReport:
     time_regressions: int = 0
     first_time_regression: int | None = None
     stitched_again: int = 0
-    taken_over: list[StageTakenOver] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

@@ -13,7 +13,6 @@ from pathlib import Path
 from reput.errors import DamagedStoreError, ReputError
 from reput.files import fs
 from reput.formats import own
-from reput.formats.resume import MOST_BYTES, REPORT_NAME, RESUME_NAME
 from reput.store.layout import StoreLayout
 
 _INTENT_LIMIT = 64 << 20
@@ -78,39 +77,20 @@ def pending_swap(layout: StoreLayout) -> bool:
     return fs.exists(layout.own(own.INTENT_NAME))
 
 
-def remove_leftovers(layout: StoreLayout, keep_staging: int | None = None) -> list[str]:
-    """Remove staging and aside folders but for the staging folder of one epoch; returns their names."""
-    removed = []
-    for name, kind, epoch in leftovers(layout):
-        if (kind, epoch) != ("staging", keep_staging):
-            fs.remove_tree(layout.reput / name)
-            removed.append(name)
-    return removed
+def remove_leftovers(layout: StoreLayout) -> list[str]:
+    """Remove the folders that killed jobs left; returns their names."""
+    names = list(leftovers(layout))
+    for name in names:
+        fs.remove_tree(layout.reput / name)
+    return names
 
 
-def resumable_epoch(layout: StoreLayout) -> int | None:
-    """The epoch of the newest staging folder that another run can go on with, if there is one."""
-    found = [epoch for _, kind, epoch in leftovers(layout) if kind == "staging"]
-    return max((epoch for epoch in found if fs.exists(layout.staging(epoch) / RESUME_NAME)), default=None)
-
-
-def staged_report(layout: StoreLayout) -> tuple[bytes, bytes] | None:
-    """The files `resume` and `report` of a conversion that was killed in front of its swap, in it or behind it."""
-    path = layout.own(own.INTENT_NAME)
-    data = fs.read_bytes(path, _INTENT_LIMIT)
-    epoch = own.decode_intent(data, str(path)).epoch if data is not None else resumable_epoch(layout)
-    if epoch is None:
-        return None
-    what, report = (fs.read_bytes(layout.staging(epoch) / name, MOST_BYTES) for name in (RESUME_NAME, REPORT_NAME))
-    return (what, report) if what is not None and report is not None else None
-
-
-def leftovers(layout: StoreLayout) -> Iterator[tuple[str, str, int]]:
-    """The staging and aside folders: name, which of the two it is, and its epoch."""
+def leftovers(layout: StoreLayout) -> Iterator[str]:
+    """The names of the staging and aside folders; without a job at work, killed jobs left them."""
     for entry in fs.list_dir(layout.reput):
         kind, _, epoch = entry.name.partition("-")
         if entry.is_dir and kind in ("staging", "aside") and epoch.isdecimal():
-            yield entry.name, kind, int(epoch)
+            yield entry.name
 
 
 def _carry_out(layout: StoreLayout, intent: own.Intent) -> None:
