@@ -164,7 +164,9 @@ def test_info_reads_no_queue_of_many_topics(
     assert "t007\t0\t2\t0\t2\t1" in out
     assert len(looked_at) < A_FEW
     assert main.run(["info", str(store), "-t", "nothing"]) == 2
-    assert f"There are: {TOPICS} others" in capsys.readouterr().err
+    assert f"There are: t000 to t{TOPICS - 1} ({TOPICS} names)" in capsys.readouterr().err
+    assert main.run(["info", str(store), "-t", "T 007"]) == 2
+    assert "no topic 'T 007'. Near it: t007" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--all", "--json"])

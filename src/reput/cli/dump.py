@@ -20,13 +20,12 @@ from reput.cli.dump_parts import (
     line,
     record_cells,
     record_values,
-    some,
     text_of,
 )
 from reput.cli.groups import VerbGroup
 from reput.cli.opened import TIME_HELP, time_value
 from reput.formats.queue_kinds import STORE_TYPES
-from reput.nearest import near
+from reput.nearest import near, quoted, some, unknown_topic
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
@@ -131,7 +130,7 @@ def log(
     code = _show_end(files, walk.end())
     if topic is not None and offset is None and since is None and not code and choice.topic not in choice.met:
         names = sorted(name.decode("utf-8", "replace") for name in choice.met)
-        raise ConfigError(f"{layout.commit_log}: no topic {topic} in the log. {near(topic, names)}")
+        raise ConfigError(f"{layout.commit_log}: no topic {quoted(topic)} in the log. {near(topic, names)}")
     if not shown:
         _say_none(files, begin, walk.offset, choice)
     return code
@@ -360,7 +359,7 @@ def _chosen_queues(
     if topic is not None and not seen:
         refuse_what_we_cannot_build(layout, config)
         topics = {queue.key.topic.decode("utf-8", "replace"): None for queue in chosen.queues()}
-        raise ConfigError(f"{layout.consume_queue}: no topic {topic}. {near(topic, list(topics))}")
+        raise ConfigError(unknown_topic(layout.consume_queue, topic, list(topics)))
     where = layout.consume_queue / topic if topic else layout.consume_queue
     asked = "no queues" if queue_id is None else f"no queue {queue_id}"
     raise ConfigError(f"{where}: {asked}. There are: {some([str(number) for number in sorted(seen)])}")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from reput.cli import options, output
-from reput.cli.dump_parts import begin_at, count_option, json_lines_option, some
+from reput.cli.dump_parts import begin_at, count_option, json_lines_option
+from reput.nearest import some
 
 if TYPE_CHECKING:
     from reput.index.reader import IndexReader, Item

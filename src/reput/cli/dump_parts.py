@@ -16,7 +16,6 @@ from reput.formats import record as formats
 if TYPE_CHECKING:
     from reput.formats.record import Record
 
-_NAMES_SHOWN = 40
 
 json_lines_option = click.option("--json", "as_json", is_flag=True, help="Give a JSON object a line instead of text.")
 body_option = click.option(
@@ -39,12 +38,6 @@ def begin_at(offset: int | None, lowest: int, end: int, what: str) -> int:
     if not lowest <= wanted < end and offset >= 0:
         output.say(f"note: {what} holds {lowest} to {end - 1}" if end > lowest else f"note: {what} is empty")
     return max(wanted, lowest)
-
-
-def some(names: Sequence[str]) -> str:
-    """The names, the first of them where they are many."""
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return (", ".join(names[:_NAMES_SHOWN]) or "none") + more
 
 
 _TRANSACTIONS = {

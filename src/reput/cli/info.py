@@ -11,6 +11,7 @@ from reput.cli import options, output
 from reput.formats.queue_kinds import KINDS_IN_WORDS
 
 if TYPE_CHECKING:
+    from reput.config import StoreConfig
     from reput.store.info_values import LogInfo, StoreInfo, TopicInfo
 
 _Cell = TypeVar("_Cell")
@@ -51,6 +52,7 @@ def info(
     reput info /data/store --json
     """  # noqa: D301 - click wants the control character
     from reput.errors import ConfigError
+    from reput.nearest import unknown_topic
     from reput.store.info import store_info
 
     most_topics = None if read_all or as_json else _MOST_TOPICS
@@ -58,9 +60,7 @@ def info(
     found = store_info(store, config, topics=topics, most_topics=most_topics)
     for name in topics:
         if name not in {topic.topic for topic in found.topics}:
-            known = ", ".join(topic.topic for topic in found.topics[:_TOPICS_SHOWN]) or "none"
-            known = f"{found.unread_topics:,} others" if found.unread_topics else known
-            raise ConfigError(f"{found.store}: no topic {name} in consumequeue. There are: {known}")
+            raise ConfigError(unknown_topic(found.store, name, _known_topics(store, config, found)))
     if topics:
         others = [topic for topic in found.topics if topic.topic not in topics]
         found.topics = [topic for topic in found.topics if topic.topic in topics]
@@ -71,6 +71,17 @@ def info(
     else:
         show_info(found, with_queues=bool(topics))
     return 1 if found.damage else 0
+
+
+def _known_topics(store: str, config: StoreConfig, found: StoreInfo) -> list[str]:
+    """The topics of a store, also those whose queues were not read."""
+    from reput.store.kinds import present_kinds
+    from reput.store.layout import find_store
+
+    known = {topic.topic for topic in found.topics}
+    if found.unread_topics:
+        known.update(name.decode("utf-8", "replace") for name in present_kinds(find_store(store, config))[0].topics())
+    return sorted(known)
 
 
 def show_info(found: StoreInfo, with_queues: bool) -> None:

@@ -14,7 +14,7 @@ import click
 
 from reput.cli import output
 from reput.cli.dump_parts import record_cells, record_values
-from reput.nearest import near, some
+from reput.nearest import near, some, unknown_topic
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
@@ -179,7 +179,7 @@ def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> 
 
     found = opened.queues(topic)
     if not found:
-        raise ConfigError(f"{opened.layout.root}: no topic {topic}. {near(topic, opened.topics())}")
+        raise ConfigError(unknown_topic(opened.layout.root, topic, opened.topics()))
     chosen = [info for info in found if queue_id is None or info.queue_id == queue_id]
     if not chosen:
         ids = [str(info.queue_id) for info in found]

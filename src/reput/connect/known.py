@@ -29,7 +29,7 @@ from reput.connect.selection import is_light
 from reput.connect.snapshot import Snapshot, open_snapshot, walk_log
 from reput.errors import ConfigError
 from reput.formats import paths
-from reput.nearest import similar, some
+from reput.nearest import near_it, quoted, some
 from reput.store.deletion import how_to_bring_back, named, still_deleted
 from reput.store.retained import configured_queues
 
@@ -171,9 +171,9 @@ class _Store:
             self._asked[topic] = self._queues(topic)
         queues = self._asked[topic]
         if queues is None:
-            return f"{asked.by}: no topic {topic} in {self.root}. {self._others(topic)}"
+            return f"{asked.by}: no topic {quoted(topic)} in {self.root}. {self._others(topic)}"
         if asked.queue_id is not None and asked.queue_id not in queues:
-            return f"{asked.by}: no queue {asked.queue_id} of topic {topic} in {self.root}. There are: {queues}"
+            return f"{asked.by}: no queue {asked.queue_id} of topic {quoted(topic)} in {self.root}. There are: {queues}"
         return ""
 
     def unmatched(self, pattern: str) -> str:
@@ -221,9 +221,8 @@ class _Store:
 
     def _others(self, topic: str) -> str:
         names = set(islice(self._names(), MOST_QUEUES))
-        close = similar(topic, sorted(names))
-        near = f"Near it: {', '.join(close)}. " if close else ""
-        return f"{near}There are: {_first(names)}"
+        close = near_it(topic, sorted(names))
+        return f"{close}. There are: {_first(names)}" if close else f"There are: {_first(names)}"
 
 
 def _first(names: set[str]) -> str:

@@ -18,7 +18,7 @@ from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE
 from reput.log.files import LogFiles
 from reput.log.reader import LogWalk
-from reput.nearest import near
+from reput.nearest import unknown_topic
 from reput.pipeline.prepare import Prepared, choose_source, find_buildable, prepare
 from reput.pipeline.rebuild_state import INDEX, QUEUES, RebuildOptions
 from reput.queue.batch_files import BatchFiles
@@ -122,7 +122,7 @@ def dry_delete(root: Path | str, config: StoreConfig, topic: str, queue_id: int 
         topics = {queue.key.topic for kind in store_kinds(layout, config) for queue in kind.queues()}
         topics |= {queue.key.topic for queue in BatchFiles(layout.batch_consume_queue).queues()}
         known = sorted(name.decode("utf-8", "replace") for name in topics)
-        raise ConfigError(f"{layout.root}: no topic {topic}. {near(topic, known)}")
+        raise ConfigError(unknown_topic(layout.root, topic, known))
     if not chosen:
         ids = ", ".join(map(str, there))
         raise ConfigError(f"{layout.root}: topic {topic} has no queue {queue_id}. There are: {ids}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
@@ -14,6 +14,7 @@ from reput.index.files import list_index_files
 from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import file_name, place, written_bytes
+from reput.nearest import near, some
 from reput.pipeline.decode import Gap
 from reput.pipeline.index_build import IndexFileResult
 from reput.pipeline.job import SplitResult
@@ -184,11 +185,18 @@ def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable, batch
             topic for topic in topics if topic.encode("utf-8", "surrogateescape") in told or _has_old_queues(run, topic)
         ]
         if topics and not known:
-            named = ", ".join(topics[:_NAMED])
+            names = sorted({name.decode("utf-8", "replace") for name in told.union(_old_topics(run))})
             raise ConfigError(
-                f"{option} {named}: neither the log nor {run.layout.consume_queue} has such a topic (`reput info` "
-                "lists them). Nothing was changed"
+                f"{option} {some(topics, _NAMED)}: neither the log nor {run.layout.consume_queue} has such a topic. "
+                f"Nothing was changed. {near(topics[0], names)}"
             )
+
+
+def _old_topics(run: Run) -> Iterator[bytes]:
+    for kind in present_kinds(run.layout):
+        # What cannot be read has no topic to name.
+        with contextlib.suppress(DamagedStoreError):
+            yield from kind.topics()
 
 
 def _has_old_queues(run: Run, topic: str) -> bool:
