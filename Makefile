@@ -7,7 +7,7 @@ PYTHON := $(VENV)/bin/python
 # Set-up writes the Java that it found or installed, so that Spark uses that one.
 WITH_JAVA = JAVA_HOME="$$(cat $(VENV)/java-home)"
 PYTEST = $(WITH_JAVA) $(PYTHON) -m pytest
-# Two processes: the tests that share a Spark session in one, all others beside it.
+# Two processes: the tests that share a Spark session in one, all others beside it. tests/conftest.py has the order.
 PYTEST_WORKERS ?= 2
 SOURCES := src tests bench examples
 
@@ -32,7 +32,7 @@ test: setup lint pytest  ## style, types and all tests
 
 .PHONY: pytest
 pytest:
-	$(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup
+	$(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: test-python
 test-python:  ## all tests on another Python: VERSION=3.12 (needs python3.12 on the PATH; makes .venv-3.12)

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 # Tests with one of these markers all run in one process, so that each resource is started once: a Spark
 # session, and the peer's JVMs, which would only get in each other's way on two cores.
-_SHARED = ("peer", "spark")
+_SHARED = ("spark", "peer")
+
+# The folders that take longest come next: what is left for the end is short, and all processes end together.
+_LONG_FOLDERS = ("faults", "pipeline", "kernels", "sim", "store")
 
 # `make test` tries the same examples wherever it runs, so that what is red has to do with the change at hand;
 # `make fuzz` looks for new ones.
@@ -29,13 +32,40 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of each shared resource into one group of pytest-xdist."""
-    for item in items:
-        for name in _SHARED:
-            if item.get_closest_marker(name) is not None:
-                item.add_marker(pytest.mark.xdist_group(name))
-                break
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests of each shared resource into one group of pytest-xdist, and those of each other module."""
+    if not config.getoption("loadgroup", False):
+        return
+    groups = [_group(item) for item in items]
+    for item, group in zip(items, groups, strict=True):
+        item.add_marker(pytest.mark.xdist_group(group))
+    ranks = dict(zip(items, map(_rank, groups), strict=True))
+    items.sort(key=ranks.__getitem__)
+
+
+def _group(item: pytest.Item) -> str:
+    """The group of a test: its shared resource, else its module, so that a module's fixtures are made once."""
+    for name in _SHARED:
+        if item.get_closest_marker(name) is not None:
+            return name
+    return item.nodeid.partition("::")[0].removeprefix("tests/").removesuffix(".py")
+
+
+def _rank(group: str) -> int:
+    """The place of a group in the order in which groups are started."""
+    first = (*_SHARED, *(f"{folder}/" for folder in _LONG_FOLDERS))
+    return next((rank for rank, start in enumerate(first) if group.startswith(start)), len(first))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _groups_hold(request: pytest.FixtureRequest) -> None:
+    """Refuse a pytest-xdist that does not know of the groups: it would start each resource in each process.
+
+    pytest-xdist 3.8 writes a test's group into its name, which pytest 9.2 does not take over.
+    """
+    if request.config.getoption("loadgroup", False):
+        names = [item.nodeid for item in request.session.items]
+        assert all(name.rfind("@") > name.rfind("]") for name in names), "pytest-xdist does not keep groups together"
 
 
 @pytest.fixture(scope="session")
