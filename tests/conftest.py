@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +31,10 @@ settings.load_profile("repeatable")
 # A shell lets what runs in its background ignore Ctrl-C, and the processes that tests send it to would ignore it, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Many tests start reput as a program. Where Python keeps no compiled modules, each start compiles all of them again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(tryfirst=True)
