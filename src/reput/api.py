@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
+from reput.nearest import named_arguments
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,6 +34,7 @@ LITTLE_BYTES = 64 << 20
 """So much log a follower takes in without Spark, where nobody asked for that: it ends before Spark has started."""
 
 
+@named_arguments
 def rebuild(
     path: str | Path,
     *,
@@ -97,6 +99,7 @@ def rebuild(
         return rebuild_store(path, engine, settings, options, listener)
 
 
+@named_arguments
 def check(
     path: str | Path,
     *,
@@ -118,6 +121,7 @@ def check(
         return check_store(path, engine, settings, verify_crc=verify_crc, split_mb=split_mb, listener=listener)
 
 
+@named_arguments
 def convert(
     path: str | Path,
     *,
@@ -169,6 +173,7 @@ def convert(
         )
 
 
+@named_arguments
 def diff(
     path: str | Path, other: str | Path | None = None, *, config: StoreConfig | str | Path | None = None
 ) -> Iterator[QueueDifference]:
@@ -185,6 +190,7 @@ def diff(
     return differences(*diff_sides(path, other, config_from(config)))
 
 
+@named_arguments
 def follow(
     path: str | Path,
     *,
@@ -224,31 +230,19 @@ def follow(
     from reput.pipeline.engine import LoopEngine
     from reput.pipeline.follow import Follow
     from reput.pipeline.follow_query import FollowHandle
+    from reput.pipeline.plan import mib
 
     config = config_from(config, force_setting)
+    max_batch_bytes = mib("max_batch_mb", max_batch_mb)
     if until_caught_up and spark is None:
         # Spark takes seconds to start: with nothing or little to do the tasks run here.
-        follower = Follow(
-            path,
-            LoopEngine(),
-            config,
-            max_batch_bytes=max(1, int(max_batch_mb * (1 << 20))),
-            listener=listener,
-            tell=tell,
-        )
+        follower = Follow(path, LoopEngine(), config, max_batch_bytes=max_batch_bytes, listener=listener, tell=tell)
         left = follower.left_bytes()
         if not left or (master is None and left <= LITTLE_BYTES):
             return FollowHandle(follower, until_caught_up)
         follower.close()
     with _engine_at(path, config, spark, master, listener) as (engine, settings):
-        follower = Follow(
-            path,
-            engine,
-            settings,
-            max_batch_bytes=max(1, int(max_batch_mb * (1 << 20))),
-            listener=listener,
-            tell=tell,
-        )
+        follower = Follow(path, engine, settings, max_batch_bytes=max_batch_bytes, listener=listener, tell=tell)
         try:
             return FollowHandle(follower, until_caught_up, checkpoint)
         except BaseException:
@@ -256,6 +250,7 @@ def follow(
             raise
 
 
+@named_arguments
 def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) -> StoreInfo:
     """What a store holds, from its files' names, ends and headers: quick, whatever its size; nothing is changed.
 
@@ -267,6 +262,7 @@ def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) ->
     return store_info(path, config_from(config))
 
 
+@named_arguments
 def export(
     path: str | Path,
     folder: str | Path,
@@ -304,6 +300,7 @@ def export(
         )
 
 
+@named_arguments
 def scan(
     path: str | Path,
     *,
@@ -421,10 +418,13 @@ def refuse_no_spark(spark: object, name: str = "spark", more: str = "") -> None:
     raise ConfigError(f"{name}={spark!r:.80}: give a SparkSession or a SparkContext, False to do without Spark{hint}")
 
 
-def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:
+def _names(argument: str, given: Any) -> tuple[str, ...]:
     if isinstance(given, str | bytes):
         raise ConfigError(f"{argument}={given!r:.80}: give a list of names, [{given!r:.80}]")
-    return tuple(given)
+    names = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"{argument}={given!r:.80}: give a list of names")
+    return names
 
 
 def config_from(config: StoreConfig | str | Path | None, force_setting: bool = False) -> StoreConfig:

@@ -9,7 +9,9 @@ from reput.api import config_from, engine_for, refuse_no_spark
 from reput.api import follow as reput_follow
 from reput.config import StoreConfig
 from reput.errors import ConfigError, TailFullError
+from reput.nearest import named_arguments
 from reput.store import message_store
+from reput.store.view import PullLimits
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from reput.pipeline.follow_query import FollowHandle
     from reput.pipeline.listener import ProgressListener
     from reput.store.indexer import CatchUp
-    from reput.store.view import PullLimits
 
 
 class MessageStore(message_store.MessageStore):
@@ -35,6 +36,14 @@ class MessageStore(message_store.MessageStore):
 
     follower: FollowHandle | None = None
     """The handle of the follower that `open(follow=...)` started."""
+
+    def __repr__(self) -> str:
+        name = f"<reput.MessageStore {str(self.layout.root)!r}"
+        if self._closed:
+            return f"{name}, closed>"
+        mode = "open to write" if self.is_writing else "read-only"
+        topics, view = len(self.view.topics()), self.view
+        return f"{name}, {mode}, topics {topics}, log {view.log.min_offset} to {view.confirmed()}>"
 
     def reput(
         self,
@@ -85,6 +94,7 @@ class MessageStore(message_store.MessageStore):
         return self.delete_queues_with(SparkIndexer(LoopEngine()), topic, queue_id)
 
     @classmethod
+    @named_arguments
     def open(
         cls,
         path: Path | str,
@@ -113,6 +123,11 @@ class MessageStore(message_store.MessageStore):
         config = config_from(config, force_setting)
         if not (follow is True or follow == "loop"):
             refuse_no_spark(follow, "follow", ', True to start Spark, or "loop" to follow in a thread without Spark')
+        if limits is not None and not isinstance(limits, PullLimits):
+            raise ConfigError(f"limits={limits!r:.80}: give a reput.PullLimits")
+        for name, flag in (("read_only", read_only), ("create", create), ("delete_expired", delete_expired)):
+            if flag not in (None, False, True):
+                raise ConfigError(f"{name}={flag!r:.80}: give True or False")
         if follow is not False and read_only:
             raise ConfigError(f"{path}: opened read-only, and a follower writes. Leave one of them out")
         try:

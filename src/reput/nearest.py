@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 _NAMES_SHOWN = 20
 _NEAR = 3
@@ -38,6 +43,22 @@ def unknown_topic(where: object, topic: str, names: Sequence[str]) -> str:
     return f"{where}: no topic {quoted(topic)}. {near(topic, names)}"
 
 
+def named_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorate a function so that an unknown argument is a TypeError that names those near it, or all."""
+    code = function.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        for name in kwargs:
+            if name not in known:
+                names = [one for one in known if one not in ("cls", "self", *kwargs)]
+                raise TypeError(f"{function.__qualname__}() has no argument {name!r}. {near(name, names)}")
+        return function(*args, **kwargs)
+
+    return call
+
+
 def some(names: Sequence[str], shown_most: int = _NAMES_SHOWN) -> str:
     """The first names, and how many more there are. If they are too many, names in a series count as one."""
     told = [quoted(name) for name in names]
@@ -62,8 +83,8 @@ def _near_series(name: str, names: Sequence[str]) -> list[list[str]]:
 
 
 def _form(name: str) -> str:
-    """A name without what people mistype most: capitals, blanks, and the number in a series."""
-    return _NUMBER.sub("0", "".join(name.casefold().split()))
+    """A name without what people mistype most: capitals, blanks, underscores, and the number in a series."""
+    return _NUMBER.sub("0", "".join(name.casefold().replace("_", " ").split()))
 
 
 def _series_of(names: Iterable[str]) -> list[list[str]]:

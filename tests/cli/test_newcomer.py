@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from subprocess import PIPE, Popen
 from typing import TYPE_CHECKING
 
 import pytest
 
 import reput
 from reput.cli.main import run
+from reput.errors import NotAStoreError
 from support.checked import assert_sound
 from support.opened import CONFIG
 
@@ -51,3 +54,44 @@ def test_each_verb_names_the_topics_near_an_unknown_one(
         f"--topic {topic}: neither the log nor {store / 'consumequeue'} has such a topic. Nothing was changed" in text
     )
     assert near in text
+
+
+def test_a_missing_path_advises_a_reader_no_create(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who only reads a store that is not there is told to give a store's root, not how a new one is made."""
+    (tmp_path / "empty").mkdir()
+    for name in ("nope", "empty"):
+        assert "create" not in refused(capsys, "get", tmp_path / name, "-t", "t")
+        with pytest.raises(NotAStoreError, match=name) as error:
+            reput.MessageStore.open(tmp_path / name, read_only=True)
+        assert "create" not in str(error.value)
+        with pytest.raises(NotAStoreError, match=r"MessageStore\.open\(path, create=True\) makes a new store there"):
+            reput.MessageStore.open(tmp_path / name)
+
+
+def test_a_store_in_use_names_its_holder(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that cannot write says which kind of process has the store, and its id."""
+    code = (
+        "import reput, sys\n"
+        "with reput.MessageStore.open(sys.argv[1], sys.argv[2]):\n"
+        "    print(flush=True)\n"
+        "    sys.stdin.read()"
+    )
+    conf = store.parent / "broker.conf"
+    conf.write_text(f"mappedFileSizeCommitLog={CONFIG.mapped_file_size_commit_log}\n")
+    with Popen([sys.executable, "-c", code, str(store), str(conf)], stdin=PIPE, stdout=PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        who = f"a reput program that puts messages, process {writer.pid}, is at work on this store. Wait until"
+        for verb in (("rebuild", "--engine", "loop"), ("rebuild", "--dry-run"), ("delete", "-t", "orders")):
+            assert f"{store / 'reput' / 'lock'}: {who}" in refused(capsys, verb[0], store, *verb[1:])
+
+
+def test_progress_names_an_offset_past_the_end(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An offset past a queue's end is taken, as a broker takes it: `progress` names it, and says where pulls go on."""
+    with reput.MessageStore.open(store, CONFIG) as opened:
+        assert opened.commit_offset("billing", "orders", 0, 99)
+        assert opened.get_message("orders", 0, 99).next_offset == 1
+    assert run(["progress", str(store), "-g", "billing", "-t", "orders"]) == 0
+    told = capsys.readouterr().err
+    assert "billing, orders/0: offset 99 is past the queue's end, 1, where its next pull goes on" in told
+    assert "from 0 to 1" in refused(capsys, "progress", store, "-g", "b", "-t", "orders", "-q", 0, "--commit", 99)

@@ -55,6 +55,8 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "offset 2.0": lambda store: store.get_message("t", 0, 2.0),
     "offset None": lambda store: store.get_message("t", 0, None),
     "max_messages '5'": lambda store: store.get_message("t", 0, 0, "5"),
+    "max_bytes 'x'": lambda store: store.get_message("t", 0, 0, 5, None, "x"),
+    "max_bytes 1.5": lambda store: store.get_message("t", 0, 0, 5, None, 1.5),
     "max_messages 5.5": lambda store: store.get_message("t", 0, 0, 5.5),
     "filter 5": lambda store: store.get_message("t", 0, 0, 5, 5),
     "filter ['paid']": lambda store: store.get_message("t", 0, 0, 5, ["paid"]),
@@ -129,6 +131,19 @@ JOBS: dict[str, Callable[[Path], object]] = {
     "config={'a': 1}": lambda path: reput.MessageStore.open(path, {"a": 1}),  # type: ignore[arg-type]
     "path=None": lambda _: reput.MessageStore.open(None),  # type: ignore[arg-type]
     "topics='orders'": lambda path: reput.rebuild(path, spark=False, topics="orders"),
+    "split_mb='x'": lambda path: reput.rebuild(path, spark=False, split_mb="x"),  # type: ignore[arg-type]
+    "split_mb=0": lambda path: reput.check(path, spark=False, split_mb=0),
+    "split_mb=nan": lambda path: reput.check(path, spark=False, split_mb=float("nan")),
+    "split_mb=True": lambda path: reput.convert(path, to="both", spark=False, split_mb=True),
+    "max_batch_mb=-3": lambda path: reput.follow(path, spark=False, max_batch_mb=-3),
+    "topics=[5]": lambda path: reput.rebuild(path, spark=False, topics=[5]),  # type: ignore[list-item]
+    "columns=5": lambda path: reput.scan(path, columns=5),  # type: ignore[arg-type]
+    "topic=5": lambda path: reput.scan(path, topic=5),  # type: ignore[arg-type]
+    "queue_id='1'": lambda path: reput.scan(path, queue_id="1"),  # type: ignore[arg-type]
+    "start_time='now'": lambda path: reput.scan(path, start_time="now"),  # type: ignore[arg-type]
+    "tags=['a']": lambda path: reput.scan(path, tags=["a"]),  # type: ignore[arg-type]
+    "limits=5": lambda path: reput.MessageStore.open(path, limits=5),  # type: ignore[arg-type]
+    "delete_expired='x'": lambda path: reput.MessageStore.open(path, delete_expired="x"),  # type: ignore[arg-type]
 }
 
 
@@ -168,3 +183,23 @@ def test_large_results_have_a_short_repr(store: reput.MessageStore) -> None:
     assert "500 messages" in repr(many)
     shown = [message, many, store.get_message("t", 0, 0), store.query_message("t", "k"), store.message_at(0)]
     assert max(len(repr(one)) for one in shown) < 300
+
+
+def test_an_unknown_argument_names_the_right_one(path: Path) -> None:
+    """A mistyped argument is a TypeError, as in Python, and says what the argument is called."""
+    with pytest.raises(TypeError, match=r"MessageStore\.open\(\) has no argument 'readonly'\. Near it: read_only$"):
+        reput.MessageStore.open(path, readonly=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"has no argument 'mode'\. There are: path, config, read_only"):
+        reput.MessageStore.open(path, mode="r")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"check\(\) has no argument 'spit_mb'\. Near it: split_mb$"):
+        reput.check(path, spit_mb=5)  # type: ignore[call-arg]
+
+
+def test_a_store_says_what_it_is(path: Path) -> None:
+    """`repr` of a store is short: path, mode, topics and the log's ends."""
+    with reput.MessageStore.open(path, CONFIG) as store:
+        end = store.put_message(reput.Message("other", b"x")).end_offset
+        assert repr(store) == f"<reput.MessageStore '{path}', open to write, topics 2, log 0 to {end}>"
+    assert repr(store) == f"<reput.MessageStore '{path}', closed>"
+    with reput.MessageStore.open(path, CONFIG, read_only=True) as store:
+        assert repr(store) == f"<reput.MessageStore '{path}', read-only, topics 2, log 0 to {end}>"

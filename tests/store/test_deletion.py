@@ -342,7 +342,7 @@ def test_a_file_of_deletions_that_is_none(data: bytes, tmp_path: Path, monkeypat
     file.write_bytes(data)
     before = stores.queue_files(path)
     for call in (reput.check, reput.rebuild):
-        with pytest.raises(DamagedStoreError, match="remove it; deleted queues then come back"):
+        with pytest.raises(DamagedStoreError, match="Remove this file, and the store can be read"):
             call(path, spark=False, config=stores.GOLDEN)
     assert [text for text in reput.info(path, config=stores.GOLDEN).damage if str(file) in text]
     assert stores.queue_files(path) == before

@@ -347,17 +347,29 @@ def test_a_put_to_a_full_disk_says_why_and_what_to_do(tmp_path: Path, disk: list
         disk[0] = FULL
         wait_for_house(store)
         refused = store.put_message(reput.Message("t", b""))
+        assert refused.reason == (
+            f"{store.layout.commit_log}: the disk is 91 % full, over 90 % (diskSpaceWarningLevelRatio); puts go on "
+            "when it is not. Make room on it. The log has one file, which no deletion takes"
+        )
+        disk[0] = ROOM
+        wait_for_house(store)
+        while len(list(store.layout.commit_log.iterdir())) < 2:
+            put(store, 3)
+        before = len(bodies(store))
+        disk[0] = FULL
+        wait_for_house(store)
+        refused = store.put_message(reput.Message("t", b""))
         assert refused.status is reput.PutStatus.DISK_FULL
         assert refused.reason == (
             f"{store.layout.commit_log}: the disk is 91 % full, over 90 % (diskSpaceWarningLevelRatio); puts go on "
-            "when it is not. Nothing was deleted, since deletion of expired log files is off. Make room, or turn "
-            "deletion on (`reput put --delete-expired`, MessageStore.open(..., delete_expired=True)): log files older "
-            "than 72 hours (fileReservedTime) then go"
+            "when it is not. Make room on it. Nothing was deleted, since deletion of expired log files is off. Turn it "
+            "on (`reput put --delete-expired`, MessageStore.open(..., delete_expired=True)), and log files older than "
+            "72 hours (fileReservedTime) go"
         )
         disk[0] = ROOM
         wait_for_house(store)
         put(store, 3)
-        assert len(bodies(store)) == 6
+        assert len(bodies(store)) == before + 3
     with reput.MessageStore.open(tmp_path / "s", small(file_reserved_time=24), create=True) as store:
         disk[0] = FULL
         wait_for_house(store)

@@ -51,7 +51,8 @@ def test_every_message_once_in_the_order_of_storing(config: StoreConfig, tmp_pat
         inside = [one.body for one in found if begin <= one.store_timestamp <= end]
         assert [message.body for message in store.messages("t", begin_ms=begin, end_ms=end)] == inside
         assert list(store.messages("t", begin_ms=found[-1].store_timestamp + 1)) == []
-        assert list(store.messages("no such topic")) == []
+        with pytest.raises(ConfigError, match=r"no topic 'no such topic'\. There are: other, t$"):
+            store.messages("no such topic")
     with reput.MessageStore.open(path, config, read_only=True) as store:
         assert [message.body for message in store.messages("t")] == wanted
     assert_sound(path, config)

@@ -238,7 +238,7 @@ def _oddity(lag: QueueLag) -> str | None:
     if lag.expired:
         return f"{where}: {lag.expired} messages were deleted before the group read them"
     if lag.offset is not None and lag.offset > lag.max_offset:
-        return f"{where}: offset {lag.offset} is past the queue's end, {lag.max_offset}"
+        return f"{where}: offset {lag.offset} is past the queue's end, {lag.max_offset}, where its next pull goes on"
     return None
 
 

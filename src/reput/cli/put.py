@@ -69,10 +69,11 @@ def put(
 ) -> int:
     """Put a message into STORE for each line of stdin. This verb writes.
 
-    A line is a body, or with --json-lines an object of topic, queue_id, body or body_base64, tags, keys, properties,
-    born_timestamp, flag, reconsume_times and unique_key. Lines of `reput get --json` are such objects: of sys_flag the
-    compression is taken over, and a committed transaction becomes a plain message. What the store gives anew is passed
-    over: offsets, sizes, store time, hosts and message id.
+    A line is a body, so an empty line is a message with an empty body, as RocketMQ allows. With --json-lines a line is
+    an object, and empty lines are passed over. An object has topic, queue_id, body or body_base64, tags, keys,
+    properties, born_timestamp, flag, reconsume_times and unique_key. Lines of `reput get --json` are such objects: of
+    sys_flag the compression is taken over, and a committed transaction becomes a plain message. What the store gives
+    anew is passed over: offsets, sizes, store time, hosts and message id.
 
     Where each message was stored comes out, a line each: topic/queue, queue offset, log offset and size. Without --sync
     all is durable when the command ends. Then the indexes are caught up.

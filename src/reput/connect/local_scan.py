@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -52,8 +53,8 @@ def scan_store(
         "schema": schema,
         "columns": _columns(columns),
         "includeHeaders": "true" if _names_headers(columns) else None,
-        "filter.tag": tags,
-        "filter.sql": sql,
+        "filter.tag": _text(tags, "tags"),
+        "filter.sql": _text(sql, "sql"),
         "verifyCrc": None if verify_crc is None else str(bool(verify_crc)),
         "failOnDataLoss": str(bool(fail_on_data_loss)),
         "failOnMissingTopic": str(bool(fail_on_missing_topic)),
@@ -67,7 +68,7 @@ def scan_store(
 
 
 def _columns(columns: str | Sequence[str] | None) -> str | None:
-    return columns if columns is None or isinstance(columns, str) else ",".join(columns)
+    return columns if columns is None or isinstance(columns, str) else ",".join(_names(columns, "columns"))
 
 
 def _names_headers(columns: str | Sequence[str] | None) -> bool:
@@ -75,22 +76,28 @@ def _names_headers(columns: str | Sequence[str] | None) -> bool:
     return HEADERS.name in [name.strip() for name in (_columns(columns) or "").split(",")]
 
 
-def _names(given: str | Sequence[str], argument: str) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given)
-    if not all(names) or not names:
+def _text(given: Any, argument: str) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise ConfigError(f"{argument}={given!r:.80}: give a text")
+    return given
+
+
+def _names(given: Any, argument: str) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"{argument}={given!r}: give a name or several, or leave it out")
     return names
 
 
 def _narrowed(
     selection: Selection,
-    queue_id: int | Sequence[int] | None,
+    queue_id: Any,
     start_time: datetime | int | None,
     end_time: datetime | int | None,
 ) -> Selection:
     if queue_id is not None:
-        ids = (queue_id,) if isinstance(queue_id, int) else tuple(queue_id)
-        if not ids or min(ids) < 0:
+        ids = tuple(queue_id) if isinstance(queue_id, Iterable) else (queue_id,)
+        if not ids or not all(isinstance(one, int) and one >= 0 for one in ids):
             raise ConfigError(f"queue_id={queue_id!r}: give a whole number from 0 on, or several")
         selection = replace(selection, queue_ids=frozenset(ids))
     begin = 0 if start_time is None else _milliseconds(start_time, "start_time")
@@ -98,9 +105,9 @@ def _narrowed(
     return replace(selection, stored_ms=stored)
 
 
-def _milliseconds(time: datetime | int, argument: str) -> int:
+def _milliseconds(time: Any, argument: str) -> int:
     if isinstance(time, datetime):
         return max(0, ms_up(us_of(time)))
-    if not 0 <= time <= _MS_MAX:
+    if not isinstance(time, int) or not 0 <= time <= _MS_MAX:
         raise ConfigError(f"{argument}={time!r}: give a datetime, or milliseconds since 1970")
     return time

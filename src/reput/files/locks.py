@@ -15,7 +15,7 @@ import fcntl
 import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reput.errors import StoreLockedError
@@ -28,14 +28,25 @@ _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.001, 0.02
 """How long one who waits for a lock sleeps before he asks again: what is held for a moment is waited for a moment."""
 
 
+Holder = Callable[[], str]
+"""Names the reput process that holds a store; only asked when one is in the way."""
+
+
+def _somebody() -> str:
+    return "another reput process"
+
+
 @contextlib.contextmanager
-def broker_lock(path: Path, owner: fs.Owner | None = None, own_path: Path | None = None) -> Iterator[None]:
+def broker_lock(
+    path: Path, owner: fs.Owner | None = None, own_path: Path | None = None, holder: Holder = _somebody
+) -> Iterator[None]:
     """Hold RocketMQ's lock file (exclusive, byte 0) as a broker would; made for `owner` when it is not there.
 
     Args:
         path: `<store>/lock`.
         owner: whom a new file is given to.
         own_path: reput's own lock file, which tells a reput process that holds `path` from a broker.
+        holder: names that process.
 
     Raises:
         StoreLockedError: a live broker or another reput process holds it, or another part of this process.
@@ -53,7 +64,7 @@ def broker_lock(path: Path, owner: fs.Owner | None = None, own_path: Path | None
                 if error.errno not in _BUSY:
                     # Such as ENOLCK: a network file system without locks.
                     raise
-                raise StoreLockedError(_who_holds(path, own_path)) from error
+                raise StoreLockedError(_who_holds(path, own_path, holder)) from error
         with fs.errors_named(path, "give to the store's owner"):
             if owner is not None:
                 fs.give_descriptor_to(descriptor, owner)
@@ -67,7 +78,7 @@ def broker_lock(path: Path, owner: fs.Owner | None = None, own_path: Path | None
         os.close(descriptor)
 
 
-def refuse_held(path: Path, own_path: Path) -> None:
+def refuse_held(path: Path, own_path: Path, holder: Holder = _somebody) -> None:
     """Refuse what `broker_lock` and `owner_lock` would refuse now; nothing is made, and nothing stays held.
 
     Raises:
@@ -76,23 +87,23 @@ def refuse_held(path: Path, own_path: Path) -> None:
     if _identity(path) in _held:
         raise StoreLockedError(_in_this_process(path))
     if is_record_locked(path):
-        raise StoreLockedError(_who_holds(path, own_path))
+        raise StoreLockedError(_who_holds(path, own_path, holder))
     if owner_is_live(own_path):
-        raise StoreLockedError(_at_work(own_path))
+        raise StoreLockedError(_at_work(own_path, holder))
 
 
 def _in_this_process(path: Path) -> str:
     return f"{path}: another reput job of this process is at work on this store. Wait until it ends"
 
 
-def _who_holds(path: Path, own_path: Path | None) -> str:
+def _who_holds(path: Path, own_path: Path | None, holder: Holder) -> str:
     if own_path is not None and owner_is_live(own_path):
-        return _at_work(own_path)
+        return _at_work(own_path, holder)
     return f"{path}: a running broker holds this store. Stop it first, or work on a copy"
 
 
-def _at_work(own_path: Path) -> str:
-    return f"{own_path}: another reput process is at work on this store. Wait until it ends"
+def _at_work(own_path: Path, holder: Holder) -> str:
+    return f"{own_path}: {holder()} is at work on this store. Wait until it ends"
 
 
 _held: set[tuple[int, int] | None] = set()
@@ -154,8 +165,8 @@ def _record_lock_pid(path: Path) -> int | None:
 
 
 @contextlib.contextmanager
-def owner_lock(path: Path) -> Iterator[None]:
-    """Hold reput's own lock exclusively.
+def owner_lock(path: Path, holder: Holder = _somebody) -> Iterator[None]:
+    """Hold reput's own lock exclusively; `holder` names the process that has it.
 
     Raises:
         StoreLockedError: another reput process is at work on this store.
@@ -163,7 +174,7 @@ def owner_lock(path: Path) -> Iterator[None]:
     # Who only asks whether the lock is held has it for a moment.
     with _flocked(path, fcntl.LOCK_EX, wait_s=0.2) as held:
         if not held:
-            raise StoreLockedError(_at_work(path))
+            raise StoreLockedError(_at_work(path, holder))
         yield
 
 

@@ -172,17 +172,20 @@ def decode_deleted(data: bytes, where: str) -> tuple[Deleted, ...]:
     Raises:
         DamagedStoreError: it is none, or names what is no queue.
     """
-    remedy = "remove it; deleted queues then come back with the next rebuild"
+    remedy = (
+        "Remove this file, and the store can be read and written again. The next rebuild then brings back the queues "
+        "that it named; `reput delete` deletes them again"
+    )
     try:
         value = json.loads(data)
         found = tuple(_deleted(one) for one in value["queues"] if value["version"] == FORMAT_VERSION)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
-        raise DamagedStoreError(f"{where}: no list of deleted queues ({error!r}): {remedy}") from error
+        raise DamagedStoreError(f"{where}: no list of deleted queues ({error!s:.80}). {remedy}") from error
     if value["version"] != FORMAT_VERSION:
-        raise DamagedStoreError(f"{where}: not a file that this version of reput wrote: {remedy}")
+        raise DamagedStoreError(f"{where}: not a file that this version of reput wrote. {remedy}")
     for one in found:
         if not paths.is_topic_folder_name(one.key.topic) or one.key.queue_id < 0 or one.offset < 0:
-            raise DamagedStoreError(f"{where}: names {one.key}, which is no queue: {remedy}")
+            raise DamagedStoreError(f"{where}: names {one.key}, which is no queue. {remedy}")
     return found
 
 

@@ -107,7 +107,7 @@ class LogAppender:
         self.settings = settings
         self.clock_steps_back = 0
         """How many puts were given the time of the one before, because the clock had gone back."""
-        self.when_disk_full = ""
+        self.when_disk_full: Callable[[], str] = str
         """What a put that finds no room adds to its reason."""
         if not fs.exists(folder):
             fs.make_dirs(folder, owner)
@@ -431,7 +431,7 @@ class LogAppender:
     def _disk_full(self, error: NoSpaceError) -> MessageRefusedError:
         """The answer to a put for which the disk has no blocks."""
         percent = fs.disk_use(self.folder).percent
-        reason = f"{error}. The disk is {percent} % full. {self.when_disk_full}".rstrip()
+        reason = f"{error}. The disk is {percent} % full. {self.when_disk_full()}".rstrip()
         return MessageRefusedError(PutStatus.DISK_FULL, reason)
 
     # --- places --------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.kinds import CHECKS
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
-from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.plan import MAX_SPLIT_MB, Split, mib, plan_splits
 from reput.pipeline.stitch import Stitched, stitch
 from reput.queue.batch_files import BatchFiles
 from reput.store.beside import last_referenced
@@ -97,6 +97,7 @@ def check_store(
     contradicted = contradictions(layout, config)
     judged_with = without_wrong_sizes(config, contradicted)
     listener = listener or ProgressListener()
+    mib("split_mb", split_mb, MAX_SPLIT_MB)
     looks = [_look(layout, engine, judged_with, verify_crc, split_mb, listener)]
     while not looks[-1].counts:
         if len(looks) == _LOOKS_MOST:
@@ -307,7 +308,7 @@ def _first(results: list[SplitResult], what: str) -> int:
 
 
 def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mismatch]]]:
-    splits = _plan(check, max(1, int(split_mb * (1 << 20))))
+    splits = _plan(check, mib("split_mb", split_mb))
     task = partial(_compare_task, check.job, str(check.layout.consume_queue))
     mismatches: dict[int, list[Mismatch]] = {}
 

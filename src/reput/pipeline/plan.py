@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reput.errors import ConfigError
 from reput.log.files import LogFiles
 
 _NO_END = (1 << 63) - 1
+_MIB = 1 << 20
+MAX_SPLIT_MB = 1024
+_MAX_MB = 1 << 43
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,18 @@ class Split:
     def size(self) -> int:
         """Bytes in the range."""
         return self.end - self.begin
+
+
+def mib(argument: str, given: object, most: int = _MAX_MB) -> int:
+    """The bytes of an argument in MiB, 1 at least.
+
+    Raises:
+        ConfigError: it is no number above 0, or over `most`.
+    """
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= most:
+        limit = "" if most == _MAX_MB else f" and at most {most}"
+        raise ConfigError(f"{argument}={given!r:.80}: give a number of MiB above 0{limit}")
+    return max(1, int(given * _MIB))
 
 
 def plan_splits(log: LogFiles, split_bytes: int, begin_offset: int = 0, end_offset: int = _NO_END) -> list[Split]:

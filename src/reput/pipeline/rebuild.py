@@ -25,7 +25,7 @@ from reput.pipeline.index_build import IndexFileResult
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
-from reput.pipeline.plan import Split, plan_splits
+from reput.pipeline.plan import Split, mib, plan_splits
 from reput.pipeline.prepare import find_buildable, prepare
 from reput.pipeline.rebuild_batches import batch_parts, batch_topics, build_batches, enter_batches
 from reput.pipeline.rebuild_index import IndexStage
@@ -153,7 +153,7 @@ def _rebuild(run: Run) -> None:
 
 
 def _decode(run: Run) -> Stitched:
-    splits = plan_splits(run.log, max(1, int(run.options.split_mb * (1 << 20))))
+    splits = plan_splits(run.log, mib("split_mb", run.options.split_mb))
     task = partial(decode_and_sink, run.job)
     with run.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in splits)):
         results = run.engine.run(task, splits, run.listener.advance)

@@ -15,6 +15,7 @@ from reput.log.files import LogFiles
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job
 from reput.pipeline.listener import ProgressListener
+from reput.pipeline.plan import MAX_SPLIT_MB, mib
 from reput.store.layout import StoreLayout
 from reput.store.owner import Ownership
 from reput.store.report import RebuildReport
@@ -25,7 +26,6 @@ LOG, QUEUES = "log", "queues"
 """What queues are built from: the records of the log, or the entries of another kind of queues."""
 AUTO, ON, OFF = "auto", "on", "off"
 DEFAULT_SPLIT_MB = 128
-_MAX_SPLIT_MB = 1024
 _NAMED = 5
 
 
@@ -58,8 +58,7 @@ class RebuildOptions:
             raise ConfigError(f"source={self.source!r}: choose {LOG} or {QUEUES}")
         if self.source == QUEUES and self.salvage:
             raise ConfigError("--salvage goes around damage in the log, which is not read with --from queues")
-        if not 0 < self.split_mb <= _MAX_SPLIT_MB:
-            raise ConfigError(f"split_mb={self.split_mb}: a number above 0 and at most {_MAX_SPLIT_MB} is needed")
+        mib("split_mb", self.split_mb, MAX_SPLIT_MB)
         for topic in (*self.topics, *self.skip_topics):
             if not paths.is_topic_folder_name(topic.encode("utf-8", "surrogateescape")):
                 raise ConfigError(f"topic {topic!r}: no name of a topic")

@@ -25,7 +25,6 @@ from reput.formats import own, paths
 from reput.log.append import LogAppender
 from reput.log.clean import clean
 from reput.log.running import RunningFlag
-from reput.log.settings import LogSettings
 from reput.store.expired import delete_expired_indexes
 from reput.store.layout import StoreLayout
 from reput.store.view import StoreView
@@ -94,7 +93,7 @@ class Expiry:
     ) -> None:
         self._layout, self._view, self._appender, self._reputting = layout, view, appender, reputting
         self._notes, self._of_deletion = notes, deque[str]()
-        appender.when_disk_full = self._outlook = _outlook(appender.settings, config)
+        self._deletes, appender.when_disk_full = config.asks_to_delete, self._outlook
 
     def run(self, below: int, *, asked: bool = True, manual: bool = False) -> list[str]:
         """Delete the log files that have to go now; returns their names.
@@ -109,7 +108,7 @@ class Expiry:
         self._appender.set_running(
             RunningFlag.DISK_FULL if decision.disk_full else RunningFlag(0),
             f"{folder}: the disk is {decision.disk_percent} % full, over {decision.warning_percent} % "
-            f"(diskSpaceWarningLevelRatio); puts go on when it is not. {self._outlook}",
+            f"(diskSpaceWarningLevelRatio); puts go on when it is not. Make room on it. {self._outlook()}",
         )
         if decision.remove:
             self._view.log.refresh()
@@ -131,17 +130,18 @@ class Expiry:
         if len(self._of_deletion) > _MOST_NOTES:
             self._notes.remove(self._of_deletion.popleft())
 
-
-def _outlook(settings: LogSettings, config: StoreConfig) -> str:
-    """Say whether a full disk made log files go, and what would make room."""
-    age = f"{settings.file_reserved_time} hours (fileReservedTime)"
-    if not config.asks_to_delete:
+    def _outlook(self) -> str:
+        """Say whether deletion of log files would make room on a full disk."""
+        if sum(1 for _ in fs.list_dir(self._layout.commit_log)) <= 1:
+            return "The log has one file, which no deletion takes"
+        age = f"{self._appender.settings.file_reserved_time} hours (fileReservedTime)"
+        if not self._deletes:
+            return (
+                "Nothing was deleted, since deletion of expired log files is off. Turn it on (`reput put "
+                "--delete-expired`, MessageStore.open(..., delete_expired=True)), and log files older than "
+                f"{age} go"
+            )
         return (
-            "Nothing was deleted, since deletion of expired log files is off. Make room, or turn deletion on "
-            f"(`reput put --delete-expired`, MessageStore.open(..., delete_expired=True)): log files older than {age} "
-            "then go"
+            "Deletion of expired log files is on: the last file stays, and so do files that are younger than "
+            f"{age} or not indexed yet. A shorter fileReservedTime deletes more"
         )
-    return (
-        "Deletion of expired log files is on: the last file stays, and so do files that are younger than "
-        f"{age} or not indexed yet. Make room, or give a shorter fileReservedTime"
-    )

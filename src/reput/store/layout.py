@@ -170,18 +170,20 @@ def _path_of(root: object) -> Path:
     return Path(root)
 
 
-def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool) -> tuple[StoreLayout, bool]:
+def find_or_make_store(root: Path | str, config: StoreConfig, *, create: bool | None) -> tuple[StoreLayout, bool]:
     """The layout of the store in `root`, and whether it is new: with `create` an empty folder becomes a store.
+
+    None says that the caller only reads, so an error does not advise `create`.
 
     Raises:
         NotAStoreError: there is no store, and none is to be made, or the folder holds something else.
         UnsupportedStoreError: the log lies in several paths.
     """
-    is_new = create and _make_folders(_path_of(root), config)
+    is_new = bool(create) and _make_folders(_path_of(root), config)
     try:
         return find_store(root, config), is_new
     except NotAStoreError as error:
-        if create or fs.list_dir(Path(root)):
+        if create is not False or fs.list_dir(Path(root)):
             raise
         raise NotAStoreError(f"{error}. MessageStore.open(path, create=True) makes a new store there") from None
 

@@ -145,7 +145,7 @@ class MessageStore(ProgressCalls, Reading):
         config = config or StoreConfig()
         if delete_expired is not None:
             config = replace(config, delete_expired=delete_expired)
-        layout, is_new = find_or_make_store(path, config, create=create and not read_only)
+        layout, is_new = find_or_make_store(path, config, create=None if read_only else create)
         refuse_what_we_cannot_build(layout, config)
         with contextlib.ExitStack() as resources:
             if read_only:

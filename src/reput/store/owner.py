@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from reput.errors import AccessError, StaleEpochError, StoreLockedError
 from reput.files import fs, locks
@@ -13,6 +14,7 @@ from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.store import swap
 from reput.store.frontier import read_frontier, visible_offset
+from reput.store.holders import Who, holder_of
 from reput.store.layout import StoreLayout
 
 TAKE_OVER_S = 30.0
@@ -103,9 +105,10 @@ def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[
     owner = fs.owner_of(layout.root)
     _refuse_link(layout)
     fs.refuse_strangers(layout.root)
-    with locks.broker_lock(layout.broker_lock, owner, layout.own(own.LOCK_NAME)):
+    lock, named = layout.own(own.LOCK_NAME), partial(_holder, layout)
+    with locks.broker_lock(layout.broker_lock, owner, lock, named):
         fs.make_dirs(layout.reput, owner)
-        with locks.owner_lock(layout.own(own.LOCK_NAME)):
+        with locks.owner_lock(lock, named):
             watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
             try:
                 # A killed writer has left its process id here.
@@ -134,7 +137,15 @@ def refuse_owned(layout: StoreLayout) -> None:
     """
     _refuse_link(layout)
     fs.refuse_unwritable(layout.root)
-    locks.refuse_held(layout.broker_lock, layout.own(own.LOCK_NAME))
+    locks.refuse_held(layout.broker_lock, layout.own(own.LOCK_NAME), partial(_holder, layout))
+
+
+def _holder(layout: StoreLayout) -> str:
+    found = holder_of(layout)
+    # It may have let go since, and a broker have come.
+    if found.who in (Who.NOBODY, Who.BROKER):
+        return "another reput process"
+    return f"{found.text}," if found.pid else found.text
 
 
 def _refuse_link(layout: StoreLayout) -> None:

@@ -20,6 +20,9 @@ class ProgressCalls(ABC):
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Remember how far a group has read a queue: `offset` is the next that it wants, and may be lower than before.
 
+        It may also be past the queue's end, as with a broker: the queue's last messages may be lost, or the store an
+        older copy, and the group must not lose its place. `reput progress` names such an offset.
+
         False where a reset of this queue waits to be taken (`take_reset`): the commit is then dropped.
 
         Raises:

@@ -17,7 +17,7 @@ from reput.store.pulls import PullQuestion
 from reput.store.results import MAX_PULL_BYTES, GetResult, GetStatus, Places, QueryResult
 from reput.store.sql_filter import SqlFilter
 from reput.store.tag_filter import EVERYTHING, TagFilter
-from reput.store.topic_messages import TopicQuestion, messages_of
+from reput.store.topic_messages import TopicQuestion, messages_of, refuse_unknown
 from reput.store.view import QueueInfo, StoreView, number_of
 
 _END_OF_TIME = (1 << 63) - 1
@@ -85,7 +85,7 @@ class Reading(NotPickled):
                     result = GetResult()
                     count = answer & COUNT_MASK
                     # `|` and `&`: the kernel takes a fraction, or digits, for a number; here they are none.
-                    place = (offset | max_messages & 0) + count
+                    place = (offset | (max_messages | max_bytes) & 0) + count
                     result.status, result.next_offset, result.span = _FOUND, place, queue
                     result.words, result.at, result.count = room.words, answer >> COUNT_BITS, count
                     result.maps = queue.maps
@@ -93,7 +93,7 @@ class Reading(NotPickled):
                 if answer == NEEDS_ROOM:
                     self._room = Places(max_messages)
                     return self.get_message(topic, queue_id, offset, max_messages, filter, max_bytes)
-        except (OverflowError, TypeError):
+        except (OverflowError, TypeError, ValueError):
             # Such an offset no queue has, and such a topic neither: who knows all cases says so.
             pass
         numbers = {"offset": offset, "max_messages": max_messages, "max_bytes": max_bytes}
@@ -116,12 +116,13 @@ class Reading(NotPickled):
         Others may put meanwhile; what they put is not in it. Memory does not grow with the number of messages.
 
         Args:
-            topic: its messages of all queues. A topic without a queue has no message, and is no error.
+            topic: its messages of all queues. A topic of config/topics.json without a queue has no message.
             queue_id: only this queue, or these.
             begin_ms, end_ms: only messages stored at or after, and at or before, these times.
             filter: as of `get_message`.
 
-        Raises: as `get_message`, and DamagedLogError where a record cannot be read.
+        Raises: as `get_message`, ConfigError for a topic that the store does not have, and DamagedLogError where a
+            record cannot be read.
         """
         view = self._open_view()
         if isinstance(queue_id, Iterable) and not isinstance(queue_id, str | bytes):
@@ -134,6 +135,8 @@ class Reading(NotPickled):
             number_of(what, 0 if bound is None else bound)
         _filter_of(filter)
         present = [info.queue_id for info in view.queues(topic)]
+        if not present:
+            refuse_unknown(view, topic)
         queue_ids = [one for one in present if one in wanted] if queue_id is not None else present
 
         def first(one: int) -> int:

@@ -51,8 +51,7 @@ def begin_reading(layout: StoreLayout) -> Standstill:
         waited = time.monotonic() - begin
         if holder.who is Who.JOB and waited > _JOB_WAIT_S:
             raise StoreLockedError(
-                f"{layout.own(own.LOCK_NAME)}: a rebuild or another reput process is at work on this store. "
-                "Wait until it ends"
+                f"{layout.own(own.LOCK_NAME)}: {holder.text} is at work on this store. Wait until it ends"
             )
         if holder.who is Who.OPENING and waited > _OPENING_WAIT_S:
             raise StoreLockedError(

@@ -10,8 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+from reput.errors import ConfigError
+from reput.nearest import unknown_topic
 from reput.store.message import StoredMessage
 from reput.store.results import GetResult
+from reput.store.retained import configured_topics
+from reput.store.view import StoreView
 
 _AT_ONCE = 256
 
@@ -23,6 +27,18 @@ class TopicQuestion(NamedTuple):
     begin_ms: int | None
     end_ms: int | None
     limit: int
+
+
+def refuse_unknown(view: StoreView, topic: str) -> None:
+    """Refuse a topic without queues, unless the broker's configuration has it: nothing was put to it yet.
+
+    Raises:
+        ConfigError: nobody knows the topic; the text names those near it.
+    """
+    configured = configured_topics(view.layout) or ()
+    if topic.encode("utf-8", "surrogateescape") not in configured:
+        names = {*view.topics(), *(name.decode("utf-8", "replace") for name in configured)}
+        raise ConfigError(unknown_topic(view.layout.root, topic, sorted(names)))
 
 
 def messages_of(
