@@ -35,6 +35,7 @@ import java.util.stream.Stream;
  *                  --commitlog-file BYTES --cq-file BYTES --index-slots N --index-items N
  *                  --batch-topic TOPIC --set NAME=VALUE     (any of RocketMQ's store settings)
  *                  --calc-bitmaps 1                         (bits of the filters in config/consumerFilter.json)
+ *                  --random-bitmaps SEED                    (random bits instead, for two of three messages)
  *                  --queue TOPIC@ID                         (a queue to know; in a RocksDB it knows none by itself)
  * </pre>
  */

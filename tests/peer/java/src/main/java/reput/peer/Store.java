@@ -8,12 +8,14 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.attribute.CQType;
+import org.apache.rocketmq.store.CommitLogDispatcher;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.RocksDBMessageStore;
 import org.apache.rocketmq.store.config.FlushDiskType;
@@ -25,6 +27,8 @@ import org.apache.rocketmq.store.stats.BrokerStatsManager;
 
 /** RocketMQ's message store, made from our options, with the few things the commands need from it. */
 final class Store {
+    private static final int BITMAP_BYTES = 14;
+
     final Path root;
     final DefaultMessageStore rocketmq;
 
@@ -44,6 +48,20 @@ final class Store {
         if (args.number("calc-bitmaps", 0) != 0) {
             rocketmq.getDispatcherList().addFirst(Filters.dispatcher(Filters.load(root.resolve("config/consumerFilter.json"))));
         }
+        if (!args.all("random-bitmaps").isEmpty()) {
+            rocketmq.getDispatcherList().addFirst(randomBitmaps(new Random(args.number("random-bitmaps", 0))));
+        }
+    }
+
+    /** Gives two of three messages a random bitmap, of the length that a broker's default Bloom filter has. */
+    private static CommitLogDispatcher randomBitmaps(Random random) {
+        return request -> {
+            if (random.nextInt(3) > 0) {
+                byte[] bitmap = new byte[BITMAP_BYTES];
+                random.nextBytes(bitmap);
+                request.setBitMap(bitmap);
+            }
+        };
     }
 
     /**
