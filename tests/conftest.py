@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from support import golden
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -72,6 +74,12 @@ def _groups_hold(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("loadgroup", False):
         names = [item.nodeid for item in request.session.items]
         assert all(name.rfind("@") > name.rfind("]") for name in names), "pytest-xdist does not keep groups together"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give other golden stores only to tests that hold for any: those that are marked golden."""
+    golden.use_given(item.get_closest_marker("golden") is not None)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,6 @@ from support import frames, golden, stores
 from support.records import BODY_AT_V4, LogBuilder
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
-BASIC = golden.shared("basic")
 MIDDLE_MS = 1_795_228_652_828
 MIDDLE = datetime.fromtimestamp(MIDDLE_MS / 1000, UTC)
 
@@ -64,8 +63,8 @@ def scan_threads() -> list[threading.Thread]:
 @pytest.mark.parametrize(("arguments", "options"), QUESTIONS, ids=repr)
 def test_rows_are_those_of_the_data_source(arguments: dict[str, Any], options: dict[str, Any]) -> None:
     """Each question gives the rows, the order and the schema of the same question to `format("rocketmq")`."""
-    expected = frames.table(BASIC, **options)
-    with reput.scan(BASIC, **arguments) as reader:
+    expected = frames.table(golden.shared("basic"), **options)
+    with reput.scan(golden.shared("basic"), **arguments) as reader:
         assert reader.schema == expected.schema
         found = reader.read_all()
     assert len(found) > 0

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-BASIC = golden.shared("basic")
 MIDDLE_MS = 1_795_228_652_828
+
+
+def basic() -> Path:
+    """A golden store, for reading only."""
+    return golden.shared("basic")
+
 
 QUESTIONS: list[dict[str, Any]] = [
     {},
@@ -62,10 +67,10 @@ def in_order(table: pa.Table) -> list[str]:
 @pytest.mark.parametrize("question", QUESTIONS, ids=repr)
 def test_plans_agree(question: dict[str, Any]) -> None:
     """What the log plan gives, the queue plan gives, and whatever plan is chosen."""
-    by_log = in_order(frames.table(BASIC, scan="log", **question))
+    by_log = in_order(frames.table(basic(), scan="log", **question))
     assert by_log
-    assert in_order(frames.table(BASIC, scan="queue", **question)) == by_log
-    assert in_order(frames.table(BASIC, **question)) == by_log
+    assert in_order(frames.table(basic(), scan="queue", **question)) == by_log
+    assert in_order(frames.table(basic(), **question)) == by_log
 
 
 @pytest.mark.golden
@@ -78,7 +83,7 @@ def test_answers_about_pulls() -> None:
         topic, queue_id, offset, _, _ = line["get"]
         edges = {"startingOffsets": offset, "endingOffsets": line["next"]}
         options = {name: json.dumps({topic: {str(queue_id): value}}) for name, value in edges.items()}
-        found = frames.table(BASIC, assign=json.dumps({topic: [queue_id]}), columns="physicalOffset", **options)
+        found = frames.table(basic(), assign=json.dumps({topic: [queue_id]}), columns="physicalOffset", **options)
         assert found["physicalOffset"].to_pylist() == line["phys"]
         asked += 1
         if asked == 40:
@@ -108,7 +113,7 @@ def test_missing_indexes_hide_nothing(tmp_path: Path, gone: tuple[str, ...], sca
     for folder in gone:
         shutil.rmtree(store / folder)
     for question in ({}, {"topic": "orders"}, {"keys": "k44"}):
-        assert in_order(frames.table(store, scan=scan, **question)) == in_order(frames.table(BASIC, **question))
+        assert in_order(frames.table(store, scan=scan, **question)) == in_order(frames.table(basic(), **question))
 
 
 @pytest.mark.parametrize("question", [{"topic": "orders"}, {"subscribePattern": "ord.*"}, {}], ids=repr)
@@ -318,9 +323,9 @@ def test_offsets_that_are_gone(tmp_path: Path) -> None:
 def test_a_time_without_messages(tmp_path: Path) -> None:
     """A starting time behind a queue's last message gives nothing, or an error where the strategy asks for one."""
     options = {"startingOffsetsByTimestamp": '{"orders": {"0": 4000000000000}}', "assign": '{"orders": [0]}'}
-    assert len(frames.table(BASIC, **options)) == 0
+    assert len(frames.table(basic(), **options)) == 0
     with pytest.raises(DataLossError, match="4000000000000"):
-        frames.table(BASIC, startingOffsetsByTimestampStrategy="error", **options)
+        frames.table(basic(), startingOffsetsByTimestampStrategy="error", **options)
 
 
 def test_items_of_records_that_were_cut(tmp_path: Path) -> None:
@@ -363,7 +368,7 @@ def test_a_queue_that_is_not_whole_hides_nothing(
     else:
         os.truncate(files[2], 3333 if hurt == "cut" else 3340)
     asked = {"topic": "orders", "scan": scan, **question}
-    expected = frames.table(BASIC, **{**asked, "scan": "log"})
+    expected = frames.table(basic(), **{**asked, "scan": "log"})
     with caplog.at_level("WARNING", "reput.connect"):
         assert in_order(frames.table(store, **asked)) == in_order(expected)
     assert "All of the log is read instead" in caplog.text

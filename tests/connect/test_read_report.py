@@ -16,24 +16,28 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 pytestmark = pytest.mark.golden
-BASIC = golden.shared("basic")
+
+
+def basic() -> Path:
+    """A golden store, for reading only."""
+    return golden.shared("basic")
 
 
 def test_bytes_really_read(tmp_path: Path) -> None:
     """A whole scan looks at the whole log once; a queue's few entries, or a key, at their records and no more."""
     whole, few, key = (str(tmp_path / name) for name in ("whole", "few", "key"))
-    table = frames.table(BASIC, readReport=whole)
-    snapshot = frames.plan(BASIC).snapshot
+    table = frames.table(basic(), readReport=whole)
+    snapshot = frames.plan(basic()).snapshot
     told = reput.read_report(whole)
     assert (told.rows, told.queue_bytes) == (len(table), 0)
     # Behind the last record of a file lies a blank.
     assert snapshot.end - snapshot.begin >= told.log_bytes >= sum(table["storeSize"].to_pylist())
     edges = {"startingOffsets": '{"orders": {"0": 10}}', "endingOffsets": '{"orders": {"0": 20}}'}
-    found = frames.table(BASIC, assign='{"orders": [0]}', readReport=few, **edges)
+    found = frames.table(basic(), assign='{"orders": [0]}', readReport=few, **edges)
     told = reput.read_report(few)
     assert (told.queue_bytes, told.log_bytes, told.rows) == (200, sum(found["storeSize"].to_pylist()), 10)
     assert told.bytes == told.queue_bytes + told.log_bytes
-    assert len(frames.table(BASIC, keys="k44", readReport=key))
+    assert len(frames.table(basic(), keys="k44", readReport=key))
     assert 0 < reput.read_report(key).bytes < told.bytes * 100
     assert reput.read_report(tmp_path / "nothing").tasks == 0
     (tmp_path / "few" / "other.json").write_text("[]")
@@ -50,13 +54,21 @@ def test_in_spark(spark: SparkContext, tmp_path: Path) -> None:
     session = SparkSession(spark)
     reput.register(session)
     reader = session.read.format("rocketmq").option("readReport", str(tmp_path / "report"))
-    assert reader.load(str(BASIC)).where("queueId = 0 and topic = 'orders' and queueOffset < 5").count() == 5
+    assert reader.load(str(basic())).where("queueId = 0 and topic = 'orders' and queueOffset < 5").count() == 5
     told = reput.read_report(tmp_path / "report")
     assert (told.rows, told.queue_bytes) == (5, 100)
     for options, load, last in (
-        ({"topik": "x"}, str(BASIC), "reput.errors.ConfigError: option topik: not known when reading a store: did you"),
+        (
+            {"topik": "x"},
+            str(basic()),
+            "reput.errors.ConfigError: option topik: not known when reading a store: did you",
+        ),
         ({}, str(tmp_path / "no"), f"reput.errors.NotAStoreError: {tmp_path / 'no'}: no such folder. Give a store's"),
-        ({"startingOffsets": '{"orders": {"0": 99999}}'}, str(BASIC), "reput.errors.DataLossError: startingOffsets: o"),
+        (
+            {"startingOffsets": '{"orders": {"0": 99999}}'},
+            str(basic()),
+            "reput.errors.DataLossError: startingOffsets: o",
+        ),
     ):
         with pytest.raises(AnalysisException) as raised:
             session.read.format("rocketmq").options(**options).load(load).count()

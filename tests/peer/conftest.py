@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import tarfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from peer import peer as program
+from support import golden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from types import ModuleType
-
-GOLDEN_DIR = Path(os.environ.get("REPUT_GOLDEN", Path(__file__).parents[1] / "golden"))
 
 
 @pytest.fixture(scope="session")
@@ -30,16 +27,10 @@ def peer() -> ModuleType:
 @pytest.fixture
 def unpack(tmp_path: Path) -> Callable[[str], Path]:
     """A function that unpacks a golden store and returns its folder."""
-
-    def unpack_store(name: str) -> Path:
-        with tarfile.open(GOLDEN_DIR / f"{name}.tar.gz") as archive:
-            archive.extractall(tmp_path, filter="data")
-        return tmp_path / name
-
-    return unpack_store
+    return lambda name: golden.unpack(name, tmp_path)
 
 
 @pytest.fixture
 def golden_answers() -> Callable[[str], Path]:
     """A function that names the file with RocketMQ's answers about a golden store."""
-    return lambda name: GOLDEN_DIR / f"{name}.jsonl.gz"
+    return lambda name: golden.folder() / f"{name}.jsonl.gz"

@@ -39,6 +39,16 @@ GOLDEN_SETTINGS = (
 )
 """Options for stores laid out as the golden ones are."""
 
+GOLDEN_KINDS: dict[str, tuple[str, ...]] = {
+    "basic": (),
+    "crash": (),
+    "ext": ("--set", "enableConsumeQueueExt=true", "--set", "mappedFileSizeConsumeQueueExt=65536"),
+    "batch": ("--batch-topic", "batches", "--set", "mapperFileSizeBatchConsumeQueue=4600"),
+    "double": ("--set", "rocksdbCQDoubleWriteEnable=true"),
+    "rocksdb": ("--set", "storeType=defaultRocksDB"),
+}
+"""Further options, by the name of the golden store."""
+
 
 class PeerError(RuntimeError):
     """The peer could not be built, or a command of it failed. The text holds what it wrote on stderr."""

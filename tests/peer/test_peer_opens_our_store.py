@@ -16,8 +16,8 @@ import pytest
 
 import reput
 from reput.store.view import PullLimits
-from store.test_golden_answers import answer, last_records
-from support import kinds
+from store.test_golden_answers import answer
+from support import golden, kinds
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def test_rocketmq_cut_below_our_frontier(peer: ModuleType, tmp_path: Path) -> No
     with kinds.open_store(path) as store:
         store.put_message(reput.Message("orders", b"torn later" * 50, tags="paid", keys="torn"))
         written = content(store)
-    file, position, size = last_records(path, 1)[0]
+    file, position, size = golden.last_records(path, 1)[0]
     with file.open("r+b") as log:
         log.seek(position + size // 2)
         log.write(bytes(size - size // 2))

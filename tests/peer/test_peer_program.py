@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from peer import peer as program
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -16,18 +18,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.peer
 
-OPTIONS = {
-    "basic": (),
-    "crash": (),
-    "ext": ("--set", "enableConsumeQueueExt=true", "--set", "mappedFileSizeConsumeQueueExt=65536"),
-    "batch": ("--batch-topic", "batches", "--set", "mapperFileSizeBatchConsumeQueue=4600"),
-    "double": ("--set", "rocksdbCQDoubleWriteEnable=true"),
-    "rocksdb": ("--set", "storeType=defaultRocksDB"),
-}
-
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", program.GOLDEN_KINDS)
 def test_golden_answers_are_given_again(
     name: str, peer: ModuleType, unpack: Callable[[str], Path], golden_answers: Callable[[str], Path]
 ) -> None:
@@ -35,7 +28,7 @@ def test_golden_answers_are_given_again(
     with gzip.open(golden_answers(name), "rt", encoding="utf-8") as lines:
         expected = [json.loads(line) for line in lines]
 
-    answers = peer.run("ask", unpack(name), golden_answers(name), *peer.GOLDEN_SETTINGS, *OPTIONS[name])
+    answers = peer.run("ask", unpack(name), golden_answers(name), *peer.GOLDEN_SETTINGS, *peer.GOLDEN_KINDS[name])
 
     assert expected == answers
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,49 +21,16 @@ from support import golden
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from reput.store.view import StoreView
+
+pytestmark = pytest.mark.golden
 
 STORES = ("basic", "ext", "batch", "crash", "torn", "flip", "noindexes", "expired", "expired-noindexes")
 READABLE = (*STORES, "rocksdb", "double")
 BROKER_LIMITS = PullLimits(messages=32, total_bytes=262_144)
 CONFIG = StoreConfig.from_properties(parse_properties(golden.CONFIG))
-
-
-def last_records(store: Path, count: int) -> list[tuple[Path, int, int]]:
-    """File, position and size of the last records of a log."""
-    found = []
-    for start, data in golden.log_files(store):
-        position = 0
-        while position < len(data) - 8:
-            size, magic = int.from_bytes(data[position : position + 4]), data[position + 4 : position + 8]
-            if magic not in (b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xab"):
-                break
-            found.append((store / paths.COMMIT_LOG / f"{start:020d}", position, size))
-            position += size
-    return found[-count:]
-
-
-def damaged(name: str, folder: Path) -> Path:
-    """The store behind the answers `name`, damaged by the rule that tests/golden/README.md gives."""
-    origin = "basic" if name in ("basic", "expired", "expired-noindexes") else "crash"
-    origin = name if name in ("rocksdb", "double", "batch", "ext") else origin
-    store = golden.unpack(origin, folder)
-    if name == "torn":
-        path, position, size = last_records(store, 1)[0]
-        data = bytearray(path.read_bytes())
-        data[position + size // 2 : position + size] = bytes(size - size // 2)
-        path.write_bytes(data)
-    elif name == "flip":
-        path, position, _ = last_records(store, 50)[0]
-        data = bytearray(path.read_bytes())
-        data[position + 100] ^= 0x55
-        path.write_bytes(data)
-    if name.startswith("expired"):
-        (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
-    if name.endswith("noindexes"):
-        shutil.rmtree(store / paths.CONSUME_QUEUE)
-        shutil.rmtree(store / paths.INDEX)
-    return store
 
 
 def answer(view: StoreView, question: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +110,7 @@ def test_answers(name: str, kind: str, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv(SWITCH, kind)
     kernels.cache_clear()
     lookup_kernels.cache_clear()
-    view = open_view(find_store(damaged(name, tmp_path), CONFIG), CONFIG, BROKER_LIMITS).view
+    view = open_view(find_store(golden.damaged(name, tmp_path), CONFIG), CONFIG, BROKER_LIMITS).view
     different = differences(name, view)
     view.close()
     kernels.cache_clear()
@@ -156,7 +121,7 @@ def test_answers(name: str, kind: str, tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("name", READABLE)
 def test_answers_of_a_writer(name: str, tmp_path: Path) -> None:
     """Opened to write, caught up, closed and opened again, a store answers the same each time, and is sound."""
-    store = damaged(name, tmp_path)
+    store = golden.damaged(name, tmp_path)
     with reput.MessageStore.open(store, CONFIG, limits=BROKER_LIMITS, create=True) as opened:
         assert not differences(name, opened.view)
         opened.reput(spark=False)

@@ -30,6 +30,9 @@ DEFAULT_FOLDER = Path(__file__).parent.parent / "golden"
 STORES = ("basic", "crash", "ext", "batch", "double", "rocksdb")
 """The stores that have a log; `expired-rebuilt` holds indexes only."""
 
+DAMAGED = {"torn": "crash", "flip": "crash", "noindexes": "crash", "expired": "basic", "expired-noindexes": "basic"}
+"""The damaged copies that there are answers about, each with the store that it is a copy of."""
+
 LOG_FILE_SIZE = 1 << 20
 QUEUE_FILE_SIZE = 6000
 BATCH_QUEUE_FILE_SIZE = 4600
@@ -46,8 +49,19 @@ maxIndexNum={INDEX_ITEMS}
 """A broker.conf with the sizes that the golden stores were written with."""
 
 
+_GIVEN = os.environ.get(SWITCH)
+
+
+def use_given(given: bool) -> None:
+    """Use the stores that REPUT_GOLDEN names, or those of the repository: here, and in processes that start here."""
+    if given and _GIVEN is not None:
+        os.environ[SWITCH] = _GIVEN
+    else:
+        os.environ.pop(SWITCH, None)
+
+
 def folder() -> Path:
-    """The folder of the tarballs: REPUT_GOLDEN, else tests/golden."""
+    """The folder of the tarballs: REPUT_GOLDEN in tests that are marked golden, else tests/golden."""
     return Path(os.environ.get(SWITCH) or DEFAULT_FOLDER)
 
 
@@ -61,9 +75,54 @@ def unpack(name: str, target: Path) -> Path:
     return target / name
 
 
-@cache
+def damaged(name: str, target: Path) -> Path:
+    """The store, or damaged copy, behind the answers `name`."""
+    store = unpack(DAMAGED.get(name, name), target)
+    if name in DAMAGED:
+        damage(store, name)
+    return store
+
+
+def damage(store: Path, name: str) -> None:
+    """Damage a copy by the rule that tests/golden/README.md gives."""
+    if name == "torn":
+        path, position, size = last_records(store, 1)[0]
+        data = bytearray(path.read_bytes())
+        data[position + size // 2 : position + size] = bytes(size - size // 2)
+        path.write_bytes(data)
+    elif name == "flip":
+        path, position, _ = last_records(store, 50)[0]
+        data = bytearray(path.read_bytes())
+        data[position + 100] ^= 0x55
+        path.write_bytes(data)
+    if name.startswith("expired"):
+        (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
+    if name.endswith("noindexes"):
+        shutil.rmtree(store / paths.CONSUME_QUEUE)
+        shutil.rmtree(store / paths.INDEX)
+
+
+def last_records(store: Path, count: int) -> list[tuple[Path, int, int]]:
+    """File, position and size of the last records of a log."""
+    found = []
+    for start, data in log_files(store):
+        position = 0
+        while position < len(data) - 8:
+            size, magic = int.from_bytes(data[position : position + 4]), data[position + 4 : position + 8]
+            if magic not in (b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xab"):
+                break
+            found.append((store / paths.COMMIT_LOG / f"{start:020d}", position, size))
+            position += size
+    return found[-count:]
+
+
 def shared(name: str) -> Path:
     """One copy of the store `name` for this process, unpacked once: do not change it."""
+    return _unpacked_once(folder(), name)
+
+
+@cache
+def _unpacked_once(_of: Path, name: str) -> Path:
     target = Path(tempfile.mkdtemp(prefix="reput-golden-"))
     atexit.register(shutil.rmtree, target, ignore_errors=True)
     return unpack(name, target)
