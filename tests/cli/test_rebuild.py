@@ -34,11 +34,13 @@ def config(tmp_path: Path) -> str:
 
 def damaged(store: Path) -> Path:
     """The store with one byte of a body changed."""
-    path = store / "commitlog" / "00000000000000000000"
-    data = bytearray(path.read_bytes())
-    data[3100] ^= 1
-    path.write_bytes(data)
+    golden.flip(store, victim(store).body[0])
     return store
+
+
+def victim(store: Path) -> golden.Span:
+    """The record whose body `damaged` changes."""
+    return golden.with_body(golden.records(store)[5:])
 
 
 def test_text_report(store: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,8 +48,10 @@ def test_text_report(store: Path, config: str, capsys: pytest.CaptureFixture[str
     assert run(["rebuild", str(store), "--config", config, *LOOP]) == 0
 
     out, err = capsys.readouterr()
-    assert "orders\t1\t793\t0\t793" in out
-    assert "3,000 messages" in out
+    facts = golden.facts("basic")
+    end = facts.entries("orders")
+    assert f"orders\t1\t{end}\t0\t{end}" in out
+    assert f"{facts.messages:,} messages" in out
     assert "messages/s" in out
     assert "assumed: messageDelayLevel" in err
     assert "decode" in err
@@ -60,19 +64,21 @@ def test_json_report(store: Path, config: str, capsys: pytest.CaptureFixture[str
     out, err = capsys.readouterr()
     report = json.loads(out)
     assert report["ok"]
-    assert (report["messages"], report["queues"], len(report["index_files"])) == (3000, 29, 4)
+    facts = golden.facts("basic")
+    wanted = (facts.messages, len(facts.queues), facts.index_files)
+    assert (report["messages"], report["queues"], len(report["index_files"])) == wanted
     assert err == ""
 
 
 def test_damage_exits_with_1(store: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Damage in the middle of the log: one line with file and offset, exit code 1; --salvage goes on."""
-    damaged(store)
+    place = victim(damaged(store)).offset
     assert run(["rebuild", str(store), "--config", config, "--json", "-q", *LOOP]) == 1
 
     out, err = capsys.readouterr()
     error = json.loads(out)["error"]
     assert error["kind"] == "DamagedLogError"
-    assert "00000000000000000000 at 2840" in error["message"]
+    assert f"00000000000000000000 at {place}" in error["message"]
     assert "--salvage" in err
     assert run(["rebuild", str(store), "--config", config, "--salvage", "-q", *LOOP]) == 0
     assert "gap: 00000000000000000000" in capsys.readouterr().err
@@ -138,7 +144,7 @@ def test_it_runs_as_a_command(store: Path, config: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
     assert done.returncode == 0, done.stderr
-    assert "3,000 messages" in done.stdout
+    assert f"{golden.facts('basic').messages:,} messages" in done.stdout
 
 
 def test_a_topic_to_build_and_to_leave(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -206,10 +206,7 @@ def test_rocketmq_cut_below_our_frontier(peer: ModuleType, tmp_path: Path) -> No
     with kinds.open_store(path) as store:
         store.put_message(reput.Message("orders", b"torn later" * 50, tags="paid", keys="torn"))
         written = content(store)
-    file, position, size = golden.last_records(path, 1)[0]
-    with file.open("r+b") as log:
-        log.seek(position + size // 2)
-        log.write(bytes(size - size // 2))
+    golden.damage(path, "torn")
     (path / "abort").touch()
 
     appended = peer.run("append", path, APPENDED, *peer.GOLDEN_SETTINGS)

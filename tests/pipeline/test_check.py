@@ -30,7 +30,7 @@ CONFIG = StoreConfig(
     max_index_num=golden.INDEX_ITEMS,
 )
 QUEUE = "consumequeue/orders/0"
-SECOND_FILE, LAST_FILE = f"{QUEUE}/00000000000000006000", f"{QUEUE}/00000000000000012000"
+SECOND_FILE = f"{QUEUE}/{golden.QUEUE_FILE_SIZE:020d}"
 
 
 def check(store: Path, **options: Any) -> CheckReport:
@@ -48,6 +48,16 @@ def change(path: Path, offset: int, flip: int = 0x55) -> None:
     data = bytearray(path.read_bytes())
     data[offset] ^= flip
     path.write_bytes(data)
+
+
+def last_file(store: Path) -> Path:
+    """The last file of the queue."""
+    return max((store / QUEUE).iterdir())
+
+
+def end_in_last_file(store: Path, entries: int = 0) -> int:
+    """The byte behind the queue's last entry in that file, or so many entries in front of it."""
+    return (golden.facts("basic").entries("orders") - entries) * ENTRY_SIZE - int(last_file(store).name)
 
 
 def second_index_file(store: Path) -> Path:
@@ -77,7 +87,8 @@ def test_what_rocketmq_wrote_is_sound(name: str, split_mb: float) -> None:
     report = check(golden.shared(name), split_mb=split_mb)
 
     assert report.sound
-    assert (report.messages, report.queues) == (3000, 29)
+    facts = golden.facts(name)
+    assert (report.messages, report.queues) == (facts.messages, len(facts.queues))
     assert {finding.severity for finding in report.findings} <= {"note"}
 
 
@@ -131,7 +142,7 @@ def test_a_check_changes_nothing(tmp_path: Path) -> None:
 
 DAMAGE: list[tuple[str, str, int, Callable[[Path], Path]]] = [
     ("queue-entry-wrong", "an entry", 45, lambda store: store / SECOND_FILE),
-    ("queue-entry-past-end", "behind the last entry", 5900, lambda store: store / LAST_FILE),
+    ("queue-entry-past-end", "behind the last entry", 5900, last_file),
     ("index-item-without-record", "an item's hash", item_at(77) + 1, second_index_file),
     ("index-item-without-record", "an item's offset", item_at(77) + 8, second_index_file),
     ("index-item-time", "an item's time", item_at(77) + 15, second_index_file),
@@ -169,10 +180,11 @@ def test_one_changed_byte_is_found(
 def test_a_damaged_body_is_found(tmp_path: Path) -> None:
     """A body whose CRC does not match is named with its log file, place and size."""
     store = golden.unpack("basic", tmp_path)
-    change(store / "commitlog" / "00000000000000000000", 3100)
+    victim = golden.with_body(golden.records(store)[5:])
+    golden.flip(store, victim.body[0])
 
     found = only(check(store), "log-record")
-    assert (found.severity, found.offset) == ("damage", 2840)
+    assert (found.severity, found.offset) == ("damage", victim.offset)
     assert found.file == str(store / "commitlog" / "00000000000000000000")
     assert "CRC" in found.detail
     assert check(store, verify_crc=False).sound
@@ -238,9 +250,8 @@ def test_a_missing_index_file_is_found(tmp_path: Path) -> None:
 
 def cut_queue(store: Path) -> None:
     """Take the last three entries of a queue away, as a crash before their flush does."""
-    path = store / LAST_FILE
+    path, end = last_file(store), end_in_last_file(store)
     data = bytearray(path.read_bytes())
-    end = (793 - 600) * ENTRY_SIZE
     data[end - 3 * ENTRY_SIZE : end] = bytes(3 * ENTRY_SIZE)
     path.write_bytes(data)
 
@@ -257,17 +268,16 @@ def test_what_a_crash_leaves_behind_is_told_from_damage(tmp_path: Path) -> None:
     assert (only(closed, "queue-behind").severity, closed.sound) == ("damage", False)
     assert (only(crashed, "queue-behind").severity, crashed.sound) == ("leftover", True)
     assert only(crashed, "queue-behind").count == 3
-    assert only(crashed, "queue-behind").offset == (790 - 600) * ENTRY_SIZE
+    assert only(crashed, "queue-behind").offset == end_in_last_file(store, 3)
 
 
 @pytest.mark.golden
 def test_entries_past_the_log_are_what_a_crash_leaves(tmp_path: Path) -> None:
     """An entry of a record that never reached the log is a leftover after a crash."""
     store = golden.unpack("basic", tmp_path)
-    path = store / LAST_FILE
+    path, place = last_file(store), end_in_last_file(store)
     data = bytearray(path.read_bytes())
-    place = (793 - 600) * ENTRY_SIZE
-    data[place : place + ENTRY_SIZE] = encode_entry(Entry(2_900_000, 300, 0))
+    data[place : place + ENTRY_SIZE] = encode_entry(Entry(golden.facts("basic").log_end + 10_000, 300, 0))
     path.write_bytes(data)
     (store / "abort").touch()
 
@@ -280,11 +290,7 @@ def test_entries_past_the_log_are_what_a_crash_leaves(tmp_path: Path) -> None:
 def test_a_torn_tail_is_a_leftover_only_after_a_crash(tmp_path: Path) -> None:
     """A half-written last record is what a crash leaves; in a store that was closed it is damage."""
     store = golden.unpack("crash", tmp_path)
-    last = store / "commitlog" / "00000000000002097152"
-    data = bytearray(last.read_bytes())
-    end = 2913920 - 2097152
-    data[end - 100 : end] = bytes(100)
-    last.write_bytes(data)
+    golden.damage(store, "torn")
     crashed = check(store)
     (store / "abort").unlink()
 
@@ -296,7 +302,7 @@ def test_a_torn_tail_is_a_leftover_only_after_a_crash(tmp_path: Path) -> None:
 def test_an_empty_last_queue_file_is_a_leftover(tmp_path: Path) -> None:
     """RocketMQ removes an empty last file when it loads a queue."""
     store = golden.unpack("basic", tmp_path)
-    (store / QUEUE / "00000000000000018000").touch()
+    (store / QUEUE / f"{int(last_file(store).name) + golden.QUEUE_FILE_SIZE:020d}").touch()
 
     report = check(store)
     assert report.sound

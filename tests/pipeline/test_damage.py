@@ -10,7 +10,6 @@ import pytest
 import reput
 from reput.errors import DamagedLogError, DamagedStoreError, NotAStoreError, ReputError
 from reput.formats import paths
-from reput.formats.record import decode_record, examine
 from support import golden, stores
 from support.records import BODY_AT_V4, LogBuilder, message_properties
 
@@ -105,12 +104,11 @@ def test_property_crc_tells_a_record_torn_in_its_properties(tmp_path: Path) -> N
 @pytest.mark.golden
 def test_golden_torn(tmp_path: Path) -> None:
     """Golden `torn`: the last record's second half is zero; all others are indexed as RocketMQ had."""
-    store = golden.unpack("crash", tmp_path)
-    last = golden_records(store)[-1]
-    damage_golden(store, last[0] + last[1] // 2, bytes(last[1] - last[1] // 2))
+    store = golden.damaged("torn", tmp_path)
+    last = golden.records(golden.shared("crash"))[-1]
     report = stores.rebuild(store, stores.GOLDEN)
-    assert report.torn_tail_offset == last[0]
-    assert 0 < report.torn_tail_bytes <= last[1] // 2
+    assert report.torn_tail_offset == last.offset
+    assert 0 < report.torn_tail_bytes <= last.size // 2
     wanted = {answer["log"][1] for answer in golden.answers("torn") if "log" in answer}
     assert wanted == {report.log_max_offset}
     for answer in golden.answers("torn"):
@@ -122,51 +120,30 @@ def test_golden_torn(tmp_path: Path) -> None:
             assert [[n, *entry] for n, entry in enumerate(asked)] == [row[:4] for row in answer["entries"]]
 
 
-def golden_records(store: Path) -> list[tuple[int, int]]:
-    """Offset and size of each record of a golden store."""
-    found = []
-    for start, data in golden.log_files(store):
-        at = 0
-        while at < len(data) and examine(data, at, len(data), start + at)[0] == 0:
-            size = decode_record(data, at).size
-            found.append((start + at, size))
-            at += size
-    return found
-
-
-def damage_golden(store: Path, offset: int, data: bytes) -> None:
-    """Write bytes at a log offset of a golden store."""
-    start = offset // golden.LOG_FILE_SIZE * golden.LOG_FILE_SIZE
-    path = store / paths.COMMIT_LOG / paths.offset_name(start)
-    whole = bytearray(path.read_bytes())
-    whole[offset - start : offset - start + len(data)] = data
-    path.write_bytes(whole)
-
-
 # --- damage in the middle ------------------------------------------------------------------------
 
 
 @pytest.mark.golden
 @pytest.mark.parametrize("split_mb", [128, 0.1, 0.02])
 def test_golden_flip(split_mb: float, tmp_path: Path) -> None:
-    """Golden `flip`: one flipped byte stops the rebuild, which names file, offset and suspect bytes."""
+    """One flipped byte of a body, near the end as in golden `flip`, stops the rebuild, which says where it is."""
     store = golden.unpack("crash", tmp_path)
-    offset, size = golden_records(store)[-50]
-    start = offset // golden.LOG_FILE_SIZE * golden.LOG_FILE_SIZE
-    path = store / paths.COMMIT_LOG / paths.offset_name(start)
-    damage_golden(store, offset + 100, bytes([path.read_bytes()[offset + 100 - start] ^ 0x55]))
+    victim = golden.with_body(golden.records(store)[-50:])
+    golden.flip(store, victim.body[0])
+    offset, size = victim.offset, victim.size
+    path, position = golden.place(store, offset)
     before = stores.digest(store)
     with pytest.raises(DamagedLogError) as caught:
         stores.rebuild(store, stores.GOLDEN, split_mb=split_mb)
     assert caught.value.exit_code == 1
     text = str(caught.value)
-    for part in (path.name, f"at {offset - start} ", f"log offset {offset}", f"{size} bytes suspect", "--salvage"):
+    for part in (path.name, f"at {position} ", f"log offset {offset}", f"{size} bytes suspect", "--salvage"):
         assert part in text, part
     assert stores.digest(store) == before
     assert stores.leftovers(store) == []
 
     report = stores.rebuild(store, stores.GOLDEN, split_mb=split_mb, salvage=True)
-    assert report.messages == 2999
+    assert report.messages == golden.facts("crash").messages - 1
     assert [(gap.begin, gap.end, gap.file) for gap in report.gaps] == [(offset, offset + size, path.name)]
     assert len(report.warnings) == 1
     assert str(offset) in report.warnings[0]

@@ -17,12 +17,13 @@ import tarfile
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.formats import paths
+from reput.formats.record import MAGIC_V1, MAGIC_V2, SYS_FLAG_AT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 SWITCH = "REPUT_GOLDEN"
 DEFAULT_FOLDER = Path(__file__).parent.parent / "golden"
@@ -38,6 +39,11 @@ QUEUE_FILE_SIZE = 6000
 BATCH_QUEUE_FILE_SIZE = 4600
 INDEX_SLOTS = 500
 INDEX_ITEMS = 2000
+_STORE_TIME_AT = 56
+_BODY_AT = 88
+"""Where both hosts are IPv4. A flag for each says that it is IPv6, which takes 12 bytes more."""
+_IPV6_HOSTS = (0x10, 0x20)
+_MAGICS = (MAGIC_V1.to_bytes(4, "big", signed=True), MAGIC_V2.to_bytes(4, "big", signed=True))
 
 CONFIG = f"""\
 mappedFileSizeCommitLog={LOG_FILE_SIZE}
@@ -86,15 +92,10 @@ def damaged(name: str, target: Path) -> Path:
 def damage(store: Path, name: str) -> None:
     """Damage a copy by the rule that tests/golden/README.md gives."""
     if name == "torn":
-        path, position, size = last_records(store, 1)[0]
-        data = bytearray(path.read_bytes())
-        data[position + size // 2 : position + size] = bytes(size - size // 2)
-        path.write_bytes(data)
+        last = records(store)[-1]
+        write_at(store, last.offset + last.size // 2, bytes(last.size - last.size // 2))
     elif name == "flip":
-        path, position, _ = last_records(store, 50)[0]
-        data = bytearray(path.read_bytes())
-        data[position + 100] ^= 0x55
-        path.write_bytes(data)
+        flip(store, records(store)[-50].offset + 100)
     if name.startswith("expired"):
         (store / paths.COMMIT_LOG / paths.offset_name(0)).unlink()
     if name.endswith("noindexes"):
@@ -102,18 +103,100 @@ def damage(store: Path, name: str) -> None:
         shutil.rmtree(store / paths.INDEX)
 
 
-def last_records(store: Path, count: int) -> list[tuple[Path, int, int]]:
-    """File, position and size of the last records of a log."""
+class Span(NamedTuple):
+    """A record in the log: where it begins, how many bytes it has, where in the log its body is, when it was stored."""
+
+    offset: int
+    size: int
+    body: range
+    store_ms: int
+
+    @property
+    def end(self) -> int:
+        """The log offset behind the record."""
+        return self.offset + self.size
+
+
+def records(store: Path) -> list[Span]:
+    """Each record of a log that is not damaged."""
     found = []
     for start, data in log_files(store):
         position = 0
         while position < len(data) - 8:
-            size, magic = int.from_bytes(data[position : position + 4]), data[position + 4 : position + 8]
-            if magic not in (b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xab"):
+            size, magic = int.from_bytes(data[position : position + 4], "big"), data[position + 4 : position + 8]
+            if magic not in _MAGICS:
                 break
-            found.append((store / paths.COMMIT_LOG / f"{start:020d}", position, size))
+            born, stored = (12 * bool(data[position + SYS_FLAG_AT + 3] & flag) for flag in _IPV6_HOSTS)
+            time_at = position + _STORE_TIME_AT + born
+            store_ms = int.from_bytes(data[time_at : time_at + 8], "big")
+            body_at = position + _BODY_AT + born + stored
+            length = int.from_bytes(data[body_at - 4 : body_at], "big")
+            body = range(start + body_at, start + body_at + length)
+            found.append(Span(start + position, size, body, store_ms))
             position += size
-    return found[-count:]
+    return found
+
+
+def with_body(found: Sequence[Span]) -> Span:
+    """The first of these records that has a body."""
+    return next(record for record in found if record.body)
+
+
+def write_at(store: Path, offset: int, data: bytes) -> None:
+    """Overwrite bytes of the log, in one of its files."""
+    path, position = place(store, offset)
+    whole = bytearray(path.read_bytes())
+    whole[position : position + len(data)] = data
+    path.write_bytes(whole)
+
+
+def flip(store: Path, offset: int) -> None:
+    """Change the byte at a log offset."""
+    path, position = place(store, offset)
+    write_at(store, offset, bytes([path.read_bytes()[position] ^ 0x55]))
+
+
+def place(store: Path, offset: int) -> tuple[Path, int]:
+    """The log file of an offset, and the position in it."""
+    position = offset % LOG_FILE_SIZE
+    return store / paths.COMMIT_LOG / paths.offset_name(offset - position), position
+
+
+class Facts(NamedTuple):
+    """A golden store in numbers: those that reports and tables repeat."""
+
+    messages: int
+    log_end: int
+    """The log offset behind the last record."""
+    queues: dict[tuple[str, int], tuple[int, int]]
+    """Minimum and maximum offset of each topic and queue, as RocketMQ says."""
+    index_files: int
+    middle_ms: int
+    """When the middle one of the messages was stored."""
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics that have queues."""
+        return {topic for topic, _ in self.queues}
+
+    def entries(self, topic: str, queue_id: int = 0) -> int:
+        """How many entries a queue has."""
+        first, end = self.queues[topic, queue_id]
+        return end - first
+
+
+def facts(name: str) -> Facts:
+    """What a golden store holds: counted in its files, or answered by RocketMQ, never by reput."""
+    return _counted(folder(), name)
+
+
+@cache
+def _counted(_of: Path, name: str) -> Facts:
+    store = shared(name)
+    queues = {tuple(line["queue"]): (line["min"], line["max"]) for line in answers(name) if "queue" in line}
+    log_end = next(iter(answers(name)))["log"][1]
+    found = records(store)
+    return Facts(len(found), log_end, queues, len(list(index_files(store))), found[len(found) // 2].store_ms)
 
 
 def shared(name: str) -> Path:
