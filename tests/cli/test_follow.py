@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -201,15 +202,20 @@ def no_spark(*_: object, **__: object) -> None:
 def test_nothing_to_do_on_a_brokers_store(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On a store that RocketMQ closed it ends without Spark, and leaves a frontier, so that the next one knows."""
+    """On a store that RocketMQ closed it ends without Spark, and leaves a frontier, so that the next one knows.
+
+    A database says how far it is by its last entry, so records behind that are taken in, which give no entries.
+    """
     monkeypatch.setattr("reput.pipeline.session.start_context", no_spark)
     store = golden.unpack(name, tmp_path)
     assert read_frontier(find_store(store, reput.StoreConfig())) is None
     end = store_info(store).log.max_offset
-    for _ in range(2):
+    behind = list(takewhile(lambda record: not record.is_queued, reversed(golden.records(store))))
+    messages = len(behind) if name in {"rocksdb", "double"} else 0
+    for taken in (messages, 0):
         assert run(["follow", str(store), "--until-caught-up"]) == 0
         told = capsys.readouterr().err
-        assert "caught up; 0 messages in 0 batches" in told
+        assert f"caught up; {taken} messages in {1 if taken else 0} batch" in told
         assert "Starting" not in told
         frontier = read_frontier(find_store(store, reput.StoreConfig()))
         assert frontier is not None

@@ -45,7 +45,7 @@ def test_spans_of_queues() -> None:
     with reput.MessageStore.open(store, read_only=True) as opened:
         for queue in found["queues"]:
             number = queue["queue_id"]
-            first, *_, last = opened.get_message("payments", number, 0, 1000)
+            first, *_, last = opened.get_message("payments", number, 0, 100_000)
             assert (queue["min_offset"], queue["max_offset"]) == (first.queue_offset, last.queue_offset + 1)
             assert queue["messages"] == last.queue_offset - first.queue_offset + 1
             assert queue["first_store_timestamp"] == first.store_timestamp
@@ -58,7 +58,7 @@ def test_offsets_by_time() -> None:
     """--time gives the first message at or after it, with upper the last at or before it, in each queue."""
     store = golden.shared("basic")
     with reput.MessageStore.open(store, read_only=True) as opened:
-        times = [message.store_timestamp for message in opened.get_message("payments", 2, 0, 1000)]
+        times = [message.store_timestamp for message in opened.get_message("payments", 2, 0, 100_000)]
     middle = times[len(times) // 2]
     (lower,) = told(store, "-t", "payments", "-q", 2, "--time", middle)["queues"]
     (upper,) = told(store, "-t", "payments", "-q", 2, "--time", middle, "--boundary", "upper")["queues"]

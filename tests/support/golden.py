@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.formats import paths
-from reput.formats.record import MAGIC_V1, MAGIC_V2, SYS_FLAG_AT
+from reput.formats.record import MAGIC_V1, MAGIC_V2, SYS_FLAG_AT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -110,11 +110,17 @@ class Span(NamedTuple):
     size: int
     body: range
     store_ms: int
+    sys_flag: int
 
     @property
     def end(self) -> int:
         """The log offset behind the record."""
         return self.offset + self.size
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether a queue gets an entry: not of a transaction that is prepared or rolled back."""
+        return self.sys_flag & TRANSACTION_ROLLBACK not in {TRANSACTION_PREPARED, TRANSACTION_ROLLBACK}
 
 
 def records(store: Path) -> list[Span]:
@@ -126,13 +132,14 @@ def records(store: Path) -> list[Span]:
             size, magic = int.from_bytes(data[position : position + 4], "big"), data[position + 4 : position + 8]
             if magic not in _MAGICS:
                 break
-            born, stored = (12 * bool(data[position + SYS_FLAG_AT + 3] & flag) for flag in _IPV6_HOSTS)
+            sys_flag = int.from_bytes(data[position + SYS_FLAG_AT : position + SYS_FLAG_AT + 4], "big")
+            born, stored = (12 * bool(sys_flag & flag) for flag in _IPV6_HOSTS)
             time_at = position + _STORE_TIME_AT + born
             store_ms = int.from_bytes(data[time_at : time_at + 8], "big")
             body_at = position + _BODY_AT + born + stored
             length = int.from_bytes(data[body_at - 4 : body_at], "big")
             body = range(start + body_at, start + body_at + length)
-            found.append(Span(start + position, size, body, store_ms))
+            found.append(Span(start + position, size, body, store_ms, sys_flag))
             position += size
     return found
 
@@ -178,6 +185,11 @@ class Facts(NamedTuple):
     def topics(self) -> set[str]:
         """The topics that have queues."""
         return {topic for topic, _ in self.queues}
+
+    @property
+    def queue_entries(self) -> int:
+        """Entries of all queues."""
+        return sum(end - first for first, end in self.queues.values())
 
     def entries(self, topic: str, queue_id: int = 0) -> int:
         """How many entries a queue has."""

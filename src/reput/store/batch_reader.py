@@ -78,7 +78,8 @@ class BatchReader:
         or before it, the first batch where there is none. 0 for an empty queue.
 
         (RocketMQ searches in one file, that whose first batch is the last at or before the time: of several stored at
-        the time it may give another one than the first or the last, and with UPPER in a gap the batch behind it.)
+        the time it may give another one than the first or the last. With UPPER in a gap it gives the batch after the
+        gap, or none, which becomes the queue's minimum.)
         """
         with self.follower.lock:
             batches, (first, end) = self.batches, self.batches.span(key)
