@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,17 +27,22 @@ from reput.formats.queue_kinds import STORE_TYPES
 from reput.nearest import near, quoted, some, unknown_topic
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from reput.cli.lines import LineWriter
     from reput.config import StoreConfig
     from reput.formats.consume_queue import Entry, QueueKey
     from reput.formats.consume_queue_ext import Unit
     from reput.formats.record import Record
     from reput.log.files import LogFiles
-    from reput.log.reader import LogRecord, WalkEnd
+    from reput.log.reader import LogWalk, Stretch, WalkEnd
     from reput.queue.ext import ExtReader
     from reput.queue.kinds import QueueOnDisk
     from reput.store.layout import StoreLayout
 
 _FAULTS_SHOWN = 20
+_MANY_RECORDS = 2000
 
 _topic_option = click.option("-t", "--topic", help="Only this topic.")
 _queue_option = click.option(
@@ -102,8 +106,10 @@ def log(
     reput dump log /data/store --since -1h --until 2026-07-30T18:00
     reput dump log /data/store -t orders -q 2 --json --body-bytes 200
     """  # noqa: D301 - click wants the control character
+    from reput.cli.lines import LineWriter, cells_form, json_form
     from reput.errors import ConfigError
     from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
+    from reput.kernels import SMALL_BYTES, expect_work, small_work
     from reput.log.reader import LogWalk
 
     if offset is not None and since is not None:
@@ -113,14 +119,14 @@ def log(
     crc_check = CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY
     crc_check = CHECK_NONE if no_verify_crc else crc_check
     choice = _Choice(topic, queue_id, since, until)
-    begin = _begin(files, offset, choice, crc_check)
-    walk = LogWalk(files, begin, crc_check)
-    chosen = filter(choice.has, takewhile(choice.goes_on, walk))
-    head(as_json, ("offset", "stored", "topic/queue", "queue offset", "size", "tag", "keys"))
-    shown = 0
-    for found in islice(chosen, count):
-        _show_record(found, body_bytes, as_json)
-        shown += 1
+    form = json_form(body_bytes) if as_json else cells_form(body_bytes)
+    with small_work():
+        if count is None or count > _MANY_RECORDS:
+            expect_work(SMALL_BYTES)
+        begin = _begin(files, offset, choice, crc_check)
+        walk = LogWalk(files, begin, crc_check)
+        head(as_json, ("offset", "stored", "topic/queue", "queue offset", "size", "tag", "keys"))
+        shown = _show_records(walk, choice, count, LineWriter(form))
     if count is not None and shown >= count:
         return 0
     if choice.is_past_end:
@@ -156,25 +162,56 @@ class _Choice:
         self.met: set[bytes] = set()
         self.is_past_end = False
 
-    def has(self, found: LogRecord) -> bool:
-        """Whether a record is asked for."""
-        if not self.leaves_out:
-            return True
-        record = found.decode()
-        self.met.add(record.topic)
-        return (
-            self.topic in {None, record.topic}
-            and self.queue_id in {None, record.queue_id}
-            and (self.since_ms is None or record.store_timestamp >= self.since_ms)
-            and (self.until_ms is None or record.store_timestamp <= self.until_ms)
-        )
+    def rows(self, stretch: Stretch) -> NDArray[np.int64]:
+        """The numbers of the records that are asked for."""
+        import numpy as np
 
-    def goes_on(self, found: LogRecord) -> bool:
-        """Whether records from this one on may have been stored in time, clocks set back allowed for."""
+        columns, count = stretch.columns, stretch.columns.records
+        if not self.leaves_out:
+            return np.arange(count)
+        topics = [columns.topic(row) for row in range(columns.queues)]
+        self.met.update(topics)
+        wanted = np.array([self.topic in {None, topic} for topic in topics], dtype=bool)
+        if self.queue_id is not None:
+            wanted &= columns.queue_id[: len(topics)] == self.queue_id
+        stored, mask = columns.store_timestamp[:count], wanted[columns.queue[:count]]
+        if self.since_ms is not None:
+            mask &= stored >= self.since_ms
+        if self.until_ms is not None:
+            mask &= stored <= self.until_ms
+        return np.flatnonzero(mask)
+
+    def end_of(self, stretch: Stretch) -> int:
+        """The number of the record that ends the reading as it was stored too late, clocks set back allowed for.
+
+        The number of records where none does.
+        """
+        import numpy as np
+
         from reput.log.reader import CLOCK_SLACK_MS
 
-        self.is_past_end = self.until_ms is not None and found.decode().store_timestamp > self.until_ms + CLOCK_SLACK_MS
-        return not self.is_past_end
+        count = stretch.columns.records
+        if self.until_ms is None:
+            return count
+        late = np.flatnonzero(stretch.columns.store_timestamp[:count] > self.until_ms + CLOCK_SLACK_MS)
+        self.is_past_end = len(late) > 0
+        return int(late[0]) if self.is_past_end else count
+
+
+def _show_records(walk: LogWalk, choice: _Choice, count: int | None, writer: LineWriter) -> int:
+    """Show the records that are asked for, at most `count`; returns how many."""
+    shown = 0
+    if count == 0:
+        return 0
+    for stretch in walk.stretches():
+        rows = choice.rows(stretch)
+        rows = rows[rows < choice.end_of(stretch)]
+        rows = rows if count is None else rows[: count - shown]
+        writer.write(stretch.buffer, stretch.base, stretch.position[rows], stretch.size[rows])
+        shown += len(rows)
+        if shown == count or choice.is_past_end:
+            break
+    return shown
 
 
 def _begin(files: LogFiles, offset: int | None, choice: _Choice, crc_check: int) -> int:
@@ -186,7 +223,7 @@ def _begin(files: LogFiles, offset: int | None, choice: _Choice, crc_check: int)
     if offset is None:
         return files.min_offset
     if offset < 0:
-        return last_records(files, -offset, crc_check, choice.has)
+        return last_records(files, -offset, crc_check, choice.rows)
     begin = next_boundary(files, offset)
     _say_where_it_begins(files, offset, begin)
     return begin
@@ -227,14 +264,6 @@ def _show_end(files: LogFiles, end: WalkEnd) -> int:
             "the torn end of a crash, or of a range that a broker is writing"
         )
     return 0
-
-
-def _show_record(found: LogRecord, body_bytes: int | None, as_json: bool) -> None:
-    record = found.decode()
-    if as_json:
-        output.emit_json(record_values(record, body_bytes))
-    else:
-        output.show("\t".join((str(found.offset), *record_cells(record, body_bytes))))
 
 
 # --- entries of queues ----------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def begin_at(offset: int | None, lowest: int, end: int, what: str) -> int:
     return max(wanted, lowest)
 
 
-_TRANSACTIONS = {
+TRANSACTIONS = {
     formats.TRANSACTION_PREPARED: "prepared",
     formats.TRANSACTION_COMMIT: "commit",
     formats.TRANSACTION_ROLLBACK: "rollback",
@@ -89,7 +89,7 @@ def record_values(record: Record, body_bytes: int | None = None) -> dict[str, An
         "keys": [key for key in named.get("KEYS", "").split(" ") if key],
         "flag": record.flag,
         "sys_flag": record.sys_flag,
-        "transaction": _TRANSACTIONS.get(record.sys_flag & formats.TRANSACTION_MASK),
+        "transaction": TRANSACTIONS.get(record.sys_flag & formats.TRANSACTION_MASK),
         "compression": formats.COMPRESSION_NAMES.get(record.sys_flag & formats.COMPRESSION_MASK)
         if compressed
         else None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,11 +27,17 @@ _HELD_BACK_S = 0.1
 """Lines older than this are not held back when another one comes."""
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 _flushed_at = 0.0
+_NOT_PLAIN = re.compile(rb"[^\n\t\x20-\x7e]")
 
 
 def emit_json(value: Any) -> None:
     """One JSON document on stdout; bytes that are no text are kept as escapes."""
     _write_json(_json_text(value))
+
+
+def json_line(value: Any) -> bytes:
+    """A JSON document as `emit_json` writes it."""
+    return _json_text(value).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def emit_json_lines(values: Iterable[Any]) -> None:
@@ -81,10 +88,23 @@ def show(text: str) -> None:
     _write(printable(text))
 
 
-def show_bytes(data: bytes) -> None:
+def show_lines(lines: bytes | memoryview) -> None:
+    """Many lines of data on stdout at once, in UTF-8, each as `show` shows it."""
+    if sys.stdout.encoding.lower() != "utf-8":
+        for line in bytes(lines).decode().split("\n")[:-1]:
+            show(line)
+        return
+    if _NOT_PLAIN.search(lines) is not None:
+        text = bytes(lines).decode()
+        if not _is_printable(text):
+            lines = "\n".join(map(printable, text.split("\n"))).encode()
+    show_bytes(lines)
+
+
+def show_bytes(data: bytes | memoryview) -> None:
     """Bytes on stdout as they are, without a newline."""
     sys.stdout.buffer.write(data)
-    if time.monotonic() - _flushed_at > _HELD_BACK_S:
+    if sys.stdout.line_buffering or time.monotonic() - _flushed_at > _HELD_BACK_S:
         flush()
 
 
@@ -101,12 +121,16 @@ def reporting(what_is_done: str) -> Iterator[None]:
 
 def printable(text: str) -> str:
     """`text` without control characters (a topic may hold any) and without halves of characters."""
-    if text.replace("\t", " ").replace("\n", " ").isprintable():
+    if _is_printable(text):
         return text
     return "".join(
         character if character.isprintable() or character in "\n\t" else repr(character)[1:-1]
         for character in _without_halves(text)
     )
+
+
+def _is_printable(text: str) -> bool:
+    return text.replace("\t", " ").replace("\n", " ").isprintable()
 
 
 def _without_halves(text: str) -> str:
@@ -193,14 +217,14 @@ def time_text(timestamp_ms: int) -> str:
     """A time in milliseconds as local date and time; the number itself where it is no date of ours."""
     second, ms = divmod(timestamp_ms, 1000)
     try:
-        begin, zone = _second_texts(second)
+        begin, zone = second_texts(second)
     except (OverflowError, OSError, ValueError):
         return str(timestamp_ms)
     return f"{begin}.{ms:03d}{zone}"
 
 
 @functools.lru_cache(_SECONDS_KEPT)
-def _second_texts(second: int) -> tuple[str, str]:
+def second_texts(second: int) -> tuple[str, str]:
     """A second as local date and time, and its zone: consecutive messages share them."""
     from datetime import datetime
 

@@ -20,6 +20,7 @@ def prepare() -> int:
         warm_field_kernels,
         warm_filter_kernels,
         warm_kernels,
+        warm_line_kernels,
         warm_plain_kernels,
         warm_table_kernels,
     )
@@ -31,6 +32,7 @@ def prepare() -> int:
     warm_filter_kernels()
     warm_backlog_kernels()
     warm_plain_kernels()
+    warm_line_kernels()
     warm_table_kernels()
     lookup_kernels()
     encode_kernels()

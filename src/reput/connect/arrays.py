@@ -261,7 +261,7 @@ def _is_one_value(array: pa.Array) -> bool:
 
 
 def _host_text(value: bytes) -> str:
-    return str(Host(value[:-4], int.from_bytes(value[-4:], signed=True)))
+    return str(Host.decode(value))
 
 
 def _message_ids(rows: Rows) -> pa.Array:

@@ -169,6 +169,11 @@ class Host:
         """Address, then the port as 4 bytes."""
         return self.address + struct.pack(">i", self.port)
 
+    @classmethod
+    def decode(cls, data: bytes) -> Host:
+        """The host of these bytes."""
+        return cls(data[:-4], int.from_bytes(data[-4:], "big", signed=True))
+
     @lru_cache(_HOSTS_KEPT)  # noqa: B019 - bounded, and hosts are values
     def __str__(self) -> str:
         import ipaddress
@@ -359,7 +364,7 @@ def host_sizes(sys_flag: int) -> tuple[int, int]:
 
 @lru_cache(_HOSTS_KEPT)
 def _host(data: bytes) -> Host:
-    return Host(data[:-4], int.from_bytes(data[-4:], "big", signed=True))
+    return Host.decode(data)
 
 
 _FLAGS_V6 = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6

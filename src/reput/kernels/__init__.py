@@ -259,6 +259,18 @@ def field_kernels(kind: str) -> FieldKernels:
     return _all_of(FieldKernels, "fields", kind)
 
 
+class LineKernels(NamedTuple):
+    """The kernel that writes lines of records; its signature is in `reput.kernels.reference_lines`."""
+
+    write_lines: Callable[..., tuple[int, int, int]]
+
+
+@_Choice
+def line_kernels(kind: str) -> LineKernels:
+    """The line kernel of that kind."""
+    return _all_of(LineKernels, "lines", kind)
+
+
 class TableKernels(NamedTuple):
     """The kernels that write RocksDB's tables; signatures stand in `reput.kernels.reference_table`."""
 

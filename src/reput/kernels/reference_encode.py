@@ -164,7 +164,7 @@ def encode_records(
                 physical_offset=physical_offset + position - begin,
                 sys_flag=int(columns.sys_flag[n]),
                 born_timestamp=int(born_timestamp[n]),
-                born_host=_host(frame.born_host.tobytes()),
+                born_host=Host.decode(frame.born_host.tobytes()),
                 store_timestamp=store_timestamp,
                 store_host=Host(*store_host),
                 reconsume_times=tries,
@@ -177,10 +177,6 @@ def encode_records(
         buffer[position : position + len(data)] = np.frombuffer(data, dtype=np.uint8)
         position += len(data)
     return position
-
-
-def _host(data: bytes) -> Host:
-    return Host(data[:-4], struct.unpack(">i", data[-4:])[0])
 
 
 def body_crc(body: bytes) -> int:

@@ -12,12 +12,14 @@ from reput.kernels import (
     field_kernels,
     filter_kernels,
     kernels,
+    line_kernels,
     plain_kernels,
     table_kernels,
 )
 from reput.kernels.batch_words import WORDS, Batch
 from reput.kernels.columns import Columns
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
+from reput.kernels.line_columns import line_table
 from reput.kernels.pack import EntrySources, pack_entries
 from reput.kernels.table_columns import MOST_RESTARTS, Block, TableState
 
@@ -106,6 +108,13 @@ def warm_field_kernels() -> None:
     run.gather_bytes(buffer, table[Field.BODY_AT], table[Field.BODY_SIZE], out[0], offsets[0])
     at, length = table[Field.PROPERTIES_AT], table[Field.PROPERTIES_SIZE]
     run.gather_pairs(buffer, at, length, offsets[0], offsets[1], out[0], offsets[2], out[1])
+
+
+def warm_line_kernels() -> None:
+    """Call the kernel that writes lines once, with arrays as `reput.cli.lines` passes them."""
+    nothing = np.frombuffer(b"warm", dtype=np.uint8)
+    program, text_at = np.zeros((0, 3), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    line_kernels().write_lines(nothing, line_table(1), 0, program, nothing, text_at, np.empty(1, dtype=np.uint8))
 
 
 def warm_table_kernels() -> None:

@@ -1,4 +1,4 @@
-"""Reading a log record by record, in plain Python: for looking at a store, not for rebuilding one.
+"""Reading a log record by record, or many at once: for looking at a store, not for rebuilding one.
 
 walk = LogWalk(log, next_boundary(log, offset))
 for found in walk: ...
@@ -11,9 +11,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reput.files import fs
 from reput.formats.record import CHECK_BODY, CHECK_NONE, Record, Verdict, decode_record, examine
-from reput.kernels import kernels
+from reput.kernels import SMALL_STEP, expect_work, is_small_work, kernels
+from reput.kernels.columns import Columns, State, Stop
+from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.files import LogFile, LogFiles, written_end
 from reput.log.maps import LogMaps
 
@@ -21,6 +26,7 @@ from reput.log.maps import LogMaps
 # when it arrives: RocketMQ's largest message is 4 MiB unless configured otherwise.
 _RUN_UP_BYTES = 8 << 20
 _USUAL_RECORD_BYTES = 512
+_STRETCH_BYTES = 4 << 20
 CLOCK_SLACK_MS = 60_000
 """Store times follow the broker's clock, and a clock may be set back: a search by time looks this much further."""
 
@@ -59,6 +65,27 @@ class WalkEnd(NamedTuple):
         return self.next_record is None and self.written > 0
 
 
+class Stretch(NamedTuple):
+    """Consecutive good records of one file; all arrays are gone with the next stretch.
+
+    `buffer[0]` is at log offset `base`. `columns` has the records, row by row, and the table of their queues.
+    """
+
+    buffer: NDArray[np.uint8]
+    base: int
+    columns: Columns
+
+    @property
+    def position(self) -> NDArray[np.int64]:
+        """Log offsets of the records."""
+        return self.columns.position[: self.columns.records]
+
+    @property
+    def size(self) -> NDArray[np.int32]:
+        """Bytes of each record."""
+        return self.columns.size[: self.columns.records]
+
+
 class LogWalk:
     """The records from log offset `begin` (a boundary) on, until the log ends or breaks, or up to the boundary `until`.
 
@@ -73,6 +100,17 @@ class LogWalk:
         self.verdict = Verdict.GOOD
 
     def __iter__(self) -> Iterator[LogRecord]:
+        for file, array in self._files():
+            yield from self._records_of(file, array)
+
+    def stretches(self) -> Iterator[Stretch]:
+        """The same records, many at once."""
+        columns = Columns.for_range(_STRETCH_BYTES)
+        for file, array in self._files():
+            yield from self._stretches_of(file, array, columns)
+
+    def _files(self) -> Iterator[tuple[LogFile, NDArray[np.uint8]]]:
+        """The files to walk, mapped, up to the one in which the walk stops."""
         for file in self.log.files:
             if file.end <= self.offset:
                 continue
@@ -82,26 +120,42 @@ class LogWalk:
                 # Files are missing here.
                 self.verdict = Verdict.ZERO
                 return
-            yield from self._records_of(file)
+            if file.data_end <= self.offset:
+                self.verdict = Verdict.ZERO
+                return
+            with fs.mapped(file.path, 0, file.size) as array:
+                yield file, array
             if self.verdict is not Verdict.GOOD:
                 return
         self.verdict = Verdict.ZERO
 
-    def _records_of(self, file: LogFile) -> Iterator[LogRecord]:
-        if file.data_end <= self.offset:
-            self.verdict = Verdict.ZERO
-            return
-        with fs.mapped(file.path, 0, file.size) as array:
-            data, end = array.data, min(file.end, self.until)
-            while self.offset < end:
-                position = self.offset - file.start
-                verdict, size = examine(data, position, file.size, self.offset, self.crc_check)
-                if verdict not in (Verdict.GOOD, Verdict.BLANK):
-                    self.verdict = verdict
-                    return
-                begin, self.offset = self.offset, self.offset + size
-                if verdict is Verdict.GOOD:
-                    yield LogRecord(begin, bytes(data[position : position + size]))
+    def _records_of(self, file: LogFile, array: NDArray[np.uint8]) -> Iterator[LogRecord]:
+        data, end = array.data, min(file.end, self.until)
+        while self.offset < end:
+            position = self.offset - file.start
+            verdict, size = examine(data, position, file.size, self.offset, self.crc_check)
+            if verdict not in (Verdict.GOOD, Verdict.BLANK):
+                self.verdict = verdict
+                return
+            begin, self.offset = self.offset, self.offset + size
+            if verdict is Verdict.GOOD:
+                yield LogRecord(begin, bytes(data[position : position + size]))
+
+    def _stretches_of(self, file: LogFile, array: NDArray[np.uint8], columns: Columns) -> Iterator[Stretch]:
+        decoder = RangeDecoder(array, file.start, DecodeSettings(self.crc_check, False, ()), columns)
+        end, stop = min(file.end, self.until), Stop.REACHED_END
+        while self.offset < end and stop is Stop.REACHED_END:
+            columns.clear()
+            step = SMALL_STEP if is_small_work() else _STRETCH_BYTES
+            begin = self.offset - file.start
+            stop = decoder.decode(begin, min(begin + step, end - file.start))
+            expect_work(step)
+            self.offset = file.start + int(columns.state[State.POSITION])
+            verdict = Verdict(int(columns.state[State.VERDICT]))
+            if columns.records:
+                yield Stretch(array, file.start, columns)
+            if stop is Stop.NOT_A_RECORD:
+                self.verdict = verdict
 
     def end(self, search_bytes: int | None = None) -> WalkEnd:
         """What stands where the walk stopped; records behind are looked for in `search_bytes`, by default in all."""
@@ -169,8 +223,11 @@ def file_by_time(log: LogFiles, timestamp_ms: int) -> int:
     return found
 
 
-def last_records(log: LogFiles, count: int, crc_check: int, is_wanted: Callable[[LogRecord], bool]) -> int:
-    """The log offset of the first of the last `count` wanted records; that of the first record where they are fewer."""
+def last_records(log: LogFiles, count: int, crc_check: int, wanted: Callable[[Stretch], NDArray[np.int64]]) -> int:
+    """The log offset of the first of the last `count` wanted records; that of the first record where they are fewer.
+
+    `wanted` gives the numbers of the wanted records of a stretch.
+    """
     end = log.min_offset + written_bytes(log, log.min_offset)
     step = max(_RUN_UP_BYTES, count * _USUAL_RECORD_BYTES)
     while True:
@@ -179,7 +236,8 @@ def last_records(log: LogFiles, count: int, crc_check: int, is_wanted: Callable[
         position: int | None = next_boundary(log, begin)
         while position is not None and position < end:
             walk = LogWalk(log, position, crc_check)
-            found.extend(record.offset for record in walk if is_wanted(record))
+            for stretch in walk.stretches():
+                found.extend(stretch.position[wanted(stretch)[-count:]].tolist())
             # What is damaged is passed over: whoever reads on from here meets it.
             position = find_record(log, walk.offset + 1, crc_check)
         if len(found) == count:

@@ -1,0 +1,255 @@
+"""Lines of many records at once, from columns: no Python object a record.
+
+A `Form` says what a line looks like: as a program for the line kernel, and as a function for the few records that the
+kernel leaves (see `reput.kernels.reference_lines`), of which it makes the same line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from reput.cli import output
+from reput.cli.dump_parts import TRANSACTIONS, body_values, record_cells, record_values
+from reput.formats import record as formats
+from reput.kernels import field_kernels, line_kernels
+from reput.kernels.field_columns import FIND_PROPERTIES, Field
+from reput.kernels.line_columns import WHOLE, More, Piece, Stopped, line_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from reput.formats.record import Record
+
+_OUT_BYTES = 1 << 20
+_V2_BYTE = formats.MAGIC_V2 & 0xFF
+_FLAGS = formats.TRANSACTION_MASK | formats.FLAG_COMPRESSED | formats.COMPRESSION_MASK
+
+Step = tuple[Piece, int, int] | bytes
+"""A piece of a line with its arguments, or a text."""
+
+
+class Form(NamedTuple):
+    """What the line of a record looks like, and what writes lines."""
+
+    steps: Sequence[Step]
+    one: Callable[[Record], bytes]
+    write: Callable[[bytes | memoryview], None]
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+def _number(row: int) -> Step:
+    return (Piece.NUMBER, row, 0)
+
+
+_MEMBERS: tuple[tuple[str, Sequence[Step]], ...] = (
+    ("physical_offset", [_number(More.POSITION)]),
+    ("size", [_number(More.SIZE)]),
+    ("version", [_number(More.VERSION)]),
+    ("topic", [(Piece.STRING, Field.TOPIC_AT, 0)]),
+    ("queue_id", [_number(Field.QUEUE_ID)]),
+    ("queue_offset", [_number(Field.QUEUE_OFFSET)]),
+    ("store_timestamp", [_number(Field.STORE_TIMESTAMP)]),
+    ("born_timestamp", [_number(Field.BORN_TIMESTAMP)]),
+    ("store_host", [(Piece.TEXT_OF, More.STORE_HOST, 0)]),
+    ("born_host", [(Piece.TEXT_OF, More.BORN_HOST, 0)]),
+    ("message_id", [b'"', (Piece.HEX, Field.STORE_HOST_AT, 0), (Piece.HEX_NUMBER, More.POSITION, 0), b'"']),
+    ("unique_key", [(Piece.STRING, Field.UNIQUE_KEY_AT, 0)]),
+    ("tags", [(Piece.STRING, Field.TAGS_AT, 0)]),
+    ("keys", [(Piece.WORDS, Field.KEYS_AT, 0)]),
+    ("flag", [_number(Field.FLAG)]),
+    ("sys_flag", [_number(Field.SYS_FLAG)]),
+    ("transaction", [(Piece.TEXT_OF, More.TRANSACTION, 0)]),
+    ("compression", [(Piece.TEXT_OF, More.COMPRESSION, 0)]),
+    ("reconsume_times", [_number(Field.RECONSUME_TIMES)]),
+    ("prepared_transaction_offset", [_number(Field.PREPARED_OFFSET)]),
+    ("body_crc", [_number(Field.BODY_CRC)]),
+    ("properties", [(Piece.MAP, Field.PROPERTIES_AT, 0)]),
+)
+"""The members of `record_values` in front of those of the body."""
+
+
+def json_form(body_bytes: int | None = None) -> Form:
+    """`record_values` as a JSON object a line."""
+    steps: list[Step] = []
+    for name, pieces in _MEMBERS:
+        steps += [f'{", " if steps else "{"}"{name}": '.encode(), *pieces]
+    steps += [b", ", (Piece.BODY, Field.BODY_AT, WHOLE if body_bytes is None else body_bytes), b"}\n"]
+    return Form(
+        steps,
+        lambda record: output.json_line(record_values(record, body_bytes)),
+        output.show_bytes,
+    )
+
+
+def cells_form(body_bytes: int | None) -> Form:
+    """A record's log offset and `record_cells`, with tabs between. A `body_bytes` of WHOLE shows all of the body."""
+    steps: list[Step] = [
+        _number(More.POSITION), b"\t",
+        (Piece.TEXT_OF, More.SECOND, 0), (Piece.MILLISECONDS, More.MILLISECOND, 0), (Piece.TEXT_OF, More.ZONE, 0),
+        b"\t", (Piece.CELL, Field.TOPIC_AT, 0), b"/", _number(Field.QUEUE_ID),
+        b"\t", _number(Field.QUEUE_OFFSET), b"\t", _number(More.SIZE),
+        b"\t", (Piece.CELL, Field.TAGS_AT, 0), b"\t", (Piece.KEYS_CELL, 0, 0),
+    ]  # fmt: skip
+    if body_bytes is not None:
+        steps += [b"\t", (Piece.BODY_CELL, Field.BODY_AT, body_bytes)]
+
+    def one(record: Record) -> bytes:
+        cut = len(record.body) if body_bytes == WHOLE else body_bytes
+        return "\t".join((str(record.physical_offset), *record_cells(record, cut))).encode() + b"\n"
+
+    return Form([*steps, b"\n"], one, output.show_lines)
+
+
+def body_form() -> Form:
+    r"""A body a line: with newlines as `\n` where it is UTF-8, else as base64."""
+
+    def one(record: Record) -> bytes:
+        values = body_values(record.body)
+        if values["body_encoding"] == "text":
+            return str(values["body"]).replace("\n", "\\n").encode() + b"\n"
+        return f"base64:{values['body']}\n".encode()
+
+    return Form([(Piece.BODY_LINE, Field.BODY_AT, WHOLE), b"\n"], one, output.show_lines)
+
+
+def raw_form(delimiter: bytes) -> Form:
+    """A body as it is, and the delimiter."""
+    return Form([(Piece.BYTES, Field.BODY_AT, 0), delimiter], lambda record: record.body + delimiter, output.show_bytes)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+class LineWriter:
+    """Writes records as lines of one form."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self._texts = [step for step in form.steps if isinstance(step, bytes)]
+        program, texts = [], 0
+        for step in form.steps:
+            if isinstance(step, bytes):
+                program.append((int(Piece.TEXT), 0, texts))
+                texts += 1
+            else:
+                program.append((int(step[0]), int(step[1]), step[2]))
+        self._program: NDArray[np.int64] = np.array(program, dtype=np.int64).reshape(-1, 3)
+        self._rows = {int(step[1]) for step in form.steps if not isinstance(step, bytes)}
+        self._out: NDArray[np.uint8] = np.empty(_OUT_BYTES, dtype=np.uint8)
+
+    def write(self, buffer: NDArray[np.uint8], base: int, position: NDArray[np.int64], size: NDArray[np.int32]) -> None:
+        """Write the records at some log offsets; `buffer[0]` is at log offset `base`.
+
+        Raises:
+            DamagedLogError: at one of them there is no record; those before it are written.
+        """
+        done = 0
+        while done < len(position):
+            table, readable = fields_of(buffer, base, position[done:], size[done:])
+            if readable:
+                self._write_rows(buffer, base, table)
+            done += readable
+            if done < len(position):
+                self._write_one(buffer, base, int(position[done]), int(size[done]))
+                done += 1
+
+    def _write_rows(self, buffer: NDArray[np.uint8], base: int, table: NDArray[np.int64]) -> None:
+        texts = list(self._texts)
+        self._add_columns(buffer, base, table, texts)
+        text_at: NDArray[np.int64] = np.zeros(len(texts) + 1, dtype=np.int64)
+        np.cumsum([len(text) for text in texts], out=text_at[1:])
+        data = np.frombuffer(b"".join(texts) or b"\0", dtype=np.uint8)
+        write_lines = line_kernels().write_lines
+        begin, count = 0, table.shape[1]
+        while begin < count:
+            begin, used, why = write_lines(buffer, table, begin, self._program, data, text_at, self._out)
+            if used:
+                self.form.write(self._out.data[:used])
+            elif why == Stopped.FULL:
+                self._out = np.empty(2 * len(self._out), dtype=np.uint8)
+            if why == Stopped.LEFT:
+                self._write_one(buffer, base, int(table[More.POSITION, begin]), int(table[More.SIZE, begin]))
+                begin += 1
+
+    def _write_one(self, buffer: NDArray[np.uint8], base: int, position: int, size: int) -> None:
+        from reput.store.message import StoredMessage
+
+        at = position - base
+        self.form.write(self.form.one(StoredMessage(buffer.data[at : at + size], base, at).record))
+
+    def _add_columns(self, buffer: NDArray[np.uint8], base: int, table: NDArray[np.int64], texts: list[bytes]) -> None:
+        """Fill the rows of `More` that the form needs."""
+        rows = self._rows
+        if More.VERSION in rows:
+            magic = buffer[table[More.POSITION] - base + formats.MAGIC_AT + 3]
+            table[More.VERSION] = np.where(magic == _V2_BYTE, 2, 1)
+        if More.SECOND in rows:
+            _add_times(table, texts)
+        for row, at in ((More.STORE_HOST, Field.STORE_HOST_AT), (More.BORN_HOST, Field.BORN_HOST_AT)):
+            if row in rows:
+                _add_hosts(buffer, table, row, at, texts)
+        if More.TRANSACTION in rows:
+            flags, place = np.unique(table[Field.SYS_FLAG] & _FLAGS, return_inverse=True)
+            for row, text_of in ((More.TRANSACTION, _transaction_text), (More.COMPRESSION, _compression_text)):
+                table[row] = len(texts) + place
+                texts += map(text_of, flags.tolist())
+
+
+def fields_of(
+    buffer: NDArray[np.uint8], base: int, position: NDArray[np.int64], size: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], int]:
+    """The fields of the first records, up to one that the kernel does not take, and how many they are."""
+    table = line_table(len(position))
+    found = field_kernels().read_fields(
+        buffer, base, len(buffer), formats.CHECK_NONE, FIND_PROPERTIES, position, size, table[: len(Field)]
+    )
+    table = table if found == len(position) else np.ascontiguousarray(table[:, :found])
+    table[More.POSITION], table[More.SIZE] = position[:found], size[:found]
+    return table, int(found)
+
+
+def _add_times(table: NDArray[np.int64], texts: list[bytes]) -> None:
+    """The texts of the store times, as `output.time_text` spells them."""
+    stored = table[Field.STORE_TIMESTAMP]
+    seconds, place = np.unique(stored // 1000, return_inverse=True)
+    table[More.MILLISECOND] = stored % 1000
+    table[More.SECOND], table[More.ZONE] = len(texts) + 2 * place, len(texts) + 2 * place + 1
+    odd = []
+    for number, second in enumerate(seconds.tolist()):
+        try:
+            begin, zone = output.second_texts(second)
+        except (OverflowError, OSError, ValueError):
+            odd.append(number)
+            begin = zone = ""
+        texts += (f"{begin}.".encode(), zone.encode())
+    for row in np.flatnonzero(np.isin(place, odd)).tolist():
+        # No date of ours: the number itself.
+        table[[More.SECOND, More.ZONE, More.MILLISECOND], row] = len(texts), len(texts) + 1, -1
+        texts += (b"%d" % stored[row], b"")
+
+
+def _add_hosts(buffer: NDArray[np.uint8], table: NDArray[np.int64], row: int, at: int, texts: list[bytes]) -> None:
+    """The texts of hosts as JSON: few are distinct, and only those are spelt."""
+    for size in (formats.HOST_V4_SIZE, formats.HOST_V6_SIZE):
+        rows = np.flatnonzero(table[at + 1] == size)
+        if not len(rows):
+            continue
+        raw: NDArray[Any] = buffer[table[at, rows][:, None] + np.arange(size)]
+        hosts, place = np.unique(raw.view(np.int64 if size == 8 else f"V{size}").reshape(-1), return_inverse=True)
+        table[row, rows] = len(texts) + place
+        texts += (b'"%b"' % str(formats.Host.decode(host.tobytes())).encode() for host in hosts)
+
+
+def _transaction_text(sys_flag: int) -> bytes:
+    name = TRANSACTIONS.get(sys_flag & formats.TRANSACTION_MASK)
+    return b"null" if name is None else f'"{name}"'.encode()
+
+
+def _compression_text(sys_flag: int) -> bytes:
+    name = formats.COMPRESSION_NAMES.get(sys_flag & formats.COMPRESSION_MASK)
+    return f'"{name}"'.encode() if sys_flag & formats.FLAG_COMPRESSED and name is not None else b"null"
