@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reput.formats import batch_consume_queue, checkpoint, consume_queue, index_file, own, record
+from reput.formats import batch_consume_queue, checkpoint, consume_queue, index_file, own, part_file, record
 from reput.formats.layout import Field, Layout
 
 LAYOUTS = (
@@ -18,6 +18,7 @@ LAYOUTS = (
     index_file.ITEM,
     checkpoint.CHECKPOINT,
     *own.LAYOUTS,
+    *part_file.LAYOUTS,
 )
 
 
@@ -36,7 +37,9 @@ def test_fields_follow_one_another(layout: Layout) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.title)
 def test_the_dtype_is_the_struct(layout: Layout) -> None:
     """The numpy dtype reads what the struct writes, at the same offsets."""
-    values = tuple(range(1, 1 + len(layout.fields)))
+    values = tuple(
+        b"%d" % number if field.code.endswith("s") else number for number, field in enumerate(layout.fields, 1)
+    )
     read = np.frombuffer(layout.struct.pack(*values), dtype=layout.dtype)[0]
 
     assert layout.dtype.itemsize == layout.size

@@ -255,20 +255,17 @@ def a_job(folder: Path) -> Job:
     return Job(str(folder), str(folder / "staging"), 1, DecodeSettings(1, True, ()), 100, 16, 8, fs.owner_of(folder))
 
 
-def extracts_of(job: Job, parts: Sequence[Sequence[int]]) -> list[tuple[redo.Extract, int]]:
-    """Leave extract files with these queue offsets; record n of all stands at 1000 + n."""
+def extracts_of(job: Job, parts: Sequence[Sequence[int]]) -> list[redo.Extract]:
+    """Leave extracts with these queue offsets; record n of all stands at 1000 + n."""
     from reput.formats.consume_queue import ENTRY
 
     found, number = [], 0
     for split, offsets in enumerate(parts):
         if offsets:
             entries = b"".join(ENTRY.struct.pack(1000 + number + n, 1, 0) for n in range(len(offsets)))
-            fs.save_array(
-                redo.extract_path(job, split),
-                np.array(offsets, dtype=np.int64),
-                np.frombuffer(entries, dtype=np.uint8),
-            )
-            found.append((redo.Extract(split, 0, len(offsets)), len(offsets)))
+            places = np.array(offsets, dtype=np.int64)
+            redo.save_extracts(job, split, [0], [places], np.frombuffer(entries, dtype=np.uint8))
+            found += redo.extracts_of(job, [split], 0, 1)[0]
         number += len(offsets)
     return found
 

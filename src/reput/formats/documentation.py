@@ -364,12 +364,17 @@ def _consumer_offset() -> Iterator[str]:
 
 
 def _own() -> Iterator[str]:
-    from reput.formats import own
+    from reput.formats import own, part_file
 
     yield "## reput's own files"
     yield _text(own.__doc__ or "")
     for layout in own.LAYOUTS:
         yield f"### {layout.title}"
+        yield _layout(layout)
+    yield "### Parts"
+    yield _text(part_file.__doc__ or "")
+    for layout in part_file.LAYOUTS:
+        yield f"#### {layout.title.capitalize()}"
         yield _layout(layout)
 
 

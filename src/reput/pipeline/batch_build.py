@@ -24,7 +24,7 @@ from reput.formats.paths import offset_name
 from reput.pipeline.engine import Engine
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
-from reput.pipeline.parts import BatchPart, batches_path
+from reput.pipeline.parts import BatchPart
 from reput.pipeline.plan import Split
 from reput.pipeline.sink import finish_file, finish_folders, queue_path
 from reput.pipeline.stitch import Stitched
@@ -89,7 +89,7 @@ def build_batch_queues(
     splits = tuple(result.number for result in results if result.batches)
     keys: set[QueueKey] = set()
     for number in splits:
-        keys.update(BatchPart(batches_path(job.parts_folder, number)).counts)
+        keys.update(BatchPart(job, number).counts)
     if not keys:
         return []
     every = sorted(keys)
@@ -105,7 +105,7 @@ def _build_task(job: Job, splits: Sequence[int], keys: Sequence[QueueKey]) -> li
         target = job if job.live else replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
         builders = [_Builder(target, key) for key in keys]
         for number in splits:
-            part = BatchPart(batches_path(job.parts_folder, number))
+            part = BatchPart(job, number)
             for builder in builders:
                 builder.take(part.entries(builder.key))
         folders = [queue_path(job.batch_queue_folder, key) for key in keys]

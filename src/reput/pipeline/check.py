@@ -360,7 +360,7 @@ def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[M
     table = QueueTable()
     for result in stitched.results:
         if result.records:
-            table.add(parts.load_ranges(parts.ranges_path(check.job.parts_folder, result.number)))
+            table.add(parts.load_ranges(check.job, result.number))
     check_batches(check, stitched, table)
     for kind in check.job.kinds:
         CHECKS[kind].judge(check, stitched, table, mismatches)
@@ -372,7 +372,7 @@ def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[M
 def _check_index(check: Check, results: list[SplitResult]) -> None:
     job, report = check.job, check.report
     index_parts = [
-        IndexPart(result.number, result.records, result.items, result.first_record, result.last_record + 1)
+        IndexPart(result.number, result.items, result.first_record, result.last_record + 1)
         for result in results
         if result.records
     ]

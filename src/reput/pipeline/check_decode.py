@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from reput.dispatch.batch import group_by_queue
-from reput.files import fs
-from reput.kernels.columns import HAS_TAG_ITEM, Columns
 from reput.pipeline import parts
-from reput.pipeline.check_queues import Mismatch, flags_path
+from reput.pipeline.check_queues import Mismatch
 from reput.pipeline.decode import decode_split
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.kinds import CHECKS
@@ -27,17 +25,11 @@ def decode_and_compare(job: Job, live_folder: str, split: Split) -> tuple[SplitR
         batch = group_by_queue(columns, job.types, job.deleted)
         chosen = sorted(batch.queues(), key=lambda one: parts.key_order(one[1]))
         rows = np.array([row for row, _ in chosen], dtype=np.int64)
-        parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, rows)
+        parts.save_ranges(job, split.number, batch, rows)
         entries = int(np.diff(batch.start).sum())
         for kind in job.kinds:
             mismatches += CHECKS[kind].compare(job, live_folder, split, batch, rows.tolist())
     if job.build_index:
-        parts.save_items(parts.items_path(job.parts_folder, split.number), columns)
-        _save_tag_flags(job, split, columns)
+        parts.save_items(job, split.number, parts.items_of(columns, with_tags=True))
     result = split_result(decoded, entries)
     return leave_batches(job, batch, result) if batch is not None else result, mismatches
-
-
-def _save_tag_flags(job: Job, split: Split, columns: Columns) -> None:
-    tagged = (columns.flags[: columns.records] & HAS_TAG_ITEM) != 0
-    fs.save_array(flags_path(job.parts_folder, split.number), tagged.view(np.uint8))

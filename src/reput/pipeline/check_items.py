@@ -13,9 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.files import fs
 from reput.pipeline import parts
-from reput.pipeline.check_queues import flags_path
 from reput.pipeline.job import Job
 from reput.store.index_rules import (
     EXPIRED,
@@ -33,10 +31,9 @@ _TELLING = 32
 
 
 class IndexPart(NamedTuple):
-    """The items that one split gives: lengths of its columns, and the physical offsets [begin, end) of its records."""
+    """The items that one split gives: how many, and the physical offsets [begin, end) of its records."""
 
     split: int
-    records: int
     items: int
     begin: int
     end: int
@@ -44,8 +41,8 @@ class IndexPart(NamedTuple):
 
 def load_expected(job: Job, part: IndexPart) -> ExpectedItems:
     """The items that a split's records give, with what each is checked against."""
-    columns = parts.load_items(parts.items_path(job.parts_folder, part.split), part.records, part.items)
-    tagged = fs.load_array(flags_path(job.parts_folder, part.split), "u1", part.records).astype(np.bool_)
+    columns = parts.load_items(job, part.split)
+    tagged = columns.has_tag.astype(np.bool_)
     counts = np.diff(columns.first_item)
     is_tag = np.zeros(part.items, dtype=np.bool_)
     is_tag[columns.first_item[1:][tagged] - 1] = True

@@ -52,11 +52,6 @@ class OutsideFinding(NamedTuple):
     detail: str
 
 
-def flags_path(parts_folder: str, number: int) -> str:
-    """The file with the flags of a split's records."""
-    return f"{parts_folder}/{number}.flags"
-
-
 def place_of(entries: NDArray[np.uint8], numbers: NDArray[np.int64]) -> int:
     """The log offset to which the first of these entries points, -1 without any."""
     return int(entries.view(ENTRY.dtype)["physical_offset"][numbers[0]]) if len(numbers) else -1

@@ -60,7 +60,7 @@ def convert_queues(run: Run, config: StoreConfig) -> None:
     _judge(run, chosen, taken)
     table = QueueTable()
     for task in tasks:
-        table.add(parts.load_ranges(parts.ranges_path(run.job.parts_folder, task.number)))
+        table.add(parts.load_ranges(run.job, task.number))
     stitched = Stitched([_as_result(run, one) for one in taken], source.covered)
     retained = finish_queues(run, stitched, table)
     with run.stage("verify"):

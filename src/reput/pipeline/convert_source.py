@@ -91,7 +91,7 @@ def take_entries(job: Job, source: Source, task: SourceTask) -> Taken:
     with job.writing():
         for kind in job.kinds:
             ROW_SINKS[kind](job, task.number, rows)
-        parts.save_key_ranges(parts.ranges_path(job.parts_folder, task.number), _ranges(task))
+        parts.save_key_ranges(job, task.number, _ranges(task))
     return Taken(
         task.number,
         sum(part.end - part.begin for part in task.parts),

@@ -360,7 +360,7 @@ class Grower:
         table, ends = QueueTable(), self.queue_ends
         for result in results:
             if result.records:
-                table.add(parts.load_ranges(parts.ranges_path(self.job.parts_folder, result.number)))
+                table.add(parts.load_ranges(self.job, result.number))
         table.mark_crooked(key for key, row in table.rows.items() if ends.get(key, 0) not in (0, int(table.first[row])))
         table.mark_crooked(refused)
         outcomes: list[QueueOutcome] = []

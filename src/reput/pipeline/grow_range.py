@@ -89,15 +89,13 @@ def place_split(job: Job, number: int) -> list[QueueKey]:
 
     Returns those of which nothing was written, since it would have overwritten entries of records below the frontier.
     """
-    left = parts.load_ranges(parts.ranges_path(job.parts_folder, number))
+    left, entries = parts.load_ranges(job, number), parts.load_entries(job, number)
     counts = left.entries.tolist()
-    ends = list(accumulate(counts))
-    entries = parts.load_entries(parts.entries_path(job.parts_folder, number), ends[-1] if ends else 0)
     refused: list[QueueKey] = []
     folders: set[str] = set()
     with job.writing():
         for key, first, count, end, steady in zip(
-            left.keys, left.first.tolist(), counts, ends, left.steady.tolist(), strict=True
+            left.keys, left.first.tolist(), counts, accumulate(counts), left.steady.tolist(), strict=True
         ):
             if not steady:
                 continue

@@ -124,11 +124,9 @@ def _all_of(job: Job, results: Sequence[SplitResult]) -> list[PartRange]:
     ranges = []
     for result in results:
         if result.records:
-            left = parts.load_ranges(parts.ranges_path(job.parts_folder, result.number))
-            entries = int(left.entries.sum())
-            if not entries:
-                continue
-            ranges.append(PartRange(result.number, 0, len(left.keys), 0, entries, not left.steady.all()))
+            left = parts.load_ranges(job, result.number)
+            if left.keys:
+                ranges.append(PartRange(result.number, 0, len(left.keys), 0))
     return ranges
 
 

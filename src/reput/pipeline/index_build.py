@@ -30,11 +30,9 @@ _ITEMS_READ = 1 << 20
 
 
 class ItemSegment(NamedTuple):
-    """Items [begin, end) of a split's part; `records` and `items` are the part's lengths."""
+    """Items [begin, end) of a split's part."""
 
     split: int
-    records: int
-    items: int
     begin: int
     end: int
 
@@ -97,7 +95,7 @@ def plan_index_files(
                 current, room = [], capacity
                 end = end._replace(name="", next_item=1)
             until = min(result.items, begin + room)
-            current.append(ItemSegment(result.number, result.records, result.items, begin, until))
+            current.append(ItemSegment(result.number, begin, until))
             room -= until - begin
             begin = until
     if current:
@@ -189,12 +187,10 @@ class _FileBuilder:
         if self.plan.start > 1:
             first = self._go_on()
         for segment in self.plan.segments:
-            columns = parts.load_items(
-                parts.items_path(self.job.parts_folder, segment.split), segment.records, segment.items
-            )
+            columns = parts.load_items(self.job, segment.split)
             if self.number == 1:
-                first = _place_of(columns, segment.begin)
-            last = _place_of(columns, segment.end - 1)
+                first = columns.place_of(segment.begin)
+            last = columns.place_of(segment.end - 1)
             self._chain(columns, segment.begin, segment.end)
         header = index_file.Header(first[1], last[1], first[0], last[0], self.used_slots, self.number)
         path = Path(self.job.index_folder) / self.plan.name
@@ -212,15 +208,14 @@ class _FileBuilder:
         return header.begin_physical_offset, header.begin_timestamp
 
     def _last_of(self, segment: ItemSegment) -> tuple[int, int]:
-        path = parts.items_path(self.job.parts_folder, segment.split)
-        return _place_of(parts.load_items(path, segment.records, segment.items), segment.begin)
+        return parts.load_items(self.job, segment.split).place_of(segment.begin)
 
     def _chain(self, columns: parts.ItemColumns, begin: int, end: int) -> None:
         items_start = HEADER_SIZE + self.job.index_slots * SLOT_SIZE
         while begin < end:
             until = min(end, begin + _ITEMS_AT_ONCE)
             fresh, self.begin_timestamp = kernels().chain_items(
-                _record_of(columns, begin),
+                columns.record_of(begin),
                 begin,
                 until,
                 columns.first_item,
@@ -257,14 +252,3 @@ def slots_below(path: Path, slots: int, number: int) -> NDArray[np.int32]:
         # Of items in one slot the last wins, as numpy assigns.
         made[items["key_hash"].astype(np.int64) % slots] = np.arange(begin, begin + len(items), dtype=np.int32)
     return made
-
-
-def _record_of(columns: parts.ItemColumns, item: int) -> int:
-    """The record that an item belongs to."""
-    return int(np.searchsorted(columns.first_item, item, side="right")) - 1
-
-
-def _place_of(columns: parts.ItemColumns, item: int) -> tuple[int, int]:
-    """Physical offset and store time of the record that an item belongs to."""
-    record = _record_of(columns, item)
-    return int(columns.position[record]), int(columns.store_timestamp[record])

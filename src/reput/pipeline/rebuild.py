@@ -163,8 +163,7 @@ def _decode(run: Run) -> Stitched:
 
         def again(split: Split) -> SplitResult:
             if run.job.build_queues and before[split.number].records:
-                path = parts.ranges_path(run.job.parts_folder, split.number)
-                tainted[split.number] = parts.load_ranges(path).keys
+                tainted[split.number] = parts.load_ranges(run.job, split.number).keys
             return run.engine.run(task, [split], _silent)[0]
 
         stitched = stitch(run.log.min_offset, splits, results, again, run.log.gaps)
@@ -187,7 +186,7 @@ def _merge(run: Run, stitched: Stitched) -> QueueTable:
     with run.stage("merge"):
         for result in stitched.results:
             if result.records:
-                table.add(parts.load_ranges(parts.ranges_path(run.job.parts_folder, result.number)))
+                table.add(parts.load_ranges(run.job, result.number))
         table.mark_crooked(key for key in stitched.tainted if run.job.wants(key.topic))
     return table
 

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from reput.dispatch.batch import group_by_queue
 from reput.files import fs
+from reput.files.part_file import Part, part_path, write_part
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey
+from reput.formats.part_file import PartKind
 from reput.pipeline.decode import decode_split
 from reput.pipeline.job import Job
 from reput.pipeline.plan import Split
@@ -28,25 +30,20 @@ from reput.pipeline.tasks import columns_for
 _BLANKS_AT_ONCE = 50_000
 
 
+EXTRACTS = PartKind(
+    "extracts",
+    {"queue": "i8", "start": "i8", "entries": "i8"},
+    {"queue_offset": "i8", "entry": f"V{ENTRY_SIZE}"},
+)
+"""A split's entries of out-of-order queues. Each row says where those of one queue lie; queues ascend."""
+
+
 class Extract(NamedTuple):
-    """Where a split's entries of one crooked queue lie in its extract file: from entry `start`, `count` of them."""
+    """Where a split's entries of one out-of-order queue lie in its part: from entry `start`, `entries` of them."""
 
     split: int
     start: int
     entries: int
-
-
-def extract_path(job: Job, number: int) -> str:
-    """The file with what a split holds of the crooked queues: queue offsets (int64), then entries (20 bytes each)."""
-    return f"{job.parts_folder}/{number}.extract"
-
-
-def table_path(job: Job, number: int) -> str:
-    """The file that lists a split's extracts: int64, how many entries they have in all, then three values each.
-
-    Those are the queue's number among the crooked ones, ascending, and the extract's start and entries.
-    """
-    return f"{job.parts_folder}/{number}.extracts"
 
 
 def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> int:
@@ -56,40 +53,56 @@ def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> int:
     numbers = {key: number for number, key in enumerate(keys)}
     rows = sorted((numbers[key], row) for row, key in batch.queues() if key in numbers)
     offsets = batch.queue_offsets()
-    pieces, table, at = [], [], 0
-    for number, row in rows:
-        begin, end = int(batch.start[row]), int(batch.start[row + 1])
-        pieces.append((offsets[begin:end], batch.entries[begin * ENTRY_SIZE : end * ENTRY_SIZE]))
-        table += [number, at, end - begin]
-        at += end - begin
-    if pieces:
+    if rows:
         with job.writing():
-            fs.save_array(
-                extract_path(job, split.number),
-                np.concatenate([piece[0] for piece in pieces]),
-                np.concatenate([piece[1] for piece in pieces]),
+            save_extracts(
+                job,
+                split.number,
+                [number for number, _ in rows],
+                [offsets[batch.start[row] : batch.start[row + 1]] for _, row in rows],
+                np.concatenate([batch.entries_of(row) for _, row in rows]),
             )
-            fs.save_array(table_path(job, split.number), np.array([at, *table], dtype=np.int64))
     return len(rows)
 
 
-def extracts_of(job: Job, splits: Sequence[tuple[int, int]], first: int, count: int) -> list[list[tuple[Extract, int]]]:
-    """The extracts of the crooked queues [first, first + count), each with the number of all entries in its file.
+def save_extracts(
+    job: Job, split: int, queues: Sequence[int], offsets: Sequence[NDArray[np.int64]], entries: NDArray[np.uint8]
+) -> None:
+    """Leave a split's entries of the out-of-order queues with these numbers; `offsets` has an array for each queue."""
+    counts = np.array(list(map(len, offsets)), dtype=np.int64)
+    write_part(
+        part_path(job.parts_folder, EXTRACTS, split),
+        EXTRACTS,
+        queue=np.array(queues, dtype=np.int64),
+        start=np.cumsum(counts) - counts,
+        entries=counts,
+        queue_offset=np.concatenate(offsets),
+        entry=entries,
+    )
 
-    `splits`: number of each split that has extracts, in log order, and how many queues it has.
+
+def _part_of(job: Job, split: int) -> Part:
+    return Part(part_path(job.parts_folder, EXTRACTS, split), EXTRACTS)
+
+
+def extracts_of(job: Job, splits: Sequence[int], first: int, count: int) -> list[list[Extract]]:
+    """The extracts of the out-of-order queues [first, first + count).
+
+    `splits`: the splits that have extracts, in log order.
     """
-    found: list[list[tuple[Extract, int]]] = [[] for _ in range(count)]
-    for split, rows in splits:
-        values = fs.load_array(table_path(job, split), "i8", 1 + 3 * rows)
-        table = values[1:].reshape(rows, 3)
-        begin, end = np.searchsorted(table[:, 0], [first, first + count])
-        for number, start, entries in table[begin:end].tolist():
-            found[number - first].append((Extract(split, start, entries), int(values[0])))
+    found: list[list[Extract]] = [[] for _ in range(count)]
+    for split in splits:
+        part = _part_of(job, split)
+        queues = part.read("queue")
+        begin, end = np.searchsorted(queues, [first, first + count]).tolist()
+        starts, entries = part.read("start", begin, end), part.read("entries", begin, end)
+        for number, *place in zip(queues[begin:end].tolist(), starts.tolist(), entries.tolist(), strict=True):
+            found[number - first].append(Extract(split, *place))
     return found
 
 
-def redo_queue(job: Job, key: QueueKey, extracts: Sequence[tuple[Extract, int]]) -> QueueOutcome:
-    """Build one queue from its extracts, each with the number of all entries in its file, in log order."""
+def redo_queue(job: Job, key: QueueKey, extracts: Sequence[Extract]) -> QueueOutcome:
+    """Build one queue from its extracts, in log order."""
     with job.writing():
         # Each attempt builds in a folder of its own, so that one that dies leaves a finished one alone.
         attempt = replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
@@ -103,7 +116,7 @@ def redo_queue(job: Job, key: QueueKey, extracts: Sequence[tuple[Extract, int]])
     return outcome
 
 
-def append_queue(job: Job, key: QueueKey, end: int, extracts: Sequence[tuple[Extract, int]]) -> QueueOutcome:
+def append_queue(job: Job, key: QueueKey, end: int, extracts: Sequence[Extract]) -> QueueOutcome:
     """Let one live queue, which ends at queue offset `end`, go on with its extracts, by the same rules, in place."""
     with job.writing():
         outcome = build_queue(key, partial(_runs, job, extracts), _QueueFiles(job, key), end)
@@ -111,13 +124,13 @@ def append_queue(job: Job, key: QueueKey, end: int, extracts: Sequence[tuple[Ext
         return outcome
 
 
-def _runs(job: Job, extracts: Sequence[tuple[Extract, int]]) -> Iterator[Run]:
-    for part, in_file in extracts:
-        path = extract_path(job, part.split)
-        offsets: NDArray[np.int64] = fs.load_array(path, "i8", part.entries, part.start * 8)
-        entries = fs.load_array(path, "u1", part.entries * ENTRY_SIZE, in_file * 8 + part.start * ENTRY_SIZE)
+def _runs(job: Job, extracts: Sequence[Extract]) -> Iterator[Run]:
+    for one in extracts:
+        part, until = _part_of(job, one.split), one.start + one.entries
+        offsets = part.read("queue_offset", one.start, until)
+        entries = part.read("entry", one.start, until).view(np.uint8)
         breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
-        for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), part.entries], strict=True):
+        for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), one.entries], strict=True):
             yield Run(int(offsets[begin]), entries.data[begin * ENTRY_SIZE : end * ENTRY_SIZE])
 
 

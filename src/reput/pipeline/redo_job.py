@@ -27,15 +27,15 @@ class QueueGroup(NamedTuple):
 
 
 class Extracts(NamedTuple):
-    """Where the entries of crooked queues lie: split numbers with how many queues each has, and the tasks' groups.
+    """Where the entries of out-of-order queues lie: the splits that have some, in log order, and the tasks' groups.
 
-    Which queue has entries in which split stands in the splits' own files: the driver never holds that list.
+    Each split's part says which queues it has entries of: the driver never holds that list.
     """
 
-    splits: tuple[tuple[int, int], ...]
+    splits: tuple[int, ...]
     groups: tuple[QueueGroup, ...]
 
-    def of_group(self, job: Job, group: QueueGroup) -> list[list[tuple[redo.Extract, int]]]:
+    def of_group(self, job: Job, group: QueueGroup) -> list[list[redo.Extract]]:
         """The extracts of a group's queues, in log order."""
         return redo.extracts_of(job, self.splits, group.first, len(group.keys))
 
@@ -59,7 +59,7 @@ def extract_queues(
     counts = engine.run(partial(_extract_task, job, crooked), splits, listener.advance)
     each = -(-len(crooked) // _GROUPS_MOST)
     return Extracts(
-        tuple((split.number, count) for split, count in zip(splits, counts, strict=True) if count),
+        tuple(split.number for split, count in zip(splits, counts, strict=True) if count),
         tuple(QueueGroup(at, tuple(crooked[at : at + each])) for at in range(0, len(crooked), max(1, each))),
     )
 

@@ -8,36 +8,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.files import fs
 from reput.files.rocksdb_table import EntryPieces
 from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.pipeline import parts
 from reput.pipeline.job import Job
 from reput.pipeline.parts import key_order
-from reput.pipeline.rocksdb_parts import PartRange, Piece, values_path
+from reput.pipeline.rocksdb_parts import PartRange, Piece, map_values
 
 Int64s = NDArray[np.int64]
 
 
 class _Source(NamedTuple):
-    """A split's file of values: mapped, and how many entries it has in all."""
+    """What a split left, mapped: the values of its entries, one row each, and their queue offsets."""
 
-    data: NDArray[np.uint8]
-    entries: int
-
-    def values(self, begin: int, count: int) -> NDArray[np.uint8]:
-        return self.data[begin * VALUE_SIZE : (begin + count) * VALUE_SIZE]
-
-    def offsets(self, begin: int, count: int) -> Int64s:
-        at = self.entries * VALUE_SIZE + begin * 8
-        found = self.data[at : at + 8 * count]
-        return found.view(np.int64) if at % 8 == 0 else np.frombuffer(found.tobytes(), dtype=np.int64)
+    values: NDArray[np.uint8]
+    offsets: Int64s
 
     def positions(self, places: Int64s) -> Int64s:
         """The log offsets that these entries begin with."""
-        values = self.data[: self.entries * VALUE_SIZE].reshape(-1, VALUE_SIZE)
-        return values[places, :8].view(">i8").reshape(-1).astype(np.int64)
+        return self.values[places, :8].view(">i8").reshape(-1).astype(np.int64)
 
 
 class StretchColumns(NamedTuple):
@@ -64,7 +54,7 @@ class StretchColumns(NamedTuple):
         They are good as long as these columns live.
         """
         chosen = slice(int(self.begin[begin]), int(self.begin[end]))
-        bases = np.array([source.data.ctypes.data for source in self.sources], dtype=np.int64)
+        bases = np.array([source.values.ctypes.data for source in self.sources], dtype=np.int64)
         address = bases[self.source[chosen]] + self.place[chosen] * VALUE_SIZE
         return EntryPieces(self.row[chosen], self.first[chosen], self.entries[chosen], address)
 
@@ -73,8 +63,8 @@ class StretchColumns(NamedTuple):
         found = []
         for at in range(int(self.begin[row]), int(self.begin[row + 1])):
             source, place, count = self.sources[int(self.source[at])], int(self.place[at]), int(self.entries[at])
-            offsets = None if self.steady[at] else source.offsets(place, count)
-            found.append(Piece(int(self.first[at]), source.values(place, count), offsets))
+            offsets = None if self.steady[at] else source.offsets[place : place + count]
+            found.append(Piece(int(self.first[at]), source.values[place : place + count].reshape(-1), offsets))
         return found
 
     def queues(self) -> Iterator[tuple[QueueKey, list[Piece]]]:
@@ -99,13 +89,12 @@ def stretch_columns(job: Job, ranges: Sequence[PartRange]) -> StretchColumns:
     rows: dict[QueueKey, int] = {}
     found, sources = list[tuple[NDArray[Any], ...]](), list[_Source]()
     for part in ranges:
-        queues = parts.load_ranges(parts.ranges_path(job.parts_folder, part.split), part.row_begin, part.row_end)
-        size = part.entries * (VALUE_SIZE + (8 if part.has_offsets else 0))
+        queues = parts.load_ranges(job, part.split, part.row_begin, part.row_end)
         row = np.array([rows.setdefault(key, len(rows)) for key in queues.keys], dtype=np.int64)
         place = part.entry_begin + np.cumsum(queues.entries) - queues.entries
         source = np.full(len(row), len(sources), dtype=np.int64)
         found.append((row, queues.first, queues.entries, source, place, queues.steady))
-        sources.append(_Source(fs.map_file(values_path(job.parts_folder, part.split), size), part.entries))
+        sources.append(_Source(*map_values(job, part.split)))
     columns = [np.concatenate(column) for column in zip(*found, strict=True)] or [np.empty(0, dtype=np.int64)] * 6
     keys = sorted(rows, key=key_order)
     rank = np.empty(len(keys), dtype=np.int64)

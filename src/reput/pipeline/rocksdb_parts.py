@@ -1,8 +1,7 @@
 """What decode tasks leave of a split for the tables of RocksDB: its entries' values in the order of their keys.
 
-Two files a split, both in the order of RocksDB's keys: the queue ranges (`parts.save_ranges`), and here the values of
-all entries, followed by their queue offsets (int64) where some queue of the split does not run straight. They are
-private to one job.
+Two parts a split, both in the order of RocksDB's keys: the queue ranges (`parts.save_ranges`), and here the values of
+all entries, with their queue offsets where some queue of the split is out of order.
 """
 
 from __future__ import annotations
@@ -14,16 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
-from reput.files import fs
+from reput.files.part_file import Part, part_path, write_part
+from reput.formats.part_file import PartKind
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.kernels import table_kernels
 from reput.kernels.columns import IN_QUEUE
 from reput.pipeline.job import Job
 
-
-def values_path(parts_folder: str, number: int) -> str:
-    """The file of a split's values."""
-    return f"{parts_folder}/{number}.values"
+VALUES = PartKind("values", {}, {"value": f"V{VALUE_SIZE}", "queue_offset": "i8"})
 
 
 def save_values(job: Job, number: int, batch: QueueBatch, rows: Sequence[int]) -> None:
@@ -32,12 +29,20 @@ def save_values(job: Job, number: int, batch: QueueBatch, rows: Sequence[int]) -
     offsets = np.empty(0, dtype=np.int64)
     if not batch.steady[chosen].all():
         offsets = batch.sources.queue_offset[_by_key(batch, chosen)]
-    fs.save_array(values_path(job.parts_folder, number), _values_of(batch, chosen), offsets)
+    path = part_path(job.parts_folder, VALUES, number)
+    write_part(path, VALUES, value=_values_of(batch, chosen), queue_offset=offsets)
 
 
 def save_value_rows(job: Job, number: int, values: NDArray[np.uint8]) -> None:
-    """Leave values (uint8, one row each) that are in the order of keys, of queues that run straight."""
-    fs.save_array(values_path(job.parts_folder, number), values)
+    """Leave values (uint8, one row each) that are in the order of keys, of queues in order."""
+    path = part_path(job.parts_folder, VALUES, number)
+    write_part(path, VALUES, value=values.reshape(-1), queue_offset=np.empty(0, dtype=np.int64))
+
+
+def map_values(job: Job, number: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The values that a split left (uint8, one row each) and their queue offsets (none: all queues are in order)."""
+    values, offsets = Part(part_path(job.parts_folder, VALUES, number), VALUES).mapped("value", "queue_offset")
+    return values.view(np.uint8).reshape(-1, VALUE_SIZE), offsets
 
 
 def _values_of(batch: QueueBatch, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -84,11 +89,9 @@ class Piece(NamedTuple):
 
 
 class PartRange(NamedTuple):
-    """Queues [row_begin, row_end) of a split's part, whose entries begin with number `entry_begin` of `entries`."""
+    """Queues [row_begin, row_end) of a split's part, whose entries begin with number `entry_begin`."""
 
     split: int
     row_begin: int
     row_end: int
     entry_begin: int
-    entries: int
-    has_offsets: bool

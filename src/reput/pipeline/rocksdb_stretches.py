@@ -36,15 +36,13 @@ def plan_stretches(job: Job, results: Sequence[SplitResult], table: QueueTable) 
     for result in results:
         if not result.records:
             continue
-        left = parts.load_ranges(parts.ranges_path(job.parts_folder, result.number))
+        left = parts.load_ranges(job, result.number)
         ranks = rank[[table.rows[key] for key in left.keys]] if left.keys else np.empty(0, dtype=np.int64)
         rows = [*np.searchsorted(ranks, firsts).tolist(), len(ranks)]
         before = [0, *np.cumsum(left.entries).tolist()]
-        has_offsets = not left.steady.all()
         for number, (begin, end) in enumerate(pairwise(rows)):
             if begin < end:
-                part = PartRange(result.number, begin, end, before[begin], before[-1], has_offsets)
-                ranges[number].append(part)
+                ranges[number].append(PartRange(result.number, begin, end, before[begin]))
     return [Stretch(number, tuple(found), frozenset(crooked[number])) for number, found in enumerate(ranges) if found]
 
 

@@ -14,11 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.files import fs
+from reput.files.part_file import Part, part_path, write_part
 from reput.files.rocksdb_table import EntryPieces, Prefixes, TableFile, grouped
 from reput.formats.consume_queue import QueueKey
+from reput.formats.part_file import PartKind
 from reput.formats.rocksdb import VALUE_SIZE, queue_prefix
 from reput.pipeline.job import Job
+from reput.pipeline.parts import KEY_ROWS, TOPICS, key_columns, keys_of
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rocksdb_columns import stretch_columns
 from reput.pipeline.rocksdb_parts import PartRange, Piece
@@ -158,32 +160,17 @@ def chunks(pieces: Iterable[Piece]) -> Iterator[tuple[int, bytes]]:
 # --- ends of queues --------------------------------------------------------------------------------
 
 
-def _ends_path(job: Job, name: str) -> str:
-    return f"{job.parts_folder}/{name}.ends"
+ENDS = PartKind(
+    "ends", {"first": "i8", "first_physical": "i8", "last": "i8", "last_physical": "i8", **KEY_ROWS}, TOPICS
+)
 
 
 def _save_ends(job: Job, name: str, keys: Sequence[QueueKey], ends: NDArray[np.int64]) -> None:
-    names = b"".join(key.topic for key in keys)
-    fs.save_array(
-        _ends_path(job, name),
-        np.array([len(names)], dtype=np.int64),
-        ends,
-        np.array([key.queue_id for key in keys], dtype=np.int64),
-        np.array([len(key.topic) for key in keys], dtype=np.int64),
-        np.frombuffer(names, dtype=np.uint8),
-    )
+    columns = dict(zip(QueueEnds._fields[1:], ends.T, strict=True))
+    write_part(part_path(job.parts_folder, ENDS, name), ENDS, **columns, **key_columns(keys))
 
 
 def load_ends(job: Job, built: Built) -> QueueEnds:
     """The ends of the queues that a task brought into tables."""
-    path, rows = _ends_path(job, built.name), built.queues
-    (name_bytes,) = fs.load_array(path, "i8", 1).tolist()
-    ends = fs.load_array(path, "i8", 4 * rows, 8).reshape(rows, 4)
-    ids = fs.load_array(path, "i8", 2 * rows, 8 + 32 * rows)
-    names = fs.load_array(path, "u1", name_bytes, 8 + 48 * rows).tobytes()
-    bounds = [0, *np.cumsum(ids[rows:]).tolist()]
-    keys = [
-        QueueKey(names[begin:end], queue)
-        for begin, end, queue in zip(bounds[:-1], bounds[1:], ids[:rows].tolist(), strict=True)
-    ]
-    return QueueEnds(keys, ends[:, 0], ends[:, 1], ends[:, 2], ends[:, 3])
+    part = Part(part_path(job.parts_folder, ENDS, built.name), ENDS)
+    return QueueEnds(keys_of(part), *(part.read(name) for name in QueueEnds._fields[1:]))

@@ -44,7 +44,7 @@ def sink_values(job: Job, split: Split, batch: QueueBatch, rows: Sequence[int]) 
 
 def leave_entries(job: Job, split: Split, batch: QueueBatch, rows: Sequence[int]) -> None:
     """Entries are left for the stage that puts them into queue files, once the split is proved."""
-    parts.save_entries(parts.entries_path(job.parts_folder, split.number), batch, rows)
+    parts.save_entries(job, split.number, batch, rows)
 
 
 PLACED_LATER: Mapping[str, str] = {FILE: "file, later"}

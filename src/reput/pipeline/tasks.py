@@ -26,7 +26,7 @@ def decode_and_sink(job: Job, split: Split) -> SplitResult:
     decoded = decode_split(split, job.decode, columns_for(split))
     with job.writing():
         if job.build_index:
-            parts.save_items(parts.items_path(job.parts_folder, split.number), decoded.columns)
+            parts.save_items(job, split.number, parts.items_of(decoded.columns))
         return sink_split(job, decoded)
 
 
@@ -48,7 +48,7 @@ def leave_batches(job: Job, batch: QueueBatch, result: SplitResult) -> SplitResu
     found = batch.batches
     wanted = {key: entries for key, entries in found.entries.items() if job.wants(key.topic)}
     if wanted:
-        parts.save_batches(parts.batches_path(job.parts_folder, result.number), wanted)
+        parts.save_batches(job, result.number, wanted)
     return result._replace(
         batches=sum(map(len, wanted.values())),
         inferred=found.inferred,
@@ -65,7 +65,7 @@ def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
     for kind in job.kinds:
         SINKS[kind](job, split, batch, rows)
     wanted = np.array(rows, dtype=np.int64)
-    parts.save_ranges(parts.ranges_path(job.parts_folder, split.number), batch, wanted)
+    parts.save_ranges(job, split.number, batch, wanted)
     return int(np.diff(batch.start)[wanted].sum())
 
 
