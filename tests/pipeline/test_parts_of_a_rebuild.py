@@ -20,7 +20,7 @@ from reput.log.decode import DecodeSettings
 from reput.log.files import LogFile, LogFiles
 from reput.pipeline import redo
 from reput.pipeline.decode import Gap
-from reput.pipeline.index_build import index_names, plan_index_files
+from reput.pipeline.index_plan import index_names, plan_index_files
 from reput.pipeline.job import Job, Oddities, SplitResult
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.parts import QueueRanges

@@ -35,14 +35,20 @@ from reput.pipeline.grow_range import (
     Placed,
     ProvedRange,
     Work,
-    largest_first,
     leaving,
     placements,
     range_task,
 )
 from reput.pipeline.grow_state import QueueGrowth
-from reput.pipeline.index_append import append_items, end_behind
-from reput.pipeline.index_build import IndexEnd, IndexFilePlan, IndexFileResult, index_names, plan_index_files
+from reput.pipeline.index_build import append_items
+from reput.pipeline.index_plan import (
+    IndexEnd,
+    IndexFilePlan,
+    IndexFileResult,
+    index_names,
+    largest_first,
+    plan_index_files,
+)
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.kinds import GROWERS, KindGrower
 from reput.pipeline.listener import ProgressListener
@@ -184,7 +190,7 @@ class Grower:
         self.finished = True
         self.offset = growth.end
         if growth.index_files:
-            self.index_end = end_behind(growth.index_files[-1])
+            self.index_end = growth.index_files[-1].end
         return growth
 
     def close(self) -> None:
@@ -401,7 +407,9 @@ def _grow_task(
         return split_result(decoded, 0), []
     with job.writing():
         result = sink_split(job, decoded)
-        index_files = append_items(job, decoded.columns, result, index_end, named_at) if job.build_index else []
+        index_files = (
+            append_items(job, parts.items_of(decoded.columns), result, index_end, named_at) if job.build_index else []
+        )
     return result, index_files
 
 

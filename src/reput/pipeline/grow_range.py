@@ -16,7 +16,8 @@ from typing import NamedTuple
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.queue_types import QueueTypes
 from reput.pipeline import parts
-from reput.pipeline.index_build import IndexFilePlan, IndexFileResult, build_index_file
+from reput.pipeline.index_build import build_index_file
+from reput.pipeline.index_plan import IndexFilePlan, IndexFileResult
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.plan import Split
 from reput.pipeline.sink import finish_folders, queue_path, would_overwrite, write_entries
@@ -113,8 +114,3 @@ def placements(results: Sequence[SplitResult]) -> list[Placement]:
     """The tasks that place what these splits left: a few each, since one alone is done sooner than a task begins."""
     numbers = [result.number for result in results]
     return [Placement(tuple(numbers[at : at + _PLACED_AT_ONCE])) for at in range(0, len(numbers), _PLACED_AT_ONCE)]
-
-
-def largest_first(plans: Sequence[IndexFilePlan]) -> list[IndexFilePlan]:
-    """The order in which tasks should begin: what takes longest must not begin last."""
-    return sorted(plans, key=lambda plan: -plan.items)

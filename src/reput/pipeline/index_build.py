@@ -1,15 +1,19 @@
-"""The second stage: one IndexFile a task, from the items that the splits left.
+"""An IndexFile is written: items first, then slots, then the header. A reader of the old header follows nothing new.
 
-Items stand in log order over all files, so file n holds the items [n * capacity, (n + 1) * capacity). Within a file the
-chains depend on the order; files do not depend on one another, but for the time that a file begins with.
+A task builds one file from the items that the splits left (`build_index_file`). A range that one task takes in appends
+its items at once, again and again (`append_items`), and what that costs must not grow with the file: a worker keeps the
+slots of the file that it wrote last (20 MB for RocketMQ's size). They are a pure function of the items, so a worker
+that comes to a file after others have written to it takes in the items that it has not seen.
 
-Source: `IndexService.buildIndex`, `IndexService.getAndCreateLastIndexFile`, `IndexFile.putKey`.
+Source: `IndexFile.putKey`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+import contextlib
+import threading
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,203 +22,122 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats import index_file
-from reput.formats.index_file import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE
-from reput.index.files import changed_slots, read_items, read_slots, write_slots
+from reput.formats.index_file import HEADER_SIZE, ITEM_SIZE
+from reput.index.files import changed_slots, items_at, read_items, read_slots, write_slots
 from reput.kernels import kernels
 from reput.pipeline import parts
+from reput.pipeline.index_plan import IndexEnd, IndexFilePlan, IndexFileResult, index_names, plan_index_files
 from reput.pipeline.job import Job, SplitResult
+from reput.pipeline.parts import ItemColumns
 from reput.pipeline.sink import finish_file, finish_folders
 
 _ITEMS_AT_ONCE = 1 << 16
 _ITEMS_READ = 1 << 20
 
 
-class ItemSegment(NamedTuple):
-    """Items [begin, end) of a split's part."""
+class _Slots(NamedTuple):
+    """The slots of a file as its items below `number` make them; `used` of them are not empty."""
 
-    split: int
-    begin: int
-    end: int
-
-
-class IndexFilePlan(NamedTuple):
-    """One IndexFile to build: its name, its items, and the item before them (None for the first file).
-
-    `start` is the number of its first new item: 1 in a new file, more where a file that is there goes on. `end_before`
-    tells physical offset and time of the last item before a new file, where no split of this job holds it.
-    """
-
-    name: str
-    segments: tuple[ItemSegment, ...]
-    before: ItemSegment | None
-    start: int = 1
-    end_before: tuple[int, int] = (0, 0)
-
-    @property
-    def items(self) -> int:
-        """Items in the file."""
-        return sum(segment.end - segment.begin for segment in self.segments)
+    slots: NDArray[np.int32]
+    number: int = 1
+    used: int = 0
 
 
-class IndexFileResult(NamedTuple):
-    """An IndexFile as it was built."""
+class _Kept(threading.local):
+    """What this thread knows of the file that it appended to last, and which file that is."""
 
-    name: str
-    header: index_file.Header
-
-
-class IndexEnd(NamedTuple):
-    """Where the present IndexFiles end: the last one's name, the next item number in it, its last item's place.
-
-    `last`: physical offset and store time (ms). Without a file the name is empty.
-    """
-
-    name: str = ""
-    next_item: int = 1
-    last: tuple[int, int] = (0, 0)
+    identity: tuple[str, int, int, int] | None = None
+    slots: _Slots | None = None
 
 
-def plan_index_files(
-    results: Sequence[SplitResult], capacity: int, names: Iterator[str], end: IndexEnd | None = None
-) -> list[IndexFilePlan]:
-    """The IndexFiles that hold the items of all splits, behind those that are there already up to `end`.
-
-    RocketMQ makes a file when a message is dispatched and there is none, or the last is full: so a log without keys has
-    one empty file, and a last file that is exactly full is followed by an empty one if any message came after.
-    """
-    end = end or IndexEnd()
-    plans: list[IndexFilePlan] = []
-    current: list[ItemSegment] = []
-    room = capacity - (end.next_item - 1)
-    for result in results:
-        begin = 0
-        while begin < result.items:
-            if room == 0:
-                if current:
-                    plans.append(_plan(plans, current, names, end))
-                current, room = [], capacity
-                end = end._replace(name="", next_item=1)
-            until = min(result.items, begin + room)
-            current.append(ItemSegment(result.number, begin, until))
-            room -= until - begin
-            begin = until
-    if current:
-        plans.append(_plan(plans, current, names, end))
-        end = end._replace(name="", next_item=1)
-    full = room == 0 and _records_after(results) > 0
-    if (not plans and not end.name and any(result.records for result in results)) or full:
-        plans.append(_plan(plans, [], names, end._replace(name="", next_item=1)))
-    return plans
-
-
-def _plan(
-    plans: list[IndexFilePlan], segments: list[ItemSegment], names: Iterator[str], end: IndexEnd
-) -> IndexFilePlan:
-    """The next file's plan: the present file goes on, or a new one begins."""
-    name = end.name if end.name and not plans else next(names)
-    start = end.next_item if end.name and not plans else 1
-    return IndexFilePlan(name, tuple(segments), _item_before(plans), start, end.last)
-
-
-def _item_before(plans: list[IndexFilePlan]) -> ItemSegment | None:
-    if not plans:
-        return None
-    segment = plans[-1].segments[-1]
-    return segment._replace(begin=segment.end - 1)
-
-
-def _records_after(results: Sequence[SplitResult]) -> int:
-    """Records behind the last one that has an item."""
-    records = 0
-    for result in reversed(results):
-        if result.items:
-            return records + result.records_after_last_item
-        records += result.records
-    return records
-
-
-def index_names(start: datetime, behind: str = "") -> Iterator[str]:
-    """Names for new IndexFiles: local times from `start` on, a millisecond apart, so unique and ascending.
-
-    All stand behind the name `behind`, even where the clock was set back since that was given.
-    """
-    moment = start
-    while True:
-        name = moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
-        if name <= behind:
-            moment = datetime.strptime(behind[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 - a local time, as RocketMQ names
-            moment = moment.replace(microsecond=int(behind[14:]) * 1000)
-        else:
-            yield name
-        moment += timedelta(milliseconds=1)
+_kept = _Kept()
 
 
 def build_index_file(job: Job, plan: IndexFilePlan) -> IndexFileResult:
-    """Build one IndexFile: items first, then slots, then the header."""
-    path = f"{job.index_folder}/{plan.name}"
-    size = index_file.file_size(job.index_slots, job.index_items)
+    """Build one IndexFile, or let one go on, from the items that the splits left."""
     with job.writing():
-        descriptor = fs.open_sized(path, size, job.owner)
-        try:
-            with fs.errors_named(path, f"write an IndexFile of {plan.items} items"):
-                header = _FileBuilder(job, plan, descriptor).build()
-                finish_file(job, descriptor)
-        finally:
-            fs.close(descriptor)
+        with _opened(job, plan) as (descriptor, path):
+            known = _slots_below(path, job.index_slots, plan.start)
+            before = plan.end_before
+            if plan.before:
+                before = parts.load_items(job, plan.before.split).place_of(plan.before.begin)
+            writer = _Writer(job, plan, descriptor, known, before)
+            for segment in plan.segments:
+                writer.add(parts.load_items(job, segment.split), segment.begin, segment.end)
+            header = writer.finish(changed_slots(path, known.slots))
         finish_folders(job, [job.index_folder])
     return IndexFileResult(plan.name, header)
 
 
-class _FileBuilder:
-    """Chains the segments of one file through a buffer that stays in the cache."""
+def append_items(
+    job: Job, items: ItemColumns, result: SplitResult, end: IndexEnd, named_at: datetime
+) -> list[IndexFileResult]:
+    """Put a decoded range's items behind the last IndexFile's, in new files where it is full.
 
-    def __init__(self, job: Job, plan: IndexFilePlan, descriptor: int) -> None:
-        self.job = job
-        self.plan = plan
-        self.descriptor = descriptor
-        self.slots: NDArray[np.int32] = np.zeros(job.index_slots, dtype=np.int32)
-        self.used_slots = 0
-        self.number = plan.start
+    A repeat with the same arguments writes the same bytes: the files' names come from `named_at`.
+    """
+    names = index_names(named_at, end.name)
+    plans = plan_index_files([result], index_file.capacity(job.index_items), names, end)
+    done: list[IndexFileResult] = []
+    for plan in plans:
+        before = done[-1].end.last if done else end.last
+        with _opened(job, plan) as (descriptor, path):
+            identity = (str(path), job.begun, fs.inode_of(descriptor), job.index_slots)
+            known = _kept_slots(plan, path, identity) or _slots_in_file(job, plan, descriptor, path)
+            _kept.slots = None
+            writer = _Writer(job, plan, descriptor, known, before)
+            touched = np.empty(0, dtype=np.int64)
+            for segment in plan.segments:
+                writer.add(items, segment.begin, segment.end)
+                touched = items.item_hash[segment.begin : segment.end].astype(np.int64) % job.index_slots
+            done.append(IndexFileResult(plan.name, writer.finish(touched)))
+            _kept.identity, _kept.slots = identity, _Slots(known.slots, writer.number, writer.used)
+    if plans:
+        finish_folders(job, [job.index_folder])
+    return done
+
+
+@contextlib.contextmanager
+def _opened(job: Job, plan: IndexFilePlan) -> Iterator[tuple[int, Path]]:
+    """The plan's file, open to be written, and its path."""
+    path = Path(job.index_folder) / plan.name
+    descriptor = fs.open_sized(str(path), index_file.file_size(job.index_slots, job.index_items), job.owner)
+    try:
+        with fs.errors_named(path, f"write {plan.items} items into an IndexFile"):
+            yield descriptor, path
+            finish_file(job, descriptor)
+    finally:
+        fs.close(descriptor)
+
+
+class _Writer:
+    """Puts items behind those of one file; items are chained through a buffer that stays in the cache.
+
+    `before`: physical offset and time of the last item in front of the plan's first one.
+    """
+
+    def __init__(self, job: Job, plan: IndexFilePlan, descriptor: int, known: _Slots, before: tuple[int, int]) -> None:
+        self.number, self.used = plan.start, known.used
+        self._descriptor = descriptor
+        self._slots = known.slots
+        self._items_start = items_at(job.index_slots)
+        self._out: NDArray[np.uint8] = np.empty(min(plan.items, _ITEMS_AT_ONCE) * ITEM_SIZE, dtype=np.uint8)
+        self._is_long = plan.items > _ITEMS_AT_ONCE
+        self._first = self._last = before
+        if plan.start > 1:
+            header = index_file.decode_header(fs.read_bytes(f"{job.index_folder}/{plan.name}", HEADER_SIZE) or b"")
+            self._first = header.begin_physical_offset, header.begin_timestamp
         # Until item 1 is in, times count from the end of the file before.
-        self.begin_timestamp = 0
-        self.out: NDArray[np.uint8] = np.empty(_ITEMS_AT_ONCE * ITEM_SIZE, dtype=np.uint8)
+        self._begin_timestamp = self._first[1]
 
-    def build(self) -> index_file.Header:
-        """Write the file; its header is returned too."""
-        before = self._last_of(self.plan.before) if self.plan.before else self.plan.end_before
-        self.begin_timestamp = before[1]
-        first, last = before, before
-        if self.plan.start > 1:
-            first = self._go_on()
-        for segment in self.plan.segments:
-            columns = parts.load_items(self.job, segment.split)
-            if self.number == 1:
-                first = columns.place_of(segment.begin)
-            last = columns.place_of(segment.end - 1)
-            self._chain(columns, segment.begin, segment.end)
-        header = index_file.Header(first[1], last[1], first[0], last[0], self.used_slots, self.number)
-        path = Path(self.job.index_folder) / self.plan.name
-        write_slots(self.descriptor, self.slots, changed_slots(path, self.slots))
-        fs.pwrite(self.descriptor, index_file.encode_header(header), 0)
-        return header
-
-    def _go_on(self) -> tuple[int, int]:
-        """Take up the file that is there; returns physical offset and time of its first item."""
-        path = Path(self.job.index_folder) / self.plan.name
-        header = index_file.decode_header(fs.read_bytes(path, HEADER_SIZE) or b"")
-        self.slots = slots_below(path, self.job.index_slots, self.plan.start)
-        self.used_slots = int(np.count_nonzero(self.slots))
-        self.begin_timestamp = header.begin_timestamp
-        return header.begin_physical_offset, header.begin_timestamp
-
-    def _last_of(self, segment: ItemSegment) -> tuple[int, int]:
-        return parts.load_items(self.job, segment.split).place_of(segment.begin)
-
-    def _chain(self, columns: parts.ItemColumns, begin: int, end: int) -> None:
-        items_start = HEADER_SIZE + self.job.index_slots * SLOT_SIZE
+    def add(self, columns: ItemColumns, begin: int, end: int) -> None:
+        """Chain the items [begin, end) of a split, and write them."""
+        if self.number == 1:
+            self._first = columns.place_of(begin)
+        self._last = columns.place_of(end - 1)
         while begin < end:
             until = min(end, begin + _ITEMS_AT_ONCE)
-            fresh, self.begin_timestamp = kernels().chain_items(
+            fresh, self._begin_timestamp = kernels().chain_items(
                 columns.record_of(begin),
                 begin,
                 until,
@@ -222,33 +145,68 @@ class _FileBuilder:
                 columns.position,
                 columns.store_timestamp,
                 columns.item_hash,
-                self.slots,
+                self._slots,
                 self.number,
-                self.begin_timestamp,
-                self.out,
+                self._begin_timestamp,
+                self._out,
             )
-            piece = self.out.data[: (until - begin) * ITEM_SIZE]
-            at = items_start + self.number * ITEM_SIZE
-            fs.pwrite(self.descriptor, piece, at)
-            # The disk works while the next items are chained; what is left for the sync at the end is little.
-            fs.start_writeback(self.descriptor, at, len(piece))
-            self.used_slots += fresh
+            piece = self._out.data[: (until - begin) * ITEM_SIZE]
+            at = self._items_start + self.number * ITEM_SIZE
+            fs.pwrite(self._descriptor, piece, at)
+            if self._is_long:
+                # The disk works while the next items are chained; what is left for the sync at the end is little.
+                fs.start_writeback(self._descriptor, at, len(piece))
+            self.used += fresh
             self.number += until - begin
             begin = until
 
+    def finish(self, changed: NDArray[np.int64]) -> index_file.Header:
+        """Write the slots with these numbers, then the header."""
+        write_slots(self._descriptor, self._slots, changed)
+        (begin, begin_timestamp), (end, end_timestamp) = self._first, self._last
+        header = index_file.Header(begin_timestamp, end_timestamp, begin, end, self.used, self.number)
+        fs.pwrite(self._descriptor, index_file.encode_header(header), 0)
+        return header
 
-def slots_below(path: Path, slots: int, number: int) -> NDArray[np.int32]:
-    """The slots of a file as its items below `number` make them (int32).
 
-    They are a pure function of the items: where a slot names a later item, a job died before it was published, and all
-    are made anew.
+# --- slots -----------------------------------------------------------------------------------------
+
+
+def _slots_below(path: Path, slots: int, number: int) -> _Slots:
+    """The slots of a file as its items below `number` make them; a new file has none.
+
+    Where a slot of the file names a later item, a job died before it was published, and all are made anew.
     """
+    if number == 1:
+        return _Slots(np.zeros(slots, dtype=np.int32))
     present = read_slots(path, slots)
-    if len(present) == slots and int(present.max(initial=0)) < number and int(present.min(initial=0)) >= 0:
-        return present
-    made = np.zeros(slots, dtype=np.int32)
-    for begin in range(1, number, _ITEMS_READ):
-        items = read_items(path, slots, begin, min(_ITEMS_READ, number - begin))
+    if len(present) != slots or int(present.max(initial=0)) >= number or int(present.min(initial=0)) < 0:
+        present = np.zeros(slots, dtype=np.int32)
+        _enter(path, present, 1, number)
+    return _Slots(present, number, int(np.count_nonzero(present)))
+
+
+def _enter(path: Path, slots: NDArray[np.int32], begin: int, end: int) -> None:
+    """Enter a file's items [begin, end) into the slots."""
+    for at in range(begin, end, _ITEMS_READ):
+        items = read_items(path, len(slots), at, min(_ITEMS_READ, end - at))
         # Of items in one slot the last wins, as numpy assigns.
-        made[items["key_hash"].astype(np.int64) % slots] = np.arange(begin, begin + len(items), dtype=np.int32)
-    return made
+        slots[items["key_hash"].astype(np.int64) % len(slots)] = np.arange(at, at + len(items), dtype=np.int32)
+
+
+def _slots_in_file(job: Job, plan: IndexFilePlan, descriptor: int, path: Path) -> _Slots:
+    """The slots in front of the plan's first item; what a killed job left beyond them in the file is taken back."""
+    known = _slots_below(path, job.index_slots, plan.start)
+    write_slots(descriptor, known.slots, changed_slots(path, known.slots))
+    return known
+
+
+def _kept_slots(plan: IndexFilePlan, path: Path, identity: tuple[str, int, int, int]) -> _Slots | None:
+    """The slots that this worker kept, brought up to the plan's first item; None where it has none of this file."""
+    kept = _kept.slots
+    if plan.start == 1 or kept is None or _kept.identity != identity or kept.number > plan.start:
+        return None
+    if kept.number == plan.start:
+        return kept
+    _enter(path, kept.slots, kept.number, plan.start)
+    return _Slots(kept.slots, plan.start, int(np.count_nonzero(kept.slots)))

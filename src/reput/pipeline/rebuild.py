@@ -21,7 +21,7 @@ from reput.pipeline.batch_build import learn_types
 from reput.pipeline.convert_queues import convert_queues
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_job import ext_job
-from reput.pipeline.index_build import IndexFileResult
+from reput.pipeline.index_plan import IndexFileResult
 from reput.pipeline.job import Job, SplitResult
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable

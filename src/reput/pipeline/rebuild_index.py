@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Self
 
 from reput.files import fs
 from reput.formats.index_file import capacity
-from reput.pipeline.index_build import (
-    IndexFilePlan,
-    IndexFileResult,
-    build_index_file,
-    index_names,
-    plan_index_files,
-)
+from reput.pipeline.index_build import build_index_file
+from reput.pipeline.index_plan import IndexFilePlan, IndexFileResult, index_names, largest_first, plan_index_files
 from reput.pipeline.job import SplitResult
 
 if TYPE_CHECKING:
@@ -38,8 +33,7 @@ class IndexStage:
         self._started: Started[IndexFileResult] | None = None
         if run.job.build_index:
             names = index_names(datetime.now())  # noqa: DTZ005 - RocketMQ names them by local time
-            plans = plan_index_files(results, capacity(run.job.index_items), names)
-            self._plans = sorted(plans, key=lambda plan: -plan.items)
+            self._plans = largest_first(plan_index_files(results, capacity(run.job.index_items), names))
 
     def start(self) -> None:
         """Begin now, where the engine can do two things at once."""

@@ -16,7 +16,7 @@ from reput.log.maps import LogMaps
 from reput.log.reader import file_name, place, written_bytes
 from reput.nearest import near, some
 from reput.pipeline.decode import Gap
-from reput.pipeline.index_build import IndexFileResult
+from reput.pipeline.index_plan import IndexFileResult
 from reput.pipeline.job import SplitResult
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.rebuild_state import Run
