@@ -22,27 +22,23 @@ from reput.pipeline.merge import QueueTable
 from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched
 from reput.queue.batch_files import BatchFiles, BatchQueueFiles
+from reput.queue.compare import Compared, compare, rows_of
 from reput.store.queue_types import misplaced_queues
 from reput.store.report import LEFTOVER, NOTE
 from reput.store.retained import configured_topics
 
 _ENTRIES_AT_ONCE = 1 << 13
 _MISSING_MOST = 1 << 22
-_NO_ENTRY = np.zeros(1, dtype=BATCH_ENTRY.dtype)[0]
 
 
 class BatchCompared(NamedTuple):
-    """How one queue on disk differs from what its records give.
+    """How one queue on disk differs from what its records give; entries are numbered from the queue's byte 0.
 
-    Counts, and the number in the queue (from its byte 0) of the first entry of each kind, -1 for none. `past_end` are
-    entries behind the last record; the first of them points to log offset `past_offset`.
+    `past_end` counts entries after the last record's; the first of them points to log offset `past_offset`.
     """
 
     key: QueueKey
-    missing: int = 0
-    first_missing: int = -1
-    wrong: int = 0
-    first_wrong: int = -1
+    entries: Compared
     past_end: int = 0
     first_past_end: int = -1
     past_offset: int = -1
@@ -85,50 +81,39 @@ def _compare_task(job: Job, live_folder: str, log_min_offset: int, key: QueueKey
 
 
 def _compare(key: QueueKey, number: int, expected: _Pieces, present: _Pieces) -> BatchCompared:
-    result = BatchCompared(key)
-    while True:
-        wanted = expected.take(_ENTRIES_AT_ONCE)
-        found = present.take(len(wanted) or _ENTRIES_AT_ONCE)
-        if not len(wanted):
-            if not len(found):
-                return result
-            used = np.flatnonzero(found != _NO_ENTRY)
-            if len(used):
-                first = int(used[0])
-                if not result.past_end:
-                    offset = int(found[first]["physical_offset"])
-                    result = result._replace(first_past_end=number + first, past_offset=offset)
-                result = result._replace(past_end=result.past_end + len(used))
-        else:
-            padded = np.zeros(len(wanted), dtype=BATCH_ENTRY.dtype)
-            padded[: len(found)] = found
-            empty = padded == _NO_ENTRY
-            missing, wrong = np.flatnonzero(empty), np.flatnonzero((padded != wanted) & ~empty)
-            if len(missing):
-                first = result.first_missing if result.missing else number + int(missing[0])
-                result = result._replace(missing=result.missing + len(missing), first_missing=first)
-            if len(wrong):
-                first = result.first_wrong if result.wrong else number + int(wrong[0])
-                result = result._replace(wrong=result.wrong + len(wrong), first_wrong=first)
-        number += len(wanted) or len(found)
+    compared = Compared()
+    while len(wanted := expected.take(_ENTRIES_AT_ONCE)):
+        found = rows_of(present.take(len(wanted)).reshape(-1), BATCH_ENTRY_SIZE, len(wanted))
+        compared.add(number, compare(wanted, found))
+        number += len(wanted)
+    result = BatchCompared(key, compared)
+    while len(found := present.take(_ENTRIES_AT_ONCE)):
+        used = np.flatnonzero(found.any(axis=1))
+        if len(used) and not result.past_end:
+            first = int(used[0])
+            offset = int(found[first].view(BATCH_ENTRY.dtype)["physical_offset"][0])
+            result = result._replace(first_past_end=number + first, past_offset=offset)
+        result = result._replace(past_end=result.past_end + len(used))
+        number += len(found)
+    return result
 
 
 class _Pieces:
-    """Entries that come in pieces of any length, given out in pieces of a wanted one."""
+    """Entries that come in pieces of any length, as rows of bytes, given out in pieces of a wanted one."""
 
     def __init__(self, pieces: Iterator[NDArray[np.void]]) -> None:
         self._pieces = pieces
-        self._rest = np.empty(0, dtype=BATCH_ENTRY.dtype)
+        self._rest = np.empty((0, BATCH_ENTRY_SIZE), dtype=np.uint8)
 
-    def take(self, count: int) -> NDArray[np.void]:
+    def take(self, count: int) -> NDArray[np.uint8]:
         """The next `count` entries, fewer at the end."""
-        found: list[NDArray[np.void]] = []
+        found: list[NDArray[np.uint8]] = []
         while count:
             if not len(self._rest):
                 piece = next(self._pieces, None)
                 if piece is None:
                     break
-                self._rest = piece
+                self._rest = rows_of(piece.view(np.uint8), BATCH_ENTRY_SIZE)
             found.append(self._rest[:count])
             count -= len(found[-1])
             self._rest = self._rest[len(found[-1]) :]
@@ -138,7 +123,8 @@ class _Pieces:
         """Pass over the first entries as long as they all hold; returns how many."""
         skipped = 0
         while len(rows := self.take(_ENTRIES_AT_ONCE)):
-            kept = next((number for number, row in enumerate(rows) if not holds(row)), len(rows))
+            entries = rows.reshape(-1).view(BATCH_ENTRY.dtype)
+            kept = next((number for number, row in enumerate(entries) if not holds(row)), len(rows))
             skipped += kept
             if kept < len(rows):
                 self._rest = np.concatenate([rows[kept:], self._rest])
@@ -166,9 +152,10 @@ def _every_entry(queue: BatchQueueFiles, file_size: int) -> Iterator[NDArray[np.
 
 def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
     report, folder = check.report, queue_path(str(check.layout.batch_consume_queue), one.key)
-    if one.wrong:
+    entries = one.entries
+    if entries.wrong:
         detail = "entries that are not what their records give"
-        report.damage("queue-entry-wrong", *_place(check, folder, one.first_wrong), one.wrong, detail)
+        report.damage("queue-entry-wrong", *_place(check, folder, entries.first_wrong), entries.wrong, detail)
     if one.past_end and check.job.judged_to is None:
         detail = f"entries behind the queue's last record, the first points to {one.past_offset}"
         place = _place(check, folder, one.first_past_end)
@@ -177,19 +164,19 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
             report.after_crash("queue-entry-past-end", *place, one.past_end, detail)
         else:
             report.damage("queue-entry-past-end", *place, one.past_end, detail)
-    if not one.missing or one.key in check.half_deleted:
+    if not entries.missing or one.key in check.half_deleted:
         return
     configured = configured_topics(check.layout)
     if fs.exists(folder):
         # What lacks at the end alone is what a crash leaves.
-        file, offset, where = what_is_there(*_place(check, folder, one.first_missing))
-        detail = f"{where}{one.missing} batches without an entry"
-        check.behind("queue-behind", file, offset, one.missing, detail)
+        file, offset, where = what_is_there(*_place(check, folder, entries.first_missing))
+        detail = f"{where}{entries.missing} batches without an entry"
+        check.behind("queue-behind", file, offset, entries.missing, detail)
     elif configured is not None and one.key.topic not in configured:
-        detail = f"the topic was deleted, {one.missing} of its batches are still in the log"
+        detail = f"the topic was deleted, {entries.missing} of its batches are still in the log"
         report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
     else:
-        report.damage("queue-missing", folder, None, 1, f"no folder; {one.missing} batches cannot be consumed")
+        report.damage("queue-missing", folder, None, 1, f"no folder; {entries.missing} batches cannot be consumed")
 
 
 def _place(check: Check, folder: str, number: int) -> tuple[str, int]:

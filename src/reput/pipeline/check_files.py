@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reput.dispatch.batch import QueueBatch
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
@@ -27,8 +28,8 @@ from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.redo_job import redo_queues
 from reput.pipeline.sink import queue_path
 from reput.pipeline.stitch import Stitched
+from reput.queue.compare import Compared, compare_entries
 from reput.queue.files import list_queues
-from reput.store.queue_rules import compare_entries
 
 _QUEUES_A_TASK = 256
 
@@ -61,22 +62,34 @@ def _compare(job: Job, live_folder: str, batch: QueueBatch) -> list[Mismatch]:
         if not batch.steady[row]:
             continue
         expected = np.frombuffer(batch.queue_entries(row), dtype=np.uint8)
-        first = int(batch.first[row])
-        present = read_entries(queue_path(live_folder, key), job.queue_file_size, first, len(expected) // ENTRY_SIZE)
-        differences = compare_entries(expected, plain(job, key, present))
-        missing, wrong = differences
-        if len(missing) or len(wrong):
-            found.append(
-                Mismatch(
-                    key,
-                    len(missing),
-                    first + int(missing[0]) if len(missing) else -1,
-                    len(wrong),
-                    first + int(wrong[0]) if len(wrong) else -1,
-                    place_of(expected, missing),
-                )
-            )
+        comparison = _Comparison(job, live_folder, key)
+        comparison.add(int(batch.first[row]), expected)
+        if (one := comparison.mismatch()) is not None:
+            found.append(one)
     return found
+
+
+class _Comparison:
+    """Holds a queue's live entries against those that its records give."""
+
+    def __init__(self, job: Job, live_folder: str, key: QueueKey) -> None:
+        self._job = job
+        self._key = key
+        self._folder = queue_path(live_folder, key)
+        self._compared = Compared()
+        self._missing_from = -1
+
+    def add(self, first: int, expected: NDArray[np.uint8]) -> None:
+        """Compare the entries from queue offset `first` on."""
+        present = read_entries(self._folder, self._job.queue_file_size, first, len(expected) // ENTRY_SIZE)
+        found = compare_entries(expected, plain(self._job, self._key, present))
+        if not self._compared.missing:
+            self._missing_from = place_of(expected, found.missing)
+        self._compared.add(first, found)
+
+    def mismatch(self) -> Mismatch | None:
+        """What differs; None if nothing does."""
+        return None if self._compared.is_equal else Mismatch(self._key, self._compared, self._missing_from)
 
 
 def _judge(check: Check, stitched: Stitched, table: QueueTable, mismatches: Mapping[int, list[Mismatch]]) -> None:
@@ -106,23 +119,14 @@ def _check_crooked(check: Check, stitched: Stitched, table: QueueTable, crooked:
 
 def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | None:
     outcome, live_folder = work
-    step = job.queue_file_size // 20
-    missing, wrong, first_missing, first_wrong, missing_from = 0, 0, -1, -1, -1
+    step = job.queue_file_size // ENTRY_SIZE
+    comparison = _Comparison(job, live_folder, outcome.key)
     for first in range(outcome.first, outcome.next, step):
         count = min(step, outcome.next - first)
-        expected = read_entries(queue_path(job.queue_folder, outcome.key), job.queue_file_size, first, count)
-        present = read_entries(queue_path(live_folder, outcome.key), job.queue_file_size, first, count)
-        differences = compare_entries(expected, plain(job, outcome.key, present))
-        if len(differences.missing) and first_missing < 0:
-            first_missing = first + int(differences.missing[0])
-            missing_from = place_of(expected, differences.missing)
-        if len(differences.wrong) and first_wrong < 0:
-            first_wrong = first + int(differences.wrong[0])
-        missing += len(differences.missing)
-        wrong += len(differences.wrong)
-    if not missing and not wrong:
-        return None
-    return Mismatch(outcome.key, missing, first_missing, wrong, first_wrong, missing_from)
+        comparison.add(
+            first, read_entries(queue_path(job.queue_folder, outcome.key), job.queue_file_size, first, count)
+        )
+    return comparison.mismatch()
 
 
 def _outside_findings(check: Check, table: QueueTable, log_end: int) -> None:

@@ -93,9 +93,10 @@ def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) ->
     configured = configured_topics(check.layout)
     for key, ones in by_queue.items():
         folder = queue_path(str(check.layout.consume_queue), key)
-        missing, wrong = sum(one.missing for one in ones), sum(one.wrong for one in ones)
-        first_missing = min((one.first_missing for one in ones if one.missing), default=-1)
-        first_wrong = min((one.first_wrong for one in ones if one.wrong), default=-1)
+        entries = [one.entries for one in ones]
+        missing, wrong = sum(one.missing for one in entries), sum(one.wrong for one in entries)
+        first_missing = min((one.first_missing for one in entries if one.missing), default=-1)
+        first_wrong = min((one.first_wrong for one in entries if one.wrong), default=-1)
         if wrong:
             file, offset = _entry_place(folder, file_size, first_wrong)
             detail = f"entries that are not what their records give, first queue offset {first_wrong}"
@@ -106,7 +107,7 @@ def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) ->
             detail = f"the topic was deleted, {missing} of its messages are still in the log"
             report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
             continue
-        if not fs.exists(folder) and not is_behind(check, min(one.missing_from for one in ones if one.missing)):
+        if not fs.exists(folder) and not is_behind(check, min(one.missing_from for one in ones if one.entries.missing)):
             absent.append((key, missing))
             continue
         place, byte, where = what_is_there(*_entry_place(folder, file_size, first_missing))

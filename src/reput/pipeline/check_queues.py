@@ -14,21 +14,19 @@ from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
 from reput.pipeline import check_ext
 from reput.pipeline.job import Job
+from reput.queue.compare import Compared
 from reput.queue.files import list_queue_files
 from reput.store.queue_rules import entries_behind, entries_in_front
 
 
 class Mismatch(NamedTuple):
-    """Entries of one queue that are not what one split's records give; the places are queue offsets (-1: none).
+    """Entries of one queue that are not what one split's records give; entries are counted by queue offset.
 
     `missing_from`: the log offset of the first record without an entry (-1: none).
     """
 
     key: QueueKey
-    missing: int
-    first_missing: int
-    wrong: int
-    first_wrong: int
+    entries: Compared
     missing_from: int
 
 

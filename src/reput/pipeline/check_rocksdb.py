@@ -28,6 +28,7 @@ from reput.pipeline.rocksdb_rules import CrookedQueue
 from reput.pipeline.rocksdb_stretches import plan_stretches
 from reput.pipeline.rocksdb_tables import Stretch, chunks
 from reput.pipeline.stitch import Stitched
+from reput.queue.compare import Compared, compare
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import ROCKSDB, open_reader
 from reput.store.report import NOTE
@@ -37,25 +38,27 @@ _NO_ENTRY = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
 _NAMED = 5
 
 
-class Compared(NamedTuple):
-    """A queue that differs from its records: counts, and the first queue offset of each (-1: none).
+class Different(NamedTuple):
+    """A queue that differs from its records; entries are counted by queue offset.
 
-    `next` is the offset behind its last record; `last` and `first` are what the database says of its ends.
+    `next` is the offset after its last record; `ends` says what is wrong with its ends in the database ("": nothing).
     """
 
     key: QueueKey
     next: int
-    missing: int
-    first_missing: int
-    wrong: int
-    first_wrong: int
+    entries: Compared
     ends: str
+
+    @property
+    def lacks_its_end(self) -> bool:
+        """Whether entries are missing at its end alone."""
+        return self.entries.first_missing + self.entries.missing == self.next
 
 
 class StretchCompared(NamedTuple):
     """What a task found: queues that differ, and what the crooked ones did."""
 
-    different: tuple[Compared, ...]
+    different: tuple[Different, ...]
     outcomes: tuple[QueueOutcome, ...]
 
 
@@ -123,14 +126,14 @@ def compare_stretch(job: Job, folder: str, stretch: Stretch) -> StretchCompared:
                 outcomes.append(crooked.build(pieces))
                 expected = crooked.result()
             one = _compare(entries, key, expected, grows=job.judged_to is not None)
-            if one.missing or one.wrong or one.ends:
+            if one.ends or not one.entries.is_equal:
                 different.append(one)
     return StretchCompared(tuple(different), tuple(outcomes))
 
 
-def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[Piece], *, grows: bool) -> Compared:
+def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[Piece], *, grows: bool) -> Different:
     """Hold a queue against its records; where it `grows`, it may go on after the last of them."""
-    missing, wrong, first_missing, first_wrong = 0, 0, -1, -1
+    compared = Compared()
     first = last = OffsetValue(-1, -1)
     for begin, values in chunks(expected):
         rows = np.frombuffer(values, dtype=np.uint8).reshape(-1, VALUE_SIZE)
@@ -138,17 +141,9 @@ def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[Piece], *, g
         if first.queue_offset < 0:
             first = OffsetValue(int.from_bytes(values[:8]), begin)
         last = OffsetValue(int.from_bytes(values[-VALUE_SIZE:][:8]), begin + len(rows) - 1)
-        differ = np.flatnonzero((rows != present).any(axis=1))
-        if not len(differ):
-            continue
-        absent = (present[differ] == _NO_ENTRY).all(axis=1)
-        missing, wrong = missing + int(absent.sum()), wrong + int((~absent).sum())
-        if absent.any() and first_missing < 0:
-            first_missing = begin + int(differ[absent][0])
-        if not absent.all() and first_wrong < 0:
-            first_wrong = begin + int(differ[~absent][0])
+        compared.add(begin, compare(rows, present, _NO_ENTRY))
     ends = _wrong_ends(entries, key, first, last, grows)
-    return Compared(key, last.queue_offset + 1, missing, first_missing, wrong, first_wrong, ends)
+    return Different(key, last.queue_offset + 1, compared, ends)
 
 
 def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: OffsetValue, grows: bool) -> str:
@@ -184,34 +179,37 @@ def _wrong_behind(entries: EntryTable, key: QueueKey, last: OffsetValue, told: O
     return ""
 
 
-def _findings(check: Check, found: list[Compared]) -> None:
+def _findings(check: Check, found: list[Different]) -> None:
     report, place = check.report, str(check.layout.consume_queue)
     configured = configured_topics(check.layout)
     absent = []
     for one in found:
-        if one.wrong:
-            detail = f"{one.key}: entries that are not what their records give, first queue offset {one.first_wrong}"
-            report.damage("queue-entry-wrong", place, None, one.wrong, detail)
-        if one.missing and one.key in check.half_deleted:
+        missing, wrong = one.entries.missing, one.entries.wrong
+        if wrong:
+            detail = (
+                f"{one.key}: entries that are not what their records give, first queue offset {one.entries.first_wrong}"
+            )
+            report.damage("queue-entry-wrong", place, None, wrong, detail)
+        if missing and one.key in check.half_deleted:
             continue
-        if one.ends == "no max" and one.missing and one.missing == one.next - one.first_missing:
+        if one.ends == "no max" and missing and one.lacks_its_end:
             if configured is not None and one.key.topic not in configured:
-                detail = f"{one.key}: the topic was deleted, {one.missing} of its messages are still in the log"
+                detail = f"{one.key}: the topic was deleted, {missing} of its messages are still in the log"
                 report.remark(NOTE, "queue-of-deleted-topic", place, 1, detail)
             else:
                 absent.append(one)
             continue
-        if one.missing and one.first_missing + one.missing == one.next:
-            detail = f"{one.key} ends at offset {one.first_missing}, its records at {one.next}"
-            check.behind("queue-behind", place, None, one.missing, detail)
-        elif one.missing:
-            detail = f"{one.key}: records without an entry, first queue offset {one.first_missing}"
-            report.damage("queue-entry-missing", place, None, one.missing, detail)
+        if missing and one.lacks_its_end:
+            detail = f"{one.key} ends at offset {one.entries.first_missing}, its records at {one.next}"
+            check.behind("queue-behind", place, None, missing, detail)
+        elif missing:
+            detail = f"{one.key}: records without an entry, first queue offset {one.entries.first_missing}"
+            report.damage("queue-entry-missing", place, None, missing, detail)
         elif one.ends:
             report.damage("queue-end-wrong", place, None, 1, f"{one.key} ends at {one.next}: {one.ends}")
     if absent:
         named = ", ".join(str(one.key) for one in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
-        total = sum(one.missing for one in absent)
+        total = sum(one.entries.missing for one in absent)
         detail = f"queues without an entry: {named}; {total} messages cannot be consumed"
         report.damage("queue-missing", place, None, len(absent), detail)
 

@@ -21,7 +21,7 @@ from reput.pipeline.convert_source import (
     Source,
     SourceTask,
     Taken,
-    compare_entries,
+    compare_staged,
     plan_tasks,
     take_entries,
 )
@@ -163,7 +163,7 @@ def _as_result(run: Run, taken: Taken) -> SplitResult:
 
 
 def _verify(run: Run, source: Source, tasks: list[SourceTask]) -> None:
-    compared = run.engine.run(partial(compare_entries, run.job, source), tasks, run.listener.advance)
+    compared = run.engine.run(partial(compare_staged, run.job, source), tasks, run.listener.advance)
     wrong = [text for found in compared for text in found]
     if wrong:
         raise DamagedStoreError(

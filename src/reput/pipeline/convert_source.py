@@ -23,6 +23,7 @@ from reput.pipeline.ext_build import LogFiles, store_times
 from reput.pipeline.job import Job
 from reput.pipeline.parts import QueueRanges
 from reput.pipeline.sinks import ROW_SINKS, QueueRows
+from reput.queue.compare import compare, rows_of
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind, QueueOnDisk
 from reput.store.kinds import all_kinds
@@ -109,7 +110,7 @@ def _ranges(task: SourceTask) -> QueueRanges:
     return QueueRanges([part.key for part in task.parts], first, behind - 1, behind - first, steady)
 
 
-def compare_entries(job: Job, source: Source, task: SourceTask) -> list[str]:
+def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
     """Read the same once more, and hold what is staged against it; a line for each queue that is not the same."""
     staged = StoreLayout(Path(job.staging), source.layout.commit_log)
     kinds = [all_kinds(staged, job.queue_file_size)[name] for name in job.kinds]
@@ -144,11 +145,11 @@ def _difference(staged: QueueOnDisk, part: QueuePart, expected: Iterator[QueueRo
         entries, times = staged.rows(rows.first, rows.next)
         if ext is not None:
             entries = plain_entries(entries, part.key, ext)
-        wrong = (entries.reshape(-1, ENTRY_SIZE) != rows.entries.reshape(-1, ENTRY_SIZE)).any(axis=1)
+        found = np.concatenate(compare(rows_of(rows.entries, ENTRY_SIZE), rows_of(entries, ENTRY_SIZE)))
         if times is not None:
-            wrong |= times != rows.store_timestamps
-        if wrong.any():
-            return f"another entry at queue offset {rows.first + int(np.flatnonzero(wrong)[0])}"
+            found = np.concatenate([found, np.flatnonzero(times != rows.store_timestamps)])
+        if len(found):
+            return f"another entry at queue offset {rows.first + int(found.min())}"
     return ""
 
 

@@ -95,7 +95,7 @@ class RocksdbSide:
         task = partial(compare_stretch, run.job, run.job.queue_folder)
         compared = run.engine.run(task, self._stretches, run.listener.advance)
         return [
-            f"{one.key}: {one.missing} entries missing, {one.wrong} wrong, {one.ends or 'ends right'}"
+            f"{one.key}: {one.entries.missing} entries missing, {one.entries.wrong} wrong, {one.ends or 'ends right'}"
             for found in compared
             for one in found.different
         ]

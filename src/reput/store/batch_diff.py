@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from reput.formats.batch_consume_queue import BatchEntry
 from reput.formats.consume_queue import QueueKey
 from reput.queue.batch_files import BatchFiles, BatchQueueFiles, BatchSpan
-from reput.store.queue_diff import QueueDifference
+from reput.store.queue_diff import QueueDifference, end_differences, name_of
 
 
 def batch_differences(left: BatchFiles, right: BatchFiles, log_min_offset: int) -> Iterator[QueueDifference]:
@@ -22,20 +22,14 @@ def batch_differences(left: BatchFiles, right: BatchFiles, log_min_offset: int) 
 def _of_queue(
     key: QueueKey, left: BatchQueueFiles, right: BatchQueueFiles, log_min_offset: int
 ) -> Iterator[QueueDifference]:
-    name = key.topic.decode("utf-8", "surrogateescape")
     one, other = left.span(log_min_offset), right.span(log_min_offset)
-    for what, ours, theirs in (
-        ("min", one.min_offset, other.min_offset),
-        ("max", one.max_offset, other.max_offset),
-    ):
-        if ours != theirs:
-            yield QueueDifference(name, key.queue_id, what, ours, theirs)
+    yield from end_differences(key, (one.min_offset, one.max_offset), (other.min_offset, other.max_offset))
     bounds = max(one.min_offset, other.min_offset), min(one.max_offset, other.max_offset)
     for mine, their in _side_by_side(_entries(left, one, *bounds), _entries(right, other, *bounds)):
         if mine != their:
             known = [entry for entry in (mine, their) if entry is not None]
             begin, end = known[0].base_offset, max(entry.next_offset for entry in known)
-            yield QueueDifference(name, key.queue_id, "entries", begin, end, mine, their)
+            yield QueueDifference(name_of(key), key.queue_id, "entries", begin, end, mine, their)
 
 
 def _side_by_side(

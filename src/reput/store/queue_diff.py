@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from reput.formats.batch_consume_queue import BatchEntry
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.queue.compare import compare, rows_of, runs
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import NO_BOUND, DurableQueues
 from reput.store.sql_filter import plain_entries
@@ -51,6 +52,18 @@ def queue_differences(
             yield from _of_queue(key, (left, right), exts, (0, 0), (other.min_offset, other.end))
 
 
+def end_differences(key: QueueKey, one: tuple[int, int], other: tuple[int, int]) -> Iterator[QueueDifference]:
+    """The differences of a queue's begin and end, given as [min offset, max offset) of each side."""
+    for what, ours, theirs in zip(("min", "max"), one, other, strict=True):
+        if ours != theirs:
+            yield QueueDifference(name_of(key), key.queue_id, what, ours, theirs)
+
+
+def name_of(key: QueueKey) -> str:
+    """The topic as text."""
+    return key.topic.decode("utf-8", "surrogateescape")
+
+
 def _of_queue(
     key: QueueKey,
     sides: tuple[DurableQueues, DurableQueues],
@@ -58,32 +71,20 @@ def _of_queue(
     one: tuple[int, int],
     other: tuple[int, int],
 ) -> Iterator[QueueDifference]:
-    name = key.topic.decode("utf-8", "surrogateescape")
-    for what, ours, theirs in zip(("min", "max"), one, other, strict=True):
-        if ours != theirs:
-            yield QueueDifference(name, key.queue_id, what, ours, theirs)
+    yield from end_differences(key, one, other)
     begin, end = max(one[0], other[0]), min(one[1], other[1])
     pending: QueueDifference | None = None
     while begin < end:
         until = min(end, begin + _AT_ONCE, *(side.block_end(begin) for side in sides))
-        mine, theirs_here = (_entries(side, key, begin, until, ext) for side, ext in zip(sides, exts, strict=True))
-        differ = np.flatnonzero((mine != theirs_here).any(axis=1))
-        for first, last in _runs(differ):
-            found = QueueDifference(
-                name,
-                key.queue_id,
-                "entries",
-                begin + first,
-                begin + last + 1,
-                decode_entry(mine[first].tobytes()),
-                decode_entry(theirs_here[first].tobytes()),
-            )
-            if pending is not None and pending.end == found.begin:
-                pending = pending._replace(end=found.end)
+        ours, theirs = (_entries(side, key, begin, until, ext) for side, ext in zip(sides, exts, strict=True))
+        for first, behind in runs(np.sort(np.concatenate(compare(ours, theirs)))):
+            if pending is not None and pending.end == begin + first:
+                pending = pending._replace(end=begin + behind)
                 continue
             if pending is not None:
                 yield pending
-            pending = found
+            told = (decode_entry(rows[first].tobytes()) for rows in (ours, theirs))
+            pending = QueueDifference(name_of(key), key.queue_id, "entries", begin + first, begin + behind, *told)
         begin = until
     if pending is not None:
         yield pending
@@ -91,21 +92,10 @@ def _of_queue(
 
 def _entries(side: DurableQueues, key: QueueKey, begin: int, end: int, ext: ExtReader | None) -> NDArray[np.uint8]:
     """The entries [begin, end) as rows; zeros where a file is missing."""
-    rows = np.zeros((end - begin, ENTRY_SIZE), dtype=np.uint8)
     found = side.entries(key, begin, end)
-    rows.reshape(-1)[: len(found)] = found if ext is None or not len(found) else plain_entries(found, key, ext)
-    return rows
-
-
-def _runs(places: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of consecutive places."""
-    if not len(places):
-        return
-    breaks = np.flatnonzero(np.diff(places) != 1)
-    firsts = [0, *(breaks + 1).tolist()]
-    lasts = [*breaks.tolist(), len(places) - 1]
-    for first, last in zip(firsts, lasts, strict=True):
-        yield int(places[first]), int(places[last])
+    if ext is not None and len(found):
+        found = plain_entries(found, key, ext)
+    return rows_of(found, ENTRY_SIZE, end - begin)
 
 
 def whole(queues: DurableQueues, log_min_offset: int) -> DurableQueues:

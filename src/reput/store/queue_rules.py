@@ -12,34 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
-
-
-class Differences(NamedTuple):
-    """Entries on disk that are not what the records give: numbers of those that are empty, and that are wrong."""
-
-    missing: NDArray[np.int64]
-    wrong: NDArray[np.int64]
-
-
-def compare_entries(expected: NDArray[np.uint8], present: NDArray[np.uint8]) -> Differences:
-    """Compare entries byte by byte; both are uint8 and whole entries, `present` may be shorter (a short file).
-
-    One blank is as good as another: that which kept a queue's number may stand in a gap, once the queue has gone on.
-    """
-    count = len(expected) // ENTRY_SIZE
-    padded = present
-    if len(present) < len(expected):
-        padded = np.zeros(len(expected), dtype=np.uint8)
-        padded[: len(present)] = present
-    if np.array_equal(expected, padded):
-        nothing = np.empty(0, dtype=np.int64)
-        return Differences(nothing, nothing)
-    rows = padded.reshape(count, ENTRY_SIZE)
-    differ = (rows != expected.reshape(count, ENTRY_SIZE)).any(axis=1)
-    differ &= ~(_blanks(padded.view(ENTRY.dtype)) & _blanks(expected.view(ENTRY.dtype)))
-    empty = ~rows.any(axis=1)
-    return Differences(np.flatnonzero(differ & empty), np.flatnonzero(differ & ~empty))
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE
+from reput.queue.compare import blanks
 
 
 class Outside(NamedTuple):
@@ -58,7 +32,7 @@ def entries_in_front(data: bytes, log_min_offset: int) -> Outside:
     """Entries in front of the first record that are neither pre-blank nor those of expired records."""
     entries = _entries(data)
     physical, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
-    pre_blank = _blanks(entries)
+    pre_blank = blanks(entries)
     expired = (physical >= 0) & (size > 0) & (physical < log_min_offset)
     places = np.flatnonzero(~(pre_blank | expired))
     return Outside(places, physical[places])
@@ -67,19 +41,13 @@ def entries_in_front(data: bytes, log_min_offset: int) -> Outside:
 def entries_behind(data: bytes) -> Outside:
     """Entries behind the last record that are not zero, but for the blanks that keep a queue's numbering."""
     entries = _entries(data)
-    blank = _blanks(entries)
+    blank = blanks(entries)
     kept = len(blank) if blank.all() else int(np.argmin(blank))
     if kept and kept < len(blank) and entries["size"][kept - 1] != LAST_BLANK_SIZE:
         kept = 0
     rows = np.frombuffer(data, dtype=np.uint8, count=len(entries) * ENTRY_SIZE).reshape(-1, ENTRY_SIZE)
     places = kept + np.flatnonzero(rows[kept:].any(axis=1))
     return Outside(places, entries["physical_offset"].astype(np.int64)[places])
-
-
-def _blanks(entries: NDArray[np.void]) -> NDArray[np.bool_]:
-    blank: NDArray[np.bool_] = np.isin(entries["size"], (PRE_BLANK_SIZE, LAST_BLANK_SIZE))
-    blank &= entries["physical_offset"] == 0
-    return blank
 
 
 def _entries(data: bytes) -> NDArray[np.void]:

@@ -1,0 +1,97 @@
+"""Entries that are there, held against entries that are wanted: the one comparison of check, diff and conversion.
+
+Entries of any kind are rows of bytes here (uint8, as many columns as an entry has bytes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
+
+
+class Differences(NamedTuple):
+    """Row numbers, ascending: entries that are not there, and entries that are other ones."""
+
+    missing: NDArray[np.int64]
+    wrong: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Compared:
+    """How a queue differs from what it should be: counts, and the number of the first entry of each (-1: none)."""
+
+    missing: int = 0
+    first_missing: int = -1
+    wrong: int = 0
+    first_wrong: int = -1
+
+    def add(self, number: int, found: Differences) -> None:
+        """Count the differences of rows that begin with entry `number`; the rows come in ascending order."""
+        if len(found.missing) and not self.missing:
+            self.first_missing = number + int(found.missing[0])
+        if len(found.wrong) and not self.wrong:
+            self.first_wrong = number + int(found.wrong[0])
+        self.missing += len(found.missing)
+        self.wrong += len(found.wrong)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.missing and not self.wrong
+
+
+def rows_of(entries: NDArray[np.uint8], width: int, count: int = 0) -> NDArray[np.uint8]:
+    """Entries as rows; with rows of zeros up to `count` where there are fewer."""
+    rows = entries[: len(entries) // width * width].reshape(-1, width)
+    if len(rows) >= count:
+        return rows
+    padded = np.zeros((count, width), dtype=np.uint8)
+    padded[: len(rows)] = rows
+    return padded
+
+
+def compare(
+    wanted: NDArray[np.uint8], present: NDArray[np.uint8], no_entry: NDArray[np.uint8] | None = None
+) -> Differences:
+    """Compare as many rows; a row that is `no_entry` (zeros if not given) is missing."""
+    if np.array_equal(wanted, present):
+        nothing = np.empty(0, dtype=np.int64)
+        return Differences(nothing, nothing)
+    differ = np.flatnonzero((wanted != present).any(axis=1))
+    absent = (present[differ] == (0 if no_entry is None else no_entry)).all(axis=1)
+    return Differences(differ[absent], differ[~absent])
+
+
+def compare_entries(wanted: NDArray[np.uint8], present: NDArray[np.uint8]) -> Differences:
+    """Compare the entries of queue files; `present` may be shorter (a short file).
+
+    One blank is as good as another: the one that kept a queue's number may lie in a gap, once the queue has gone on.
+    """
+    rows = rows_of(wanted, ENTRY_SIZE)
+    there = rows_of(present, ENTRY_SIZE, len(rows))
+    missing, wrong = compare(rows, there)
+    return Differences(missing, wrong[~(_are_blank(rows[wrong]) & _are_blank(there[wrong]))])
+
+
+def blanks(entries: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Whether entries (dtype `ENTRY`) are blank ones, of either size."""
+    blank: NDArray[np.bool_] = np.isin(entries["size"], (PRE_BLANK_SIZE, LAST_BLANK_SIZE))
+    blank &= entries["physical_offset"] == 0
+    return blank
+
+
+def _are_blank(rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    return blanks(rows.reshape(-1).view(ENTRY.dtype))
+
+
+def runs(numbers: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Each run [begin, end) of consecutive numbers; `numbers` ascend."""
+    breaks = np.flatnonzero(np.diff(numbers) != 1)
+    firsts, lasts = np.concatenate([numbers[:1], numbers[breaks + 1]]), np.concatenate([numbers[breaks], numbers[-1:]])
+    yield from zip(firsts.tolist(), (lasts + 1).tolist(), strict=True)
