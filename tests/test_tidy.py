@@ -93,7 +93,8 @@ LONG_FUNCTIONS = {
 KINDS_UNNAMED = ("store", "pipeline", "connect", "cli")
 KINDS_LISTED = {
     "store/kinds.py": "which kinds a store has",
-    "pipeline/kinds.py": "what a job's driver does for each",
+    "pipeline/kinds.py": "what the driver of a job that builds does for each",
+    "pipeline/check_kinds.py": "what a check does for each",
     "pipeline/sinks.py": "what a job's tasks do for each",
     "pipeline/daemon.py": "loads what tasks need before workers are forked",
     "pipeline/nursery.py": "loads what tasks need before workers are forked",

@@ -27,7 +27,7 @@ from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import IndexFileOnDisk, list_index_files, read_header
 from reput.log.files import LogFiles, list_log_files
 from reput.log.maps import LogMaps
-from reput.pipeline import deletions, parts
+from reput.pipeline import check_deletions, parts
 from reput.pipeline.batch_build import learn_types
 from reput.pipeline.check_batches import check_batches
 from reput.pipeline.check_decode import decode_and_compare
@@ -47,6 +47,7 @@ from reput.pipeline.check_index import (
     find_uncovered,
 )
 from reput.pipeline.check_items import IndexPart
+from reput.pipeline.check_kinds import CHECKS
 from reput.pipeline.check_queues import (
     Mismatch,
 )
@@ -54,7 +55,6 @@ from reput.pipeline.check_state import Check
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_job import ExtJob, ext_job
 from reput.pipeline.job import Job, SplitResult
-from reput.pipeline.kinds import CHECKS
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.plan import MAX_SPLIT_MB, Split, mib, plan_splits
@@ -228,10 +228,10 @@ def _prepare(
         ext=_ext_to_check(layout, settings, log.file_size, report),
         checked=str(layout.root),
         judged_to=standstill.frontier,
-        deleted=deletions.not_missed(layout, log.min_offset),
+        deleted=check_deletions.not_missed(layout, log.min_offset),
     )
     refuse_batches_beside(settings.types, present_kinds(layout))
-    half_deleted = deletions.half_deleted(layout)
+    half_deleted = check_deletions.half_deleted(layout)
     return Check(layout, log, settings, engine, job, listener, report, standstill.confirmed, half_deleted)
 
 
@@ -280,7 +280,7 @@ def _run(check: Check, split_mb: float) -> None:
     results = stitched.results
     if check.job.build_queues:
         _check_queues(check, stitched, mismatches)
-        deletions.judge(check)
+        check_deletions.judge(check)
     elif any(result.records for result in results):
         folder_missing(check, "queue", "no ConsumeQueues at all", _first(results, "records"))
     if check.job.build_index:

@@ -6,10 +6,10 @@ import numpy as np
 
 from reput.dispatch.batch import group_by_queue
 from reput.pipeline import parts
+from reput.pipeline.check_kinds import CHECKS
 from reput.pipeline.check_queues import Mismatch
 from reput.pipeline.decode import decode_split
 from reput.pipeline.job import Job, SplitResult
-from reput.pipeline.kinds import CHECKS
 from reput.pipeline.plan import Split
 from reput.pipeline.tasks import columns_for, leave_batches, split_result
 

@@ -35,7 +35,7 @@ _QUEUES_A_TASK = 256
 
 
 class FileCheck:
-    """See `kinds.QueueCheck`."""
+    """See `check_kinds.QueueCheck`."""
 
     def compare(
         self,

@@ -6,16 +6,18 @@ live. After a kill the next run starts from the beginning, unless the swap had b
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.formats.queue_kinds import TARGET_SETTINGS, TARGETS
+from reput.pipeline.convert_queues import convert_queues
 from reput.pipeline.engine import Engine
 from reput.pipeline.listener import ProgressListener
 from reput.pipeline.prepare import find_buildable
 from reput.pipeline.rebuild import rebuild_store
-from reput.pipeline.rebuild_state import LOG, QUEUE, RebuildOptions
+from reput.pipeline.rebuild_state import LOG, QUEUE, QUEUES, RebuildOptions
 from reput.store import swap
 from reput.store.contradictions import contradictions
 from reput.store.kinds import present_kinds
@@ -82,7 +84,8 @@ def convert_store(
     if notes and (done := _done_already(find_store(root, config), to, config, source)):
         done.notes[:0] = notes
         return done
-    report = rebuild_store(root, engine, config, options, listener)
+    build = partial(convert_queues, config=config) if source == QUEUES else None
+    report = rebuild_store(root, engine, config, options, listener, build)
     report.notes[:0] = notes
     report.notes.append(f"a broker goes on with these queues when its broker.conf says {TARGET_SETTINGS[to]}")
     return report

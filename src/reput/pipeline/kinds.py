@@ -1,6 +1,7 @@
-"""What the driver of a job does for each kind of queues: the one place among the jobs that lists the kinds.
+"""What the driver of a job that builds does for each kind of queues.
 
-What tasks do for each is in `sinks.py`; what every kind can do on disk is in `reput.queue.kinds`.
+What tasks do for each is in `sinks.py`, what a check does in `check_kinds.py`; what every kind can do on disk is in
+`reput.queue.kinds`.
 """
 
 from __future__ import annotations
@@ -8,19 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Protocol
 
-from reput.dispatch.batch import QueueBatch
 from reput.files import fs
 from reput.formats.queue_kinds import FILE, ROCKSDB
-from reput.pipeline.check_files import FileCheck
-from reput.pipeline.check_queues import Mismatch
-from reput.pipeline.check_rocksdb import RocksdbCheck
-from reput.pipeline.check_state import Check
 from reput.pipeline.grow_files import FileGrower
 from reput.pipeline.grow_rocksdb import RocksdbGrower
 from reput.pipeline.grow_state import GrowDriver, QueueGrowth
-from reput.pipeline.job import Job
 from reput.pipeline.merge import QueueTable
-from reput.pipeline.plan import Split
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rebuild_files import FileSide
 from reput.pipeline.rebuild_rocksdb import RocksdbSide
@@ -55,22 +49,6 @@ class QueueSide(Protocol):
         ...
 
 
-class QueueCheck(Protocol):
-    """What a check does about one kind of queues."""
-
-    def compare(
-        self, job: Job, live_folder: str, split: Split, batch: QueueBatch, rows: Sequence[int]
-    ) -> list[Mismatch]:
-        """In a task: hold what can be of a split's entries against the queues, and leave the rest for `judge`."""
-        ...
-
-    def judge(
-        self, check: Check, stitched: Stitched, table: QueueTable, mismatches: Mapping[int, list[Mismatch]]
-    ) -> None:
-        """In the driver: report what the splits' tasks have found (by split), and look at all else."""
-        ...
-
-
 class KindGrower(Protocol):
     """Lets the live queues of one kind go on with the log, until it is closed; their only writer."""
 
@@ -84,5 +62,4 @@ class KindGrower(Protocol):
 
 
 SIDES: Mapping[str, type[QueueSide]] = {FILE: FileSide, ROCKSDB: RocksdbSide}
-CHECKS: Mapping[str, QueueCheck] = {FILE: FileCheck(), ROCKSDB: RocksdbCheck()}
 GROWERS: Mapping[str, Callable[[QueueKind, fs.Owner], KindGrower]] = {FILE: FileGrower, ROCKSDB: RocksdbGrower}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from reput.log.files import sync_log
 from reput.log.maps import LogMaps
 from reput.pipeline import deletions, parts, publish
 from reput.pipeline.batch_build import learn_types
-from reput.pipeline.convert_queues import convert_queues
 from reput.pipeline.engine import Engine
 from reput.pipeline.ext_job import ext_job
 from reput.pipeline.index_plan import IndexFileResult
@@ -36,7 +36,7 @@ from reput.pipeline.rebuild_report import (
     refuse_unknown_topics,
     warn_of_index_behind,
 )
-from reput.pipeline.rebuild_state import INDEX, QUEUES, RebuildOptions, Run
+from reput.pipeline.rebuild_state import INDEX, RebuildOptions, Run
 from reput.pipeline.stitch import Stitched, stitch
 from reput.pipeline.tasks import decode_and_sink
 from reput.store import swap
@@ -58,8 +58,11 @@ def rebuild_store(
     config: StoreConfig | None = None,
     options: RebuildOptions | None = None,
     listener: ProgressListener | None = None,
+    build: Callable[[Run], None] | None = None,
 ) -> RebuildReport:
     """Rebuild the ConsumeQueues and IndexFiles of the store in `root` from its CommitLog.
+
+    `build` makes the indexes in staging and swaps them in, where they do not come from the log.
 
     Raises:
         DamagedLogError: bytes in the middle of the log are no record, and `salvage` was not asked for.
@@ -77,10 +80,7 @@ def rebuild_store(
         try:
             for folder in (run.job.staging, run.job.parts_folder):
                 fs.make_dirs(folder, run.job.owner)
-            if options.source == QUEUES:
-                convert_queues(run, config)
-            else:
-                _rebuild(run)
+            (build or _rebuild)(run)
         except BaseException:
             if not swap.pending_swap(layout):
                 # What cannot be removed now the next owner removes: the error to tell is the first one.

@@ -17,10 +17,10 @@ from reput.formats import own, paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import LAST_BLANK, PRE_BLANK, QueueKey
 from reput.formats.rocksdb import OffsetValue
-from reput.pipeline.check_rocksdb import compare_stretch
 from reput.pipeline.merge import QueueTable
 from reput.pipeline.queue_builder import QueueOutcome
 from reput.pipeline.rebuild_state import EndToKeep, Run
+from reput.pipeline.rocksdb_compare import compare_stretch
 from reput.pipeline.rocksdb_stretches import plan_stretches
 from reput.pipeline.rocksdb_tables import Built, Stretch, build_tables, load_ends, table_paths
 from reput.pipeline.stitch import Stitched
