@@ -23,7 +23,6 @@ from reput.config import StoreConfig
 from reput.errors import DamagedStoreError, ReputError, StoreLockedError
 from reput.files import fs
 from reput.files.scratch import ScratchFolder
-from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import IndexFileOnDisk, list_index_files, read_header
 from reput.log.files import LogFiles, list_log_files
 from reput.log.maps import LogMaps
@@ -210,19 +209,10 @@ def _prepare(
     report.indexes_to = standstill.frontier
     report.notes += _holder_notes(report, standstill)
     report.assumed += settings.assumed
-    job = Job(
-        reput_folder=str(layout.reput),
-        staging=str(work),
-        epoch=0,
-        decode=settings.decoding(True),
-        queue_file_size=settings.queue_file_size,
-        batch_queue_file_size=settings.batch_queue_file_size,
-        types=settings.types,
-        index_slots=settings.index_slots,
-        index_items=settings.index_items,
+    job = replace(
+        Job.of_store(layout, settings, present_kinds(layout), work, epoch=0),
         owner=fs.owner_of(work),
         build_queues=fs.exists(layout.consume_queue) or fs.exists(layout.batch_consume_queue),
-        kinds=tuple(kind.name for kind in present_kinds(layout)) or DEFAULT_KINDS,
         build_index=settings.index_enabled and bool(list_index_files(layout.index)),
         fenced=False,
         ext=_ext_to_check(layout, settings, log.file_size, report),

@@ -21,7 +21,6 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.formats.index_file import capacity, file_size
-from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import list_index_files, read_items
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import place
@@ -126,23 +125,14 @@ class Grower:
         """
         settings, layout, epoch = task.settings, task.layout, task.owned.next_stage()
         log = list_log_files(layout.commit_log)
-        job = Job(
-            reput_folder=str(layout.reput),
-            staging=str(layout.staging(task.owned.epoch)),
-            epoch=epoch,
-            decode=settings.decoding(task.tag_items),
-            queue_file_size=settings.queue_file_size,
-            batch_queue_file_size=settings.batch_queue_file_size,
-            types=settings.types,
-            index_slots=settings.index_slots,
-            index_items=settings.index_items,
-            owner=fs.owner_of(layout.root),
+        staging = layout.staging(task.owned.epoch)
+        job = replace(
+            Job.of_store(layout, settings, task.kinds, staging, epoch, tag_items=task.tag_items),
             build_index=settings.index_enabled,
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
             frontier=min(task.frontiers),
             begun=epoch,
-            kinds=tuple(kind.name for kind in task.kinds) or DEFAULT_KINDS,
             deleted=left_out(layout, log.min_offset),
         )
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()

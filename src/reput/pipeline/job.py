@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,9 @@ from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
 from reput.pipeline.decode import Gap
 from reput.pipeline.ext_job import ExtJob
+from reput.queue.kinds import QueueKind
+from reput.store.layout import StoreLayout
+from reput.store.settings import StoreSettings
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,32 @@ class Job:
     checked: str = ""
     judged_to: int | None = None
     deleted: dict[QueueKey, int] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of_store(
+        cls,
+        layout: StoreLayout,
+        settings: StoreSettings,
+        kinds: Iterable[QueueKind],
+        staging: Path,
+        epoch: int,
+        *,
+        tag_items: bool = True,
+    ) -> Job:
+        """A job with a store's sizes and types, its decoding, and kinds of queues; `replace` gives it the rest."""
+        return cls(
+            reput_folder=str(layout.reput),
+            staging=str(staging),
+            epoch=epoch,
+            decode=settings.decoding(tag_items),
+            queue_file_size=settings.queue_file_size,
+            batch_queue_file_size=settings.batch_queue_file_size,
+            types=settings.types,
+            index_slots=settings.index_slots,
+            index_items=settings.index_items,
+            owner=fs.owner_of(layout.root),
+            kinds=tuple(kind.name for kind in kinds) or DEFAULT_KINDS,
+        )
 
     @property
     def of_all_topics(self) -> bool:

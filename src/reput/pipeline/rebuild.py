@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -103,23 +104,14 @@ def _prepare(
     log, settings, kinds, report = found.log, found.settings, found.kinds, found.report
     report.notes[:0] = owned.notes
     has_ext = options.only != INDEX and any(kind.has_ext for kind in kinds)
-    job = Job(
-        reput_folder=str(layout.reput),
-        staging=str(layout.staging(owned.epoch)),
-        epoch=owned.stage,
-        decode=settings.decoding(found.tag_items),
-        queue_file_size=settings.queue_file_size,
-        batch_queue_file_size=settings.batch_queue_file_size,
-        types=settings.types,
-        index_slots=settings.index_slots,
-        index_items=settings.index_items,
-        owner=fs.owner_of(layout.root),
+    staging = layout.staging(owned.epoch)
+    job = replace(
+        Job.of_store(layout, settings, kinds, staging, owned.stage, tag_items=found.tag_items),
         build_queues=options.only != INDEX,
         build_index=found.build_index,
         topics=frozenset(topic.encode() for topic in options.topics) if options.topics else None,
         skip_topics=frozenset(topic.encode() for topic in options.skip_topics),
         sync_in_tasks=not engine.shares_driver_files,
-        kinds=tuple(kind.name for kind in kinds),
         ext=ext_job(layout, settings, log.file_size) if has_ext else None,
         deleted=deletions.kept(layout, log.min_offset, options) if options.only != INDEX else {},
     )
