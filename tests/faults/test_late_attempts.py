@@ -111,7 +111,7 @@ def test_a_late_decode_attempt_behind_ext_units(crooked: bool, tmp_path: Path, m
 
         monkeypatch.setattr(QueueTable, "crooked", one_more)
     rebuild_store(store, late.engine, GOLDEN_CONFIG, RebuildOptions(split_mb=0.2))
-    late.assert_refused("_split_task", *(["_redo_task"] if crooked else []))
+    late.assert_refused("decode_and_sink", *(["_redo_task"] if crooked else []))
     assert_sound(store, GOLDEN_CONFIG)
 
 
@@ -145,7 +145,7 @@ def test_a_late_decode_attempt_that_dies_at_its_parts(
     died: list[tuple[str, ReputError | None]] = []
 
     def behind(name: str) -> None:
-        if name == "_split_task":
+        if name == "decode_and_sink":
             died.extend(engine.release())
 
     engine = LateAttempts(monkeypatch, behind)
