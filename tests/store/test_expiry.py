@@ -79,16 +79,16 @@ def filled(path: Path, config: StoreConfig) -> Path:
 
 def wait_for_house(store: reput.MessageStore, done: Callable[[], bool] | None = None) -> None:
     """Wait until housekeeping has looked twice, or until it is done."""
-    assert store._expiry is not None
+    assert store._writing is not None
     looks = [0]
-    run = store._expiry.run
+    run = store._writing.expiry.run
 
     def counted(*arguments: int, **named: bool) -> list[str]:
         gone = run(*arguments, **named)
         looks[0] += 1
         return gone
 
-    store._expiry.run = counted  # type: ignore[method-assign]
+    store._writing.expiry.run = counted  # type: ignore[method-assign]
     deadline = time.monotonic() + 20
     while looks[0] < 2 or (done is not None and not done()):
         assert time.monotonic() < deadline

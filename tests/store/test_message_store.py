@@ -550,8 +550,8 @@ def test_sync_flush(tmp_path: Path) -> None:
         for number in range(5):
             result = store.put_message(reput.Message("t", b""))
             assert result.status is OK
-            assert store._appender is not None
-            assert store._appender.flushed >= result.end_offset
+            assert store._writing is not None
+            assert store._writing.appender.flushed >= result.end_offset
             assert store.max_offset("t", 0) == number + 1
 
 
@@ -564,8 +564,8 @@ def test_an_event_loop_puts(tmp_path: Path) -> None:
             store.put_message_async(reput.Message("t", str(number).encode()), number % 3)
         )
         assert result.status is OK
-        assert store._appender is not None
-        assert store._appender.flushed >= result.end_offset
+        assert store._writing is not None
+        assert store._writing.appender.flushed >= result.end_offset
         assert store.max_offset("t", number % 3) > result.queue_offset
         return result.queue_offset
 
@@ -733,7 +733,8 @@ def test_a_flush_that_was_asked_for_moves_the_checkpoint(
     store._flush.close()  # type: ignore[union-attr]
     put(store, 1)
     call(store)
-    store._write_checkpoint()
+    assert store._writing is not None
+    store._writing.write_checkpoint()
     assert read_checkpoint(store.layout).physic_msg_timestamp == clock[0] - 1
 
 

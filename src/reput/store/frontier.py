@@ -40,3 +40,9 @@ def needs_no_index_file(index_offset: int, index_file: str) -> bool:
 def visible_offset(frontier: own.Frontier | None) -> int:
     """The log offset below which queues and IndexFiles both are complete."""
     return min(frontier.queue_offset, frontier.index_offset) if frontier else 0
+
+
+def durable_offset(layout: StoreLayout, frontiers: Frontiers) -> int:
+    """The log offset below which indexes are durable; beside a follower the visible `frontiers` may be further on."""
+    frontier = read_frontier(layout)
+    return min(*frontiers, visible_offset(frontier)) if frontier else min(frontiers)

@@ -13,11 +13,9 @@ Source: `DefaultMessageStore`.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,36 +26,34 @@ from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError, TailFullError
 from reput.files import forks, fs, locks
 from reput.formats import own, paths
-from reput.log.append import Flushed, LogAppender
-from reput.log.flush import FlushService
-from reput.log.message import Message, PutManyResult, PutResult
 from reput.store.arrivals import Arrivals, Waiter
-from reput.store.checkpoint import read_checkpoint, write_checkpoint
-from reput.store.cut import cut_store
-from reput.store.deletion import delete_queues, finish_deletions
-from reput.store.expiry import Expiry, keep_settings, with_own_settings
 from reput.store.follower import TAIL_MAX_ENTRIES
-from reput.store.frontier import Frontiers, read_frontier, visible_offset
-from reput.store.indexer import CatchUp, CatchUpTask, Indexer
-from reput.store.layout import StoreLayout, find_or_make_store, refuse_what_we_cannot_build
-from reput.store.log_settings import log_settings
-from reput.store.lookup import Watched
-from reput.store.opening import Opened, open_view
-from reput.store.owner import Ownership, take_over
+from reput.store.frontier import durable_offset
+from reput.store.layout import find_or_make_store, refuse_what_we_cannot_build
+from reput.store.opening import open_view
 from reput.store.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
 from reput.store.progress_calls import ProgressCalls
 from reput.store.reading import Reading
 from reput.store.reopening import Reopening
-from reput.store.strays import refuse_lost_log
-from reput.store.view import PullLimits, StoreView, number_of
+from reput.store.view import number_of
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import pyarrow as pa  # type: ignore[import-untyped]
+
+    from reput.log.flush import FlushService
+    from reput.log.message import Message, PutManyResult, PutResult
+    from reput.store.indexer import CatchUp, Indexer
+    from reput.store.layout import StoreLayout
+    from reput.store.opening import Opened
+    from reput.store.owner import Ownership
+    from reput.store.view import PullLimits, StoreView
+    from reput.store.writing import StoreWriter
 
 TAIL_WAIT_S = 5.0
 _TICK_S = 0.1
 _LOOK_OUT_S = 0.02
-_CHECKPOINT_S = 1.0
 
 
 class Lag(NamedTuple):
@@ -79,14 +75,14 @@ class MessageStore(ProgressCalls, Reading):
         layout: StoreLayout,
         config: StoreConfig,
         opened: Opened,
-        owned: Ownership | None,
+        notes: list[str],
         reopening: Reopening | None,
     ) -> None:
         super().__init__(opened.view)
         self.layout = layout
         self.config = config
-        # One list with the owner's: what a job finds later is told here, too.
-        self.notes: list[str] = owned.notes if owned is not None else []
+        # The owner's own list: what a job finds later is added to it, too.
+        self.notes = notes
         self.notes += opened.notes
         self.opened_in_s = opened.seconds
         self.progress = ConsumerProgress.load(
@@ -96,17 +92,12 @@ class MessageStore(ProgressCalls, Reading):
         )
         self.notes += self.progress.notes
         self.background_error: Exception | None = None
-        self._owned = owned
         self._reopening = reopening
         self._resources = contextlib.ExitStack()
-        self._appender: LogAppender | None = None
-        self._expiry: Expiry | None = None
+        self._writing: StoreWriter | None = None
         self._flush: FlushService | None = None
         self._sync_flush = False
-        self._flushed_to_ms = 0
-        self._checkpoint_ms = read_checkpoint(layout).physic_msg_timestamp
         self._tail_max = config.tail_max_entries or TAIL_MAX_ENTRIES
-        self._reputting = threading.Lock()
         self._arrivals = Arrivals()
         # A put comes by these: one look each instead of three.
         self._tail, self._waiting = opened.view.queues_table.tail, self._arrivals.table
@@ -151,71 +142,32 @@ class MessageStore(ProgressCalls, Reading):
             if read_only:
                 beside = partial(open_view, layout, config, limits, beside=True)
                 reopening = resources.enter_context(contextlib.closing(Reopening(layout, beside)))
-                store = cls(layout, config, reopening.open(), None, reopening)
+                store = cls(layout, config, reopening.open(), [], reopening)
                 # Who drops the store without closing it leaves no thread either.
                 forks.finalize(store, reopening.end)
             else:
+                from reput.store.owner import take_over
+
                 owned = resources.enter_context(take_over(layout))
                 opened = open_view(layout, config, limits)
-                store = cls(layout, with_own_settings(layout, config), opened, owned, None)
-                store._begin_to_write(opened, config if is_new else None)
+                store = cls(layout, config, opened, owned.notes, None)
+                store._begin_to_write(opened, owned, is_new=is_new)
             store._resources = resources.pop_all()
         forks.refuse_in_child(
             store, str(layout.root), "reput.MessageStore.open(path), with read_only=True to read beside a writer"
         )
         return store
 
-    def _begin_to_write(self, opened: Opened, made_with: StoreConfig | None) -> None:
-        assert self._owned is not None
-        owner, view = fs.owner_of(self.layout.root), self.view
-        # From now on puts wait.
-        view.follower.most_entries = None
-        tail = opened.tail
-        if not tail.written and tail.end <= view.log.min_offset:
-            refuse_lost_log(self.layout, "no record")
-        # A store that was closed, and whose log ends where it did, has nothing to cut: its queues are not looked at.
-        if tail.written or opened.is_short or view.log.file_at(tail.end) is None or fs.exists(self.layout.abort):
-            self.notes += cut_store(self.layout, view, tail, owner)
-        if finished := finish_deletions(self._owned, view.kinds):
-            self.notes += finished
-            view.load(view.frontiers)
-        fs.write_whole(self.layout.abort, str(os.getpid()).encode(), owner)
-        self._appender = LogAppender(
-            self.layout.commit_log,
-            log_settings(self.config, view.log.file_size),
-            end_offset=tail.end,
-            flushed_offset=self._flushed_to(),
-            stored=view.stored_next_offset,
-            watermarks=self._owned.watermarks,
-            last_store_timestamp=opened.last_store_timestamp,
-            owner=owner,
-            batch_topics=view.settings.types.batch,
-        )
-        appender = self._appender
-        if made_with is not None:
-            # Only now: the appender has refused what no settings can be.
-            keep_settings(self.layout, made_with, owner)
-        self._expiry = Expiry(self.layout, self.config, view, appender, self._reputting, self.notes)
-        self._append = appender.append
-        self._sync_flush = appender.settings.sync_flush
-        if self._sync_flush:
-            # What is readable is durable.
-            appender.flush()
-        view.confirmed = lambda: appender.confirmed
-        marks = self._owned.watermarks
-        view.watch(Watched(marks.address("confirmed_offset"), memory=marks.memory))
-        self._owned.watermarks["frontier_offset"] = max(0, min(view.frontiers))
-        self._owned.watermarks["writer"] = os.getpid()
-        self._flush = FlushService(appender, self._on_flushed)
-        self._housekeeper = threading.Thread(target=self._keep_house, name="reput-store", daemon=True)
-        self._housekeeper.start()
+    def _begin_to_write(self, opened: Opened, owned: Ownership, *, is_new: bool) -> None:
+        from reput.store.writing import StoreWriter
 
-    def _flushed_to(self) -> int:
-        """How much of the log reput has made durable: what a killed writer left behind that may not be."""
-        assert self._owned is not None
-        frontier = read_frontier(self.layout)
-        durable = max(frontier.queue_offset, frontier.index_offset) if frontier else 0
-        return max(self._owned.watermarks["flushed_offset"], durable, self.view.log.min_offset)
+        self._writing = writing = StoreWriter(
+            self.layout, self.config, opened, owned, is_new=is_new, notes=self.notes, flushed=self._on_flushed
+        )
+        self.config, self._flush = writing.config, writing.flush_service
+        self._append, self._sync_flush = writing.appender.append, writing.appender.settings.sync_flush
+        self._housekeeper = threading.Thread(target=self._keep_house, args=[writing], name="reput-store", daemon=True)
+        self._housekeeper.start()
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -272,7 +224,7 @@ class MessageStore(ProgressCalls, Reading):
 
         Raises: as `put_message`.
         """
-        appender = self._writer()
+        appender = self._writer().appender
         if self.is_tail_full:
             self._wait_for_tail()
         if hasattr(messages, "schema"):
@@ -286,17 +238,17 @@ class MessageStore(ProgressCalls, Reading):
         return result
 
     def _cannot_append(self, message: Message, queue_id: int) -> PutResult:
-        return self._writer().append(message, queue_id)
+        return self._writer().appender.append(message, queue_id)
 
-    def _writer(self) -> LogAppender:
+    def _writer(self) -> StoreWriter:
         self._check_open(to_write=True)
-        assert self._appender is not None
-        return self._appender
+        assert self._writing is not None
+        return self._writing
 
     def _check_open(self, *, to_write: bool) -> None:
         if self._closed:
             raise ClosedError(f"{self.layout.root}: this store has been closed; open it again")
-        if to_write and self._appender is None:
+        if to_write and self._writing is None:
             raise AccessError(f"{self.layout.root}: open read-only; open it without read_only to put messages")
 
     def _wait_for_tail(self) -> None:
@@ -311,11 +263,7 @@ class MessageStore(ProgressCalls, Reading):
 
     def flush(self) -> int:
         """Make everything that was put durable; returns the log offset up to which it is."""
-        appender = self._writer()
-        appender.commit()
-        flushed = appender.flush()
-        self._on_flushed(flushed)
-        return flushed.offset
+        return self._writer().flush()
 
     # --- indexes -------------------------------------------------------------------------------
 
@@ -325,33 +273,7 @@ class MessageStore(ProgressCalls, Reading):
         Raises:
             DamagedLogError: the log in between is damaged.
         """
-        self._writer()
-        assert self._owned is not None
-        remedy = "It does what this call would do; end it first if you want to"
-        with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
-            return self._index(indexer, self._owned)
-
-    def _index(self, indexer: Indexer, owned: Ownership) -> CatchUp:
-        """What `catch_up_with` does, under its locks."""
-        end = self.flush()
-        view = self.view
-        self._take_over_frontier()
-        owned.take_back()
-        view.follower.follow_confirmed(end)
-        with view.follower.lock:
-            ends = view.queues_table.ends_below_tail()
-        tag_items = view.follower.settings.tag_items
-        task = CatchUpTask(self.layout, view.settings, owned, view.frontiers, end, ends, tag_items, view.kinds)
-        done = indexer.catch_up(task)
-        view.advance(done.frontiers)
-        return done
-
-    def _take_over_frontier(self) -> None:
-        """What a follower has indexed meanwhile leaves the tail."""
-        assert self._owned is not None
-        visible = self._owned.watermarks["frontier_offset"]
-        if visible > min(self.view.frontiers):
-            self.view.advance(Frontiers(visible, visible))
+        return self._writer().catch_up_with(indexer)
 
     @property
     def is_followed(self) -> bool:
@@ -371,7 +293,7 @@ class MessageStore(ProgressCalls, Reading):
     @property
     def is_writing(self) -> bool:
         """Whether messages can be put: it is open, and not read-only."""
-        return self._appender is not None and not self._closed
+        return self._writing is not None and not self._closed
 
     @property
     def is_tail_full(self) -> bool:
@@ -381,19 +303,15 @@ class MessageStore(ProgressCalls, Reading):
     @property
     def flushed_offset(self) -> int:
         """The log offset up to which the log is durable, as far as this writer knows; 0 for a reader."""
-        return 0 if self._appender is None else self._appender.flushed
+        return 0 if self._writing is None else self._writing.appender.flushed
 
     @property
     def behind_bytes(self) -> int:
         """Bytes of log that no durable index covers yet."""
-        return max(0, self.view.confirmed() - max(self._durable_frontier(), self.view.log.min_offset))
-
-    def _durable_frontier(self) -> int:
-        """The log offset below which indexes are durable; what is visible may be further on, beside a follower."""
-        if self._owned is not None and not self._closed:
-            self._take_over_frontier()
-        frontier = read_frontier(self.layout)
-        return min(*self.view.frontiers, visible_offset(frontier)) if frontier else min(self.view.frontiers)
+        writing, view = self._writing, self.view
+        is_open = writing is not None and not self._closed
+        durable = writing.durable_frontier() if writing and is_open else durable_offset(self.layout, view.frontiers)
+        return max(0, view.confirmed() - max(durable, view.log.min_offset))
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -420,7 +338,7 @@ class MessageStore(ProgressCalls, Reading):
             raise ConfigError(f"arrived {arrived!r:.80}: give a function that takes no argument")
         waiter = Waiter(topic, queue_id, number_of("offset", offset), arrived)
         self._arrivals.add(waiter)
-        if self._appender is None and self._housekeeper is None:
+        if self._writing is None and self._housekeeper is None:
             # Another process writes: somebody has to look.
             self._housekeeper = threading.Thread(target=self._look_out, name="reput-store", daemon=True)
             self._housekeeper.start()
@@ -460,45 +378,22 @@ class MessageStore(ProgressCalls, Reading):
         `notes`, and in the log of `reput.store`. A disk over its highest ratio stops puts (DISK_FULL) until there is
         room again.
         """
-        self._writer()
-        assert self._expiry is not None
-        return self._expiry.run(self._durable_frontier(), manual=manual)
+        return self._writer().delete_expired(manual=manual)
 
     def delete_queues_with(self, indexer: Indexer, topic: str, queue_id: int | None = None) -> list[int]:
         """Delete a topic's queues, or one of them; see `reput.MessageStore.delete_topic`. Returns their ids."""
-        appender = self._writer()
-        assert self._owned is not None
-        key = self.view.key_of(topic, queue_id or 0)
-        remedy = "It may be at these queues: end it first, then delete them"
-        with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
-            # What is not indexed yet would come back behind the deletion.
-            self._index(indexer, self._owned)
-            gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, min(self.view.frontiers))
-            self.view.load(self.view.frontiers)
-            # Whoever puts next asks the view.
-            appender.forget_queues(topic, queue_id)
-        return [one.queue_id for one in gone]
+        return self._writer().delete_queues_with(indexer, topic, queue_id)
 
     # --- background, closing -------------------------------------------------------------------
 
-    def _keep_house(self) -> None:
-        next_checkpoint = time.monotonic() + _CHECKPOINT_S
-        clean_s = self._appender.settings.clean_resource_interval / 1000 if self._appender else _CHECKPOINT_S
-        next_clean = time.monotonic() + clean_s
+    def _keep_house(self, writing: StoreWriter) -> None:
         while self._is_called():
             try:
-                with forks.held_off():
-                    self.view.catch_up()
-                    self._take_over_frontier()
+                writing.catch_up()
                 if self._arrivals:
                     self._tell_arrivals()
                 self.progress.persist_if_due(time.time_ns() // 1_000_000)
-                if time.monotonic() >= next_checkpoint:
-                    next_checkpoint = time.monotonic() + _CHECKPOINT_S
-                    self._write_checkpoint()
-                if self._expiry is not None and time.monotonic() >= next_clean:
-                    next_clean = time.monotonic() + clean_s
-                    self._expiry.run(self._durable_frontier(), asked=self.config.asks_to_delete)
+                writing.keep_up()
             except ReputError as error:
                 # Kept for whoever asks; puts and reads meet the same trouble themselves where it concerns them.
                 self.background_error = error
@@ -516,21 +411,9 @@ class MessageStore(ProgressCalls, Reading):
             except ReputError as error:
                 self.background_error = error
 
-    def _on_flushed(self, flushed: Flushed) -> None:
-        # Of two flushes at one time the earlier may tell last.
-        self._flushed_to_ms = max(self._flushed_to_ms, flushed.store_timestamp)
+    def _on_flushed(self) -> None:
         if self._waiting:
             self._house_calls.set()
-
-    def _write_checkpoint(self) -> None:
-        """Say in the checkpoint up to which store time the log is durable.
-
-        One millisecond less than the last flush tells: of two records of one time the later may not be durable.
-        """
-        time_ms = self._flushed_to_ms - 1
-        if time_ms > self._checkpoint_ms:
-            write_checkpoint(self.layout, fs.owner_of(self.layout.root), physic_msg_timestamp=time_ms)
-            self._checkpoint_ms = time_ms
 
     def close(self) -> None:
         """Make everything durable and let go of the store; a second call does nothing.
@@ -554,10 +437,10 @@ class MessageStore(ProgressCalls, Reading):
                 self._reopening.close()
             if self._housekeeper is not None:
                 self._housekeeper.join()
-            if self._appender is not None and self._flush is not None:
-                self._flush.close()
+            if self._writing is not None:
+                self._writing.flush_service.close()
                 try:
-                    behind = self._close_log(self._appender)
+                    behind = self._writing.close_log()
                 finally:
                     # Whatever became of the log, groups know how far they have read.
                     self.progress.persist()
@@ -568,27 +451,12 @@ class MessageStore(ProgressCalls, Reading):
 
     def _let_go(self) -> None:
         try:
-            if self._appender is not None:
-                # Mostly it is closed. Where an interrupt has come first: nobody may put without the store's lock.
-                self._appender.close()
+            if self._writing is not None:
+                self._writing.let_go()
         finally:
-            if self._owned is not None:
-                self._owned.watermarks["writer"] = 0
             self.view.close()
             self._resources.close()
             forks.released(self)
-
-    def _close_log(self, appender: LogAppender) -> int:
-        """Make the log durable and let go of it; returns how many bytes of it no durable index covers."""
-        try:
-            appender.commit()
-            self._on_flushed(appender.flush())
-            # Only now: what was buffered, or not flushed yet, is confirmed with that.
-            behind = self.behind_bytes
-        finally:
-            appender.close()
-        self._write_checkpoint()
-        return behind
 
     def __enter__(self) -> Self:
         return self
