@@ -202,6 +202,34 @@ def test_any_byte_changed(place: int, byte: int) -> None:
         decode(bytes(data), "file")
 
 
+def told(data: bytes) -> object:
+    """What decoding says of some bytes: a table, or an error's text."""
+    try:
+        return decode(data, "file")
+    except DamagedStoreError as error:
+        return str(error)
+
+
+_PIECES = (
+    ",", "{", "}", "1:2", '"3":4', '"5":"6"', ",7:", "-8:9", "null", '{"a":1}', "\\ud83d", "0.5", "NaN", "1e3", " ",
+    "\0", "[1]", '"\u00b2":1', "99999999999:1", "0:99999999999999999999", "00:1", "true",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("data", [OF_5_5, OF_5_1])
+@given(place=st.integers(0, len(OF_5_1)), width=st.integers(0, 12), piece=st.sampled_from(_PIECES))
+def test_the_quick_way_says_what_the_reader_says(data: bytes, place: int, width: int, piece: str) -> None:
+    """A file, and one changed anywhere, is decoded to the same by Python's JSON and by our own reader."""
+    # Without what only the reader takes, so that the quick way has something to say.
+    data = data.replace(b",\n\t\t\t-5:-1", b"").replace(b",-5:-1", b"")
+    assert consumer_offset._decode_plain(data) == decode(data, "file")
+    changed = data[:place] + piece.encode() + data[place + width :]
+    with pytest.MonkeyPatch.context() as patch:
+        quick = told(changed)
+        patch.setattr(consumer_offset, "_decode_plain", lambda _: None)
+        assert quick == told(changed)
+
+
 def test_any_end_cut_off() -> None:
     """A file that was not written to its end never passes for a whole one."""
     for size in range(len(OF_5_5)):

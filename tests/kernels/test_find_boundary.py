@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,9 +18,13 @@ from reput.formats.record import (
     encode_record,
     examine,
 )
+from reput.kernels import reference
 from support import golden
 from support.records import LogBuilder, damages, logs
 from support.twins import TWINS, Call, boundary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.parametrize("twin", TWINS)
 
@@ -30,6 +37,28 @@ def small_log() -> LogBuilder:
     log.message("orders", body=b"two")
     log.message("orders", body=b"three")
     return log
+
+
+def test_what_lies_behind_the_end_is_not_gone_over(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log file is mostly zeros behind its end: `info` of one message went over a gigabyte of them."""
+    asked: list[int] = []
+    pattern = reference._MAGIC
+
+    class Magic:
+        """The pattern, noting how far it is to look."""
+
+        def finditer(self, data: memoryview, begin: int, end: int) -> Iterator[re.Match[bytes]]:
+            asked.append(end)
+            return pattern.finditer(data, begin, end)
+
+    monkeypatch.setattr(reference, "_MAGIC", Magic())
+    log = small_log()
+    last = log.placed[-1].offset - log.start
+    data = bytes(log) + bytes(1 << 16)
+    # The last record's magic stands just where the look may end, or one byte too far.
+    for end, found in ((last + 1, last), (last, -1)):
+        assert boundary(twin, data, Call(log.start, last - 3, end, crc_check=CHECK_BODY)) == found
+    assert all(place <= last + 8 for place in asked)
 
 
 def test_finds_the_next_record(twin: str) -> None:

@@ -184,6 +184,57 @@ def test_info_of_all_topics(
         assert (told["unread_topics"], told["queues"], told["queue_entries"]) == (0, TOPICS, 2 * TOPICS)
 
 
+def configure(store: Path) -> None:
+    """Give the store the topics.json and the committed offsets that a broker would keep."""
+    topics = {f"t{number:03d}": {"attributes": {}, "writeQueueNums": 1} for number in range(TOPICS)}
+    (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": topics}))
+    with opened(store) as one:
+        for topic in topics:
+            one.commit_offset("billing", topic, 0, 1)
+
+
+def test_a_reader_decodes_no_offsets_and_topics_once(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 100,000 topics `get` took 5 s: it decoded offsets that it never used, and topics.json three times."""
+    configure(store)
+    read: list[str] = []
+    read_bytes = fs.read_bytes
+    monkeypatch.setattr(
+        fs, "read_bytes", lambda path, *arguments: read.append(Path(path).name) or read_bytes(path, *arguments)
+    )
+    with opened(store, read_only=True) as one:
+        assert [message.body for message in one.get_message("t123", 0, 0)] == [b"first", b"second"]
+        assert (read.count("topics.json"), read.count("consumerOffset.json")) == (1, 0)
+        assert one.query_offset("billing", "t123", 0) == 1
+        assert one.query_offset("billing", "t124", 0) == 1
+        assert read.count("consumerOffset.json") == 1
+
+
+def test_progress_of_one_topic_looks_at_its_queues(
+    store: Path, looked_at: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lag of a group in one topic costs no look at the other topics in which the group has progress."""
+    configure(store)
+    monkeypatch.setattr("reput.store.kinds._QUEUES_ASKED", 5)
+    monkeypatch.setattr("reput.store.settings._QUEUES_ASKED", 5)
+    looked_at.clear()
+    sizes = ("mappedFileSizeConsumeQueue", CONFIG.mapped_file_size_consume_queue)
+    assert main.run(["progress", str(store), "-t", "t123", "--json", "--set", "=".join(map(str, sizes))]) == 0
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    assert [(queue["topic"], queue["offset"], queue["lag"]) for queue in group["queues"]] == [("t123", 1, 1)]
+    assert len(looked_at) < A_FEW
+
+
+def test_damaged_offsets_stop_who_asks_for_them(store: Path) -> None:
+    """A reader of messages does without a damaged consumerOffset.json; who asks for progress gets the error."""
+    (store / "config" / "consumerOffset.json").write_bytes(b"{")
+    with opened(store, read_only=True) as one:
+        assert len(one.get_message("t123", 0, 0)) == 2
+        with pytest.raises(reput.DamagedStoreError, match=r"consumerOffset\.json: damaged"):
+            one.query_offset("billing", "t123", 0)
+    with pytest.raises(reput.DamagedStoreError, match=r"consumerOffset\.json: damaged"):
+        opened(store)
+
+
 @pytest.fixture
 def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many bytes each call of `fs.read_bytes` gives."""

@@ -89,7 +89,7 @@ def progress(
             changes = change(opened, asked)
         _show_changes(changes, as_json)
         return 0
-    with stores.reading(store, config) as opened:
+    with stores.reading(store, config, with_progress=True) as opened:
         lags = lags_of(opened, group, topic, queue_id)
         now_ms = stores.now_ms()
     if as_json:
@@ -112,9 +112,8 @@ def lags_of(opened: MessageStore, group: str | None, topic: str | None, queue_id
     names = stores.groups_of(opened, group)
     found = []
     for name in names:
-        for read in opened.progress.topics_of(name):
-            if topic is not None and read != topic:
-                continue
+        asked = [] if topic is None or not opened.progress.has(name, topic) else [topic]
+        for read in opened.progress.topics_of(name) if topic is None else asked:
             committed = opened.progress.query_all(name, read)
             queues = {info.queue_id: info for info in opened.queues(read)}
             found += [

@@ -46,16 +46,19 @@ def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:
 
 
 @contextlib.contextmanager
-def reading(store: str, config: StoreConfig) -> Iterator[MessageStore]:
+def reading(store: str, config: StoreConfig, *, with_progress: bool = False) -> Iterator[MessageStore]:
     """The store, opened read-only: nothing is changed, and another process may be writing it.
 
     Raises:
-        ReputError: as `MessageStore.open`.
+        ReputError: as `MessageStore.open`; `with_progress` as `MessageStore.progress`, too.
     """
     from reput.embedded import MessageStore
     from reput.kernels import small_work
 
     with small_work(), MessageStore.open(store, config, read_only=True) as opened:
+        if with_progress:
+            # What is odd about it is said with the other notes.
+            _ = opened.progress
         _tell_opening(opened)
         yield opened
 
@@ -195,7 +198,7 @@ def groups_of(opened: MessageStore, group: str | None = None) -> list[str]:
     """
     from reput.errors import ConfigError
 
-    known = sorted(opened.progress.snapshot().group_topics or {})
+    known = opened.progress.groups()
     if group is None:
         return known
     if group not in known:

@@ -24,6 +24,7 @@ import enum
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
@@ -74,13 +75,12 @@ def split_key(key: str) -> tuple[str, str] | None:
 
 def group_topics(keys: Iterable[str]) -> dict[str, list[str]]:
     """Each group's topics, in the order of the keys."""
-    topics: dict[str, list[str]] = {}
+    topics: dict[str, dict[str, None]] = {}
     for key in keys:
         if (parts := split_key(key)) is not None:
             topic, group = parts
-            if topic not in (names := topics.setdefault(group, [])):
-                names.append(topic)
-    return topics
+            topics.setdefault(group, {})[topic] = None
+    return {group: list(names) for group, names in topics.items()}
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -145,6 +145,10 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _WHOLE_NUMBER = re.compile(rb'"?(-?[0-9]{1,19})"?')
+_BARE_KEY = re.compile(rb"[{,][ \t\r\n]*+[0-9]++:")
+_MOST_REPLACED = 64
+_PLAIN_MEMBERS = {"offsetTable", "dataVersion", "groupTopicMap"}
+_QUEUE_ID_DIGITS = 10
 
 
 def decode(data: bytes, where: str) -> ConsumerOffsets:
@@ -155,6 +159,9 @@ def decode(data: bytes, where: str) -> ConsumerOffsets:
     """
     if len(data) > SIZE_LIMIT:
         raise DamagedStoreError(f"{where}: over {SIZE_LIMIT} bytes; this is no {FILE_NAME}")
+    plain = _decode_plain(data)
+    if plain is not None:
+        return plain
     reader = _Reader(data, where)
     table: dict[str, dict[int, int]] = {}
     topics: dict[str, list[str]] | None = None
@@ -179,6 +186,77 @@ def decode(data: bytes, where: str) -> ConsumerOffsets:
     if end.kind != "end":
         raise reader.error(end, "the end")
     return ConsumerOffsets(table, topics, version)
+
+
+def _decode_plain(data: bytes) -> ConsumerOffsets | None:
+    """The same of a file as RocketMQ writes it, by Python's own JSON; None where only the reader knows what to say.
+
+    A store of 100,000 topics has as many tables here, and the reader takes 50 us for each.
+    """
+    # Half a character, and escapes that may hide one.
+    if b"\\ud" in data or b"\\uD" in data:
+        return None
+    try:
+        found = json.loads(_quoted(data).decode(), parse_float=_refuse, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    if type(found) is not dict or not found.keys() <= _PLAIN_MEMBERS:
+        return None
+    version, topics = found.get("dataVersion"), found.get("groupTopicMap")
+    if not _is_plain_version(version) or (topics is not None and _topics(topics) is None):
+        return None
+    table = _plain_table(found.get("offsetTable", {}))
+    return None if table is None else ConsumerOffsets(table, topics, _version(version))
+
+
+def _refuse(text: str) -> None:
+    raise ValueError(text)
+
+
+def _is_plain_version(value: object) -> bool:
+    """Whether a dataVersion is left out, or has whole numbers of 64 bits alone."""
+    if value is None:
+        return True
+    return type(value) is dict and all(type(one) is int and -(1 << 63) <= one < 1 << 63 for one in value.values())
+
+
+def _plain_table(value: object) -> dict[str, dict[int, int]] | None:
+    """The offsets; None where a queue id or an offset is not what it should be."""
+    if type(value) is not dict or set(map(type, value.values())) - {dict}:
+        return None
+    offsets = list(chain.from_iterable(queues.values() for queues in value.values()))
+    # The same few ids come again and again: each is looked at once.
+    ids = set(chain.from_iterable(value.values()))
+    if set(map(type, offsets)) - {int} or not all(map(_is_plain_id, ids)):
+        return None
+    if offsets and not -(1 << 63) <= min(offsets) <= max(offsets) <= MAX_OFFSET:
+        return None
+    numbers = {text: int(text) for text in ids}
+    return {key: {numbers[queue]: offset for queue, offset in queues.items()} for key, queues in value.items()}
+
+
+def _is_plain_id(text: str) -> bool:
+    # isdigit knows other digits than ours, and so does int.
+    return len(text) <= _QUEUE_ID_DIGITS and text.isascii() and text.isdigit() and int(text) <= MAX_QUEUE_ID
+
+
+def _quoted(data: bytes) -> bytes:
+    """The text with its bare queue ids in quotes.
+
+    Within a text such a quote would end the text in front of a digit, which is no JSON.
+    """
+    # The same few again: to replace each everywhere is quicker than to look at each place.
+    found = set(_BARE_KEY.findall(data))
+    if len(found) > _MOST_REPLACED:
+        return _BARE_KEY.sub(lambda match: _quoted_id(match[0]), data)
+    for text in found:
+        data = data.replace(text, _quoted_id(text))
+    return data
+
+
+def _quoted_id(text: bytes) -> bytes:
+    begin = text[:1] + text[1:].lstrip()
+    return begin[:1] + b'"' + begin[1:-1] + b'":'
 
 
 def _version(value: Any) -> DataVersion | None:

@@ -44,6 +44,7 @@ Bytes = NDArray[np.uint8]
 
 MAX_TIME_DIFF_S = 0x7FFFFFFF
 
+_MAGIC_SIZE = 4
 _MAGIC = re.compile(b"|".join(re.escape(magic.to_bytes(4, "big", signed=True)) for magic in (MAGIC_V1, MAGIC_V2)))
 _JAVA_INT = re.compile(rb"[+-]?[0-9]+")
 
@@ -51,10 +52,9 @@ _JAVA_INT = re.compile(rb"[+-]?[0-9]+")
 def find_boundary(buffer: Bytes, base: int, begin: int, end: int, limit: int, crc_check: int) -> int:
     """The first position in [begin, end) where a record stands, -1 for none."""
     data = buffer.data
-    for match in _MAGIC.finditer(data, begin + MAGIC_AT, limit):
+    # No magic behind that place begins a record in front of `end`: the file behind it may be a gigabyte of zeros.
+    for match in _MAGIC.finditer(data, begin + MAGIC_AT, min(limit, end + MAGIC_AT + _MAGIC_SIZE - 1)):
         position = match.start() - MAGIC_AT
-        if position >= end:
-            break
         if examine(data, position, limit, base + position, crc_check)[0] is Verdict.GOOD:
             return position
     return -1

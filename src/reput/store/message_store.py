@@ -85,12 +85,8 @@ class MessageStore(ProgressCalls, Reading):
         self.notes = notes
         self.notes += opened.notes
         self.opened_in_s = opened.seconds
-        self.progress = ConsumerProgress.load(
-            layout.root / paths.CONFIG,
-            persist_interval_ms=config.flush_consumer_offset_interval or PERSIST_INTERVAL_MS,
-            version_step=config.consumer_offset_update_version_step or VERSION_STEP,
-        )
-        self.notes += self.progress.notes
+        self._progress: ConsumerProgress | None = None
+        self._progress_lock = threading.Lock()
         self.background_error: Exception | None = None
         self._reopening = reopening
         self._resources = contextlib.ExitStack()
@@ -151,6 +147,7 @@ class MessageStore(ProgressCalls, Reading):
                 owned = resources.enter_context(take_over(layout))
                 opened = open_view(layout, config, limits)
                 store = cls(layout, config, opened, owned.notes, None)
+                store._load_progress()
                 store._begin_to_write(opened, owned, is_new=is_new)
             store._resources = resources.pop_all()
         forks.refuse_in_child(
@@ -168,6 +165,29 @@ class MessageStore(ProgressCalls, Reading):
         self._append, self._sync_flush = writing.appender.append, writing.appender.settings.sync_flush
         self._housekeeper = threading.Thread(target=self._keep_house, args=[writing], name="reput-store", daemon=True)
         self._housekeeper.start()
+
+    @property
+    def progress(self) -> ConsumerProgress:
+        """The committed offsets of all groups.
+
+        A reader decodes them when it first asks: there may be very many, and most readers never do.
+
+        Raises:
+            DamagedStoreError: consumerOffset.json is damaged, and its .bak is missing or damaged, too.
+        """
+        return self._progress or self._load_progress()
+
+    def _load_progress(self) -> ConsumerProgress:
+        config = self.config
+        with self._progress_lock:
+            if self._progress is None:
+                self._progress = ConsumerProgress.load(
+                    self.layout.root / paths.CONFIG,
+                    persist_interval_ms=config.flush_consumer_offset_interval or PERSIST_INTERVAL_MS,
+                    version_step=config.consumer_offset_update_version_step or VERSION_STEP,
+                )
+                self.notes += self._progress.notes
+            return self._progress
 
     # --- writing -------------------------------------------------------------------------------
 

@@ -32,7 +32,6 @@ from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
 from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
-from reput.store.retained import unreadable_topics
 from reput.store.settings import resolve_settings
 from reput.store.view import PullLimits, StoreView
 
@@ -101,7 +100,7 @@ def open_view(
     seconds = time.perf_counter() - begin
     # Records may tell of batches where nothing else does.
     refuse_batches_beside(view.follower.types, kinds)
-    notes = [*files.notes, *unreadable_topics(layout)]
+    notes = [*files.notes, *settings.notes]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
         try:

@@ -144,6 +144,15 @@ class ConsumerProgress:
         with self._lock:
             return dict(self._table.get(key_of(topic, group), {}))
 
+    def has(self, group: str, topic: str) -> bool:
+        """Whether a group has progress in a topic."""
+        # Mostly the key is as we write it, and no other is looked at.
+        return bool(self.query_all(group, topic)) or (topic, group) in self._names()
+
+    def groups(self) -> list[str]:
+        """The groups that have progress, sorted."""
+        return sorted({group for _, group in self._names()})
+
     def groups_of(self, topic: str) -> list[str]:
         """The groups with progress in a topic, sorted."""
         return sorted({parts[1] for parts in self._names() if parts[0] == topic})

@@ -11,7 +11,10 @@ from reput.store.progress import ConsumerProgress
 class ProgressCalls(ABC):
     """Consumer progress of an open store. Changes are durable at the next persist: every 5 s, and at close."""
 
-    progress: ConsumerProgress
+    @property
+    @abstractmethod
+    def progress(self) -> ConsumerProgress:
+        """The committed offsets of all groups."""
 
     @abstractmethod
     def _check_open(self, *, to_write: bool) -> None:
@@ -36,7 +39,7 @@ class ProgressCalls(ABC):
     def query_offset(self, group: str, topic: str, queue_id: int) -> int:
         """How far a group has read a queue, a waiting reset first, -1 when it is not known.
 
-        Opened read-only the store answers what its file said at the open.
+        Opened read-only the store answers what its file said when progress was first asked for.
 
         Raises:
             ClosedError: the store is closed.

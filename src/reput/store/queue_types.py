@@ -9,7 +9,7 @@ Source: `QueueTypeUtils.getCQType`, `ConsumeQueueStore.queueTypeShouldBe`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
@@ -19,36 +19,38 @@ from reput.formats.paths import is_topic_folder_name
 from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
 from reput.queue.kinds import QueueKind
 from reput.store.layout import StoreLayout
-from reput.store.retained import read_config
+from reput.store.retained import TopicsFile
 
 
-def queue_types(layout: StoreLayout) -> QueueTypes:
+def queue_types(layout: StoreLayout, configured: TopicsFile) -> QueueTypes:
     """The types of queues that configuration and folders tell.
 
     Raises:
         ConfigError: topics.json names a type that RocketMQ does not know.
     """
-    batch: set[bytes] = set()
-    simple: set[bytes] = set()
-    for topic, attributes in _configured(layout):
-        kind = attributes.get(QUEUE_TYPE, SIMPLE)
+    batch_names: set[str] = set()
+    for topic, config in configured.topics.items():
+        kind = _queue_type(config)
         if kind not in {SIMPLE, BATCH}:
             raise ConfigError(
                 f"{layout.root / 'config/topics.json'}: topic {topic}: {QUEUE_TYPE}={kind}; give {SIMPLE} or {BATCH}"
             )
-        (batch if kind == BATCH else simple).add(topic.encode("utf-8", "surrogatepass"))
+        if kind == BATCH:
+            batch_names.add(topic)
+    simple_names = configured.topics.keys() - batch_names if batch_names else configured.topics
+    simple = frozenset([name.encode("utf-8", "surrogatepass") for name in simple_names])
+    batch = {name.encode("utf-8", "surrogatepass") for name in batch_names}
     for entry in fs.list_dir(layout.batch_consume_queue):
         topic_name = entry.name.encode("utf-8", "surrogateescape")
         if entry.is_dir and topic_name not in simple:
             batch.add(topic_name)
-    return QueueTypes(frozenset(batch), frozenset(simple))
+    return QueueTypes(frozenset(batch), simple)
 
 
-def _configured(layout: StoreLayout) -> Iterator[tuple[str, dict[str, Any]]]:
-    topics = read_config(layout, "topics.json").get("topicConfigTable")
-    for topic, config in topics.items() if isinstance(topics, dict) else ():
-        attributes = config.get("attributes") if isinstance(config, dict) else None
-        yield str(topic), attributes if isinstance(attributes, dict) else {}
+def _queue_type(config: Any) -> Any:
+    """The type that a topic's configuration names; SimpleCQ where it names none."""
+    attributes = config.get("attributes") if isinstance(config, dict) else None
+    return attributes.get(QUEUE_TYPE, SIMPLE) if attributes and isinstance(attributes, dict) else SIMPLE
 
 
 def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:

@@ -138,11 +138,8 @@ def configured_topics(layout: StoreLayout) -> frozenset[bytes] | None:
 
 def configured_queues(layout: StoreLayout) -> dict[bytes, int]:
     """The topics of config/topics.json, each with its number of queues; 0 if the file does not say the number."""
-    topics = read_config(layout, "topics.json").get("topicConfigTable")
-    return {
-        str(topic).encode("utf-8", "surrogatepass"): _queue_count(values)
-        for topic, values in (topics.items() if isinstance(topics, dict) else ())
-    }
+    topics = read_topics(layout).topics
+    return {topic.encode("utf-8", "surrogatepass"): _queue_count(values) for topic, values in topics.items()}
 
 
 def _queue_count(values: Any) -> int:
@@ -153,9 +150,9 @@ def _queue_count(values: Any) -> int:
 def _committed_offsets(layout: StoreLayout) -> dict[QueueKey, int]:
     """The highest committed offset of each queue over all groups, for topics that topics.json has."""
     table = read_config(layout, "consumerOffset.json").get("offsetTable")
-    topics = read_config(layout, "topics.json").get("topicConfigTable")
+    topics = read_topics(layout).topics
     offsets: dict[QueueKey, int] = {}
-    if not isinstance(table, dict) or not isinstance(topics, dict):
+    if not isinstance(table, dict):
         return offsets
     for name, queues in table.items():
         parts = name.split("@")
@@ -176,22 +173,36 @@ def read_config(layout: StoreLayout, name: str) -> dict[str, Any]:
     return next((value for _, value in _config_values(layout, name) if isinstance(value, dict)), {})
 
 
-def unreadable_topics(layout: StoreLayout) -> list[str]:
-    """A line where topics.json is there and says nothing, since neither it nor its .bak can be read."""
-    found = _config_values(layout, "topics.json")
-    if not found or any(isinstance(value, dict) for _, value in found):
-        return []
-    return [f"{found[0][0]}: cannot be read, so folders and records alone tell the topics and their queue.type"]
+class TopicsFile(NamedTuple):
+    """The topics of config/topics.json, by name, and a note where the file is there and cannot be read."""
+
+    topics: Mapping[str, Any]
+    notes: list[str]
 
 
-def _config_values(layout: StoreLayout, name: str) -> list[tuple[Path, Any]]:
-    """What a config file and its .bak say, where they are there and not empty; None where that is no JSON."""
-    found = []
+def read_topics(layout: StoreLayout) -> TopicsFile:
+    """What topics.json says, or its .bak where it is missing or bad. It may be large: a caller reads it once."""
+    place = None
+    for path, value in _config_values(layout, "topics.json"):
+        place = place or path
+        if isinstance(value, dict):
+            topics = value.get("topicConfigTable")
+            return TopicsFile(topics if isinstance(topics, dict) else {}, [])
+    if place is None:
+        return TopicsFile({}, [])
+    note = f"{place}: cannot be read, so folders and records alone tell the topics and their queue.type"
+    return TopicsFile({}, [note])
+
+
+def _config_values(layout: StoreLayout, name: str) -> Iterator[tuple[Path, Any]]:
+    """What a config file and its .bak say, where they are there and not empty; None where that is no JSON.
+
+    The .bak is read only if the caller asks for more than the file.
+    """
     for path in (layout.root / paths.CONFIG / name, layout.root / paths.CONFIG / f"{name}.bak"):
         data = fs.read_bytes(path, _CONFIG_LIMIT)
         if data:
-            found.append((path, parse_fastjson(data.decode("utf-8", "replace"))))
-    return found
+            yield path, parse_fastjson(data.decode("utf-8", "replace"))
 
 
 def parse_fastjson(text: str) -> Any:

@@ -24,7 +24,7 @@ from reput.queue.ext import told_ext_file_size
 from reput.queue.files import some_queues, told_file_size
 from reput.store.layout import StoreLayout
 from reput.store.queue_types import queue_types
-from reput.store.retained import unreadable_topics
+from reput.store.retained import read_topics
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _QUEUES_ASKED = 200
@@ -34,6 +34,7 @@ _QUEUES_ASKED = 200
 class StoreSettings:
     """Sizes in bytes, delays in ms (level 1 first); `assumed` says which values nobody told.
 
+    `notes` say which file cannot be read.
     `ext_file_size` is None where the queues have no ConsumeQueueExt; `calc_bitmaps`: its units get the bits, by
     `bloom`, of the registered SQL92 filters that match.
     """
@@ -51,6 +52,7 @@ class StoreSettings:
     batch_queue_file_size: int = batch_consume_queue.DEFAULT_FILE_SIZE
     types: QueueTypes = UNKNOWN_TYPES
     multi_dispatch: bool = True
+    notes: tuple[str, ...] = ()
 
     def decoding(self, tag_items: bool) -> DecodeSettings:
         """What decoding the log needs to know of them."""
@@ -63,8 +65,9 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
     Raises:
         ConfigError: a configured value is not of its kind, or topics.json names an unknown type of queues.
     """
-    types = queue_types(layout)
-    assumed = unreadable_topics(layout)
+    configured = read_topics(layout)
+    types = queue_types(layout, configured)
+    assumed = list(configured.notes)
     slots, items = _index_sizes(layout, config, assumed)
     levels = config.message_delay_level
     if levels is None:
@@ -98,6 +101,7 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
         # A record has offsets in further queues only where the broker gave them; the setting can only leave them out.
         multi_dispatch=config.enable_multi_dispatch is not False,
         assumed=tuple(assumed),
+        notes=tuple(configured.notes),
     )
 
 
