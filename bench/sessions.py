@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.pipeline.session import start_context
+from reput.pipeline.spark.session import start_context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -51,7 +51,7 @@ except reput.ReputError as error:
 # %% Spark, with the store as a table. In a notebook this is your session, and `register` is all that is ours.
 from pyspark.sql import SparkSession  # noqa: E402 - a cell of its own
 
-from reput.pipeline.session import start_context  # noqa: E402
+from reput.pipeline.spark.session import start_context  # noqa: E402
 
 spark = SparkSession(start_context("local[2]"))
 reput.register(spark)

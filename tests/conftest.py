@@ -85,7 +85,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkContext]:
     """A Spark context on two local cores, started once; skips without Java. Mark its tests with `spark`."""
-    from reput.pipeline import jvm_archive, session
+    from reput.pipeline.spark import jvm_archive, session
 
     if jvm_archive.java_command() is None:
         pytest.skip("no Java for Spark")

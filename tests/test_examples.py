@@ -33,7 +33,7 @@ def run_example(folder: Path, *arguments: object) -> subprocess.CompletedProcess
 @pytest.mark.spark
 def test_from_a_broker_to_a_plot(tmp_path: Path) -> None:
     """The ten minutes' example makes its store, its tables and its picture, and leaves the picture alone."""
-    from reput.pipeline import jvm_archive
+    from reput.pipeline.spark import jvm_archive
 
     if jvm_archive.java_command() is None:
         pytest.skip("no Java for Spark")

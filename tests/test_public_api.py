@@ -103,7 +103,7 @@ def test_spark_is_not_started_for_nothing(job: str, tmp_path: Path, monkeypatch:
     def start_context(*_: object, **__: object) -> None:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr("reput.pipeline.session.start_context", start_context)
+    monkeypatch.setattr("reput.pipeline.spark.session.start_context", start_context)
     with pytest.raises(reput.NotAStoreError, match="no such folder"):
         JOBS[job](tmp_path / "nowhere")
     (tmp_path / "store" / "commitlog").mkdir(parents=True)

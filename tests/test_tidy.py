@@ -40,6 +40,14 @@ LEVELS = {
     "__main__": 12,
 }
 
+# The folders of pipeline, likewise.
+PIPELINE_LEVELS = {"spark": 0, "split": 1, "build": 2, "check": 3, "convert": 3, "follow": 3}
+# Modules there that may import folders above their own all the same, and why.
+PIPELINE_EXCEPT = {
+    "pipeline/spark/daemon.py": "loads what tasks need before workers are forked",
+    "pipeline/spark/nursery.py": "loads what tasks need before workers are forked",
+}
+
 # Calls that change files or hold descriptors, each with what to use instead: only files/ makes them.
 FILES_ONLY = {
     "fcntl.flock": "files.locks",
@@ -77,7 +85,7 @@ FILES_ONLY_METHODS = {
 # Modules outside files/ that may make such calls all the same, and why.
 FILES_ONLY_EXCEPT = {
     "cli/main.py": "opens the null device in place of a closed stdout",
-    "pipeline/nursery.py": "opens the null device in place of the pipes that it has handed over",
+    "pipeline/spark/nursery.py": "opens the null device in place of the pipes that it has handed over",
     "kernels/compiled/jit.py": "numba's cache beside the source, below files/; no store is touched",
 }
 
@@ -93,11 +101,11 @@ LONG_FUNCTIONS = {
 KINDS_UNNAMED = ("store", "pipeline", "connect", "cli")
 KINDS_LISTED = {
     "store/kinds.py": "which kinds a store has",
-    "pipeline/kinds.py": "what the driver of a job that builds does for each",
-    "pipeline/check_kinds.py": "what a check does for each",
-    "pipeline/sinks.py": "what a job's tasks do for each",
-    "pipeline/daemon.py": "loads what tasks need before workers are forked",
-    "pipeline/nursery.py": "loads what tasks need before workers are forked",
+    "pipeline/build/kinds.py": "what the driver of a job that builds does for each",
+    "pipeline/check/kinds.py": "what a check does for each",
+    "pipeline/split/sinks.py": "what a job's tasks do for each",
+    "pipeline/spark/daemon.py": "loads what tasks need before workers are forked",
+    "pipeline/spark/nursery.py": "loads what tasks need before workers are forked",
 }
 KIND_NAMES = re.compile(r"(?i:file_kind|rocksdb)|\b(?:FILE|FileKind|FileQueues?)\b")
 # What is about one kind says so in its name.
@@ -258,6 +266,36 @@ def test_arrows_are_seen(module: str, line: str, allowed: bool) -> None:
     assert (not list(arrows_up(PACKAGE / module, ast.parse(line)))) == allowed
 
 
+def pipeline_arrows_up(name: str, tree: ast.Module) -> Iterator[str]:
+    """The folders of pipeline that a module in there imports, and that are not below its own."""
+    own = name.split("/")[1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("reput.pipeline"):
+            parts = (node.module or "").split(".")
+            folders = [parts[2]] if len(parts) > 2 else [alias.name for alias in node.names]
+            yield from (
+                f"{name}:{node.lineno}: {own} must not know {folder}"
+                for folder in folders
+                if folder != own and PIPELINE_LEVELS[folder] >= PIPELINE_LEVELS[own]
+            )
+
+
+def test_folders_of_the_pipeline() -> None:
+    """Every module of pipeline lies in a folder, and imports its own folder and those below."""
+    found = []
+    for path in (PACKAGE / "pipeline").rglob("*.py"):
+        name = name_of(path)
+        if path.parent == PACKAGE / "pipeline":
+            assert path.name == "__init__.py", f"{name}: which folder is it for?"
+        else:
+            arrows = list(pipeline_arrows_up(name, ast.parse(path.read_text())))
+            assert bool(arrows) == (name in PIPELINE_EXCEPT) or name not in PIPELINE_EXCEPT, f"{name} keeps the rule"
+            found += [] if name in PIPELINE_EXCEPT else arrows
+    assert not found
+    up = ast.parse("from reput.pipeline.check.check import check_store\nfrom reput.pipeline import follow, split")
+    assert len(list(pipeline_arrows_up("pipeline/build/x.py", up))) == 2
+
+
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_only_files_touches_the_file_system(path: Path) -> None:
     """Calls that change files stand in files/: there faults are injected, and durability can be read."""
@@ -302,7 +340,7 @@ def test_kinds_of_queues_are_not_named(path: Path) -> None:
         ("if kind.name == ROCKSDB: pass", True),
         ("if 'rocksdb' in kinds: pass", True),
         ("isinstance(queue, FileQueue)", True),
-        ("from reput.pipeline.rocksdb_tables import build_tables", True),
+        ("from reput.pipeline.build.rocksdb_tables import build_tables", True),
         ("kinds[0].open()", False),
         ("log.file_size, files, FILE_NAME, LogFiles", False),
         ("def f():\n    'Tables for RocksDB.'", False),

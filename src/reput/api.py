@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from reput.connect.export import ExportReport
     from reput.connect.read_report import ReadReport
-    from reput.pipeline.engine import Engine
-    from reput.pipeline.follow import FollowProgress
-    from reput.pipeline.follow_query import FollowHandle
-    from reput.pipeline.listener import ProgressListener
+    from reput.pipeline.follow.follow import FollowProgress
+    from reput.pipeline.follow.query import FollowHandle
+    from reput.pipeline.spark.engine import Engine
+    from reput.pipeline.spark.listener import ProgressListener
     from reput.store.info_values import StoreInfo
     from reput.store.queue_diff import QueueDifference
     from reput.store.report import CheckReport, RebuildReport
@@ -81,8 +81,8 @@ def rebuild(
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
-    from reput.pipeline.rebuild import rebuild_store
-    from reput.pipeline.rebuild_state import RebuildOptions
+    from reput.pipeline.build.rebuild import rebuild_store
+    from reput.pipeline.build.rebuild_state import RebuildOptions
 
     options = RebuildOptions(
         only=only,
@@ -115,7 +115,7 @@ def check(
     Raises:
         ReputError: the store could not be looked at; what is wrong in it is in the report instead.
     """
-    from reput.pipeline.check import check_store
+    from reput.pipeline.check.check import check_store
 
     with _engine_at(path, config, spark, master, listener) as (engine, settings):
         return check_store(path, engine, settings, verify_crc=verify_crc, split_mb=split_mb, listener=listener)
@@ -154,7 +154,7 @@ def convert(
         DamagedLogError: the log is damaged in the middle, and `salvage` is off.
         ReputError: see `reput.errors`.
     """
-    from reput.pipeline.convert import convert_store, nothing_to_convert
+    from reput.pipeline.convert.convert import convert_store, nothing_to_convert
 
     config = config_from(config, force_setting)
     if (done := nothing_to_convert(path, to, config, source)) is not None:
@@ -227,10 +227,10 @@ def follow(
         StoreLockedError: another process follows the store, or a broker or another job is at work on it.
         ReputError: see `reput.errors`; what comes later `FollowHandle.wait` raises.
     """
-    from reput.pipeline.engine import LoopEngine
-    from reput.pipeline.follow import Follow
-    from reput.pipeline.follow_query import FollowHandle
-    from reput.pipeline.plan import mib
+    from reput.pipeline.follow.follow import Follow
+    from reput.pipeline.follow.query import FollowHandle
+    from reput.pipeline.spark.engine import LoopEngine
+    from reput.pipeline.split.plan import mib
 
     config = config_from(config, force_setting)
     max_batch_bytes = mib("max_batch_mb", max_batch_mb)
@@ -383,7 +383,7 @@ def register(spark: SparkSession) -> None:
     Spark's Python workers must have reput, too: without PYSPARK_PYTHON they are the `python3` of the PATH, and where
     that is another Python than this program's a RuntimeWarning says so.
     """
-    from reput.pipeline.session import refuse_missing_pyspark
+    from reput.pipeline.spark.session import refuse_missing_pyspark
 
     refuse_missing_pyspark()
     from reput.connect.registration import register as register_source
@@ -466,7 +466,7 @@ def engine_for(
     listener: ProgressListener | None = None,
 ) -> Iterator[Engine]:
     """The engine that a caller asked for; `listener` is told that Spark starts, where it has to."""
-    from reput.pipeline.engine import LoopEngine, SparkEngine
+    from reput.pipeline.spark.engine import LoopEngine, SparkEngine
 
     refuse_no_spark(spark)
     if master is not None and not isinstance(master, str):
@@ -475,7 +475,7 @@ def engine_for(
         yield LoopEngine()
         return
     if spark is None:
-        from reput.pipeline.session import start_context
+        from reput.pipeline.spark.session import start_context
 
         yield SparkEngine(start_context(master, listener=listener))
         return

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from reput.pipeline.follow_query import FollowHandle
-    from reput.pipeline.listener import ProgressListener
+    from reput.pipeline.follow.query import FollowHandle
+    from reput.pipeline.spark.listener import ProgressListener
     from reput.store.indexer import CatchUp
 
 
@@ -63,7 +63,7 @@ class MessageStore(message_store.MessageStore):
             AccessError: the store is open read-only.
             ReputError: see `reput.errors`; the frontier has not moved then.
         """
-        from reput.pipeline.catch_up import SparkIndexer
+        from reput.pipeline.follow.catch_up import SparkIndexer
 
         with engine_for(spark, master, listener) as engine:
             return self.catch_up_with(SparkIndexer(engine, listener))
@@ -88,8 +88,8 @@ class MessageStore(message_store.MessageStore):
 
     def delete_queues_of(self, topic: str, queue_id: int | None = None) -> list[int]:
         """Both of these: all queues of a topic, or the one with that id. Returns the ids of those that went."""
-        from reput.pipeline.catch_up import SparkIndexer
-        from reput.pipeline.engine import LoopEngine
+        from reput.pipeline.follow.catch_up import SparkIndexer
+        from reput.pipeline.spark.engine import LoopEngine
 
         return self.delete_queues_with(SparkIndexer(LoopEngine()), topic, queue_id)
 

@@ -16,7 +16,7 @@ from reput.cli.diff import diff
 from reput.cli.info import info
 from reput.errors import ConfigError
 from reput.formats import own, paths
-from reput.pipeline import rebuild_rocksdb
+from reput.pipeline.build import rebuild_rocksdb
 from support import databases, golden, stores
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from reput.cli import demo, demo_golden, demo_own, demo_run
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY_SIZE
-from reput.pipeline.listener import ProgressListener
+from reput.pipeline.spark.listener import ProgressListener
 from reput.store.report import RebuildReport
 from support import golden
 

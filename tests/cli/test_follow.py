@@ -20,8 +20,8 @@ import pytest
 import reput
 from reput.cli.follow import _LiveLine
 from reput.cli.main import run
-from reput.pipeline.engine import LoopEngine
-from reput.pipeline.follow import Follow, FollowProgress
+from reput.pipeline.follow.follow import Follow, FollowProgress
+from reput.pipeline.spark.engine import LoopEngine
 from reput.store.frontier import read_frontier
 from reput.store.info import store_info
 from reput.store.layout import find_store
@@ -206,7 +206,7 @@ def test_nothing_to_do_on_a_brokers_store(
 
     A database says how far it is by its last entry, so records behind that are taken in, which give no entries.
     """
-    monkeypatch.setattr("reput.pipeline.session.start_context", no_spark)
+    monkeypatch.setattr("reput.pipeline.spark.session.start_context", no_spark)
     store = golden.unpack(name, tmp_path)
     assert read_frontier(find_store(store, reput.StoreConfig())) is None
     end = store_info(store).log.max_offset
@@ -230,7 +230,7 @@ def test_nothing_to_do_on_a_store_of_ours(
 ) -> None:
     """Where all is indexed it ends without Spark and without the compiled kernels, whatever engine was asked for."""
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
-    monkeypatch.setattr("reput.pipeline.session.start_context", no_spark)
+    monkeypatch.setattr("reput.pipeline.spark.session.start_context", no_spark)
     for engine in (("--engine", "spark"), ("--master", "local[1]"), ("--engine", "auto"), ()):
         capsys.readouterr()
         assert run(["follow", str(store), "--until-caught-up", *engine, *SMALL]) == 0
@@ -251,14 +251,14 @@ def test_little_to_do_needs_no_spark(store: Path, monkeypatch: pytest.MonkeyPatc
         started.append(1)
         raise reput.EngineError("no Spark here")
 
-    monkeypatch.setattr("reput.pipeline.session.start_context", start_context)
+    monkeypatch.setattr("reput.pipeline.spark.session.start_context", start_context)
     for asked in (("--engine", "spark"), ("--master", "local[1]")):
         assert run(["follow", str(store), "--until-caught-up", *asked, *SMALL]) == 2
     monkeypatch.setattr("reput.api.LITTLE_BYTES", 1000)
     assert run(["follow", str(store), "--until-caught-up", *SMALL]) == 2
     assert len(started) == 3
     monkeypatch.undo()
-    monkeypatch.setattr("reput.pipeline.session.start_context", no_spark)
+    monkeypatch.setattr("reput.pipeline.spark.session.start_context", no_spark)
     assert run(["follow", str(store), "--until-caught-up", *SMALL]) == 0
     assert_sound(store, stores.SMALL)
 
@@ -275,7 +275,7 @@ def test_the_wait_for_spark_is_told(
 
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     monkeypatch.setattr("pyspark.SparkContext._gateway", None)
-    monkeypatch.setattr("reput.pipeline.session._launch_gateway", launch)
+    monkeypatch.setattr("reput.pipeline.spark.session._launch_gateway", launch)
     more = {"export": ("--to", str(tmp_path / "out")), "convert": ("--to", "both"), "follow": ("--engine", "spark")}
     for quiet in ((), ("-q",)):
         assert run([verb, str(store), *SMALL, *more.get(verb, ()), *quiet]) == 2

@@ -42,7 +42,7 @@ json.dump({"kind": kind, "offsets": offsets, "sound": report.sound}, open(out + 
 @pytest.mark.spark
 def test_spark_connect(tmp_path: Path) -> None:
     """A batch with a filter, a stream with availableNow, and a check run through a Spark Connect server."""
-    from reput.pipeline import jvm_archive
+    from reput.pipeline.spark import jvm_archive
 
     if jvm_archive.java_command() is None:
         pytest.skip("no Java for Spark")

@@ -45,7 +45,7 @@ def last_line(error: str) -> str:
 @pytest.mark.golden
 def test_spark_submit(tmp_path: Path) -> None:
     """`spark-submit` runs a program that knows nothing but the format's name; errors and warnings come in our words."""
-    from reput.pipeline import jvm_archive
+    from reput.pipeline.spark import jvm_archive
 
     if jvm_archive.java_command() is None:
         pytest.skip("no Java for Spark")

@@ -42,8 +42,8 @@ SPARK_RUN = """
 import os, signal, sys
 import reput
 from reput.config import StoreConfig
-from reput.pipeline.listener import ProgressListener
-from reput.pipeline.session import start_context
+from reput.pipeline.spark.listener import ProgressListener
+from reput.pipeline.spark.session import start_context
 
 class Killer(ProgressListener):
     def stage(self, name, total_bytes):
@@ -153,7 +153,7 @@ def test_killed_with_some_topics(original: Victim, tmp_path: Path, faulty: Fault
 def test_error_is_no_reason_to_leave_anything(victim: Victim) -> None:
     """An exception that nobody expects, at any stage, leaves the old indexes and no staging folder."""
 
-    class Failing(reput.pipeline.listener.ProgressListener):  # type: ignore[name-defined]
+    class Failing(reput.pipeline.spark.listener.ProgressListener):  # type: ignore[name-defined]
         def __init__(self, name: str) -> None:
             self.name = name
 
@@ -172,7 +172,7 @@ def test_error_is_no_reason_to_leave_anything(victim: Victim) -> None:
 @pytest.mark.parametrize("stage", ["index"])
 def test_killed_spark_rebuild(stage: str, victim: Victim) -> None:
     """After kill -9 of a Spark rebuild the old indexes stay, and the next run builds the new ones and cleans up."""
-    from reput.pipeline import jvm_archive
+    from reput.pipeline.spark import jvm_archive
 
     if jvm_archive.java_command() is None:
         pytest.skip("no Java for Spark")

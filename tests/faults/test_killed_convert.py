@@ -56,8 +56,8 @@ SPARK_RUN = """
 import os, signal, sys
 import reput
 from reput.config import StoreConfig
-from reput.pipeline.listener import ProgressListener
-from reput.pipeline.session import start_context
+from reput.pipeline.spark.listener import ProgressListener
+from reput.pipeline.spark.session import start_context
 
 class Killer(ProgressListener):
     def stage(self, name, total_bytes):
@@ -146,7 +146,7 @@ def test_killed_at_every_call(
 @pytest.mark.spark
 def test_killed_on_spark(original: Victim, tmp_path: Path) -> None:
     """After kill -9 of a Spark conversion the old queues are live, and another one makes the new ones."""
-    from reput.pipeline import jvm_archive
+    from reput.pipeline.spark import jvm_archive
 
     if jvm_archive.java_command() is None:
         pytest.skip("no Java for Spark")

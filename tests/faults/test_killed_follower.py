@@ -19,9 +19,9 @@ from reput.config import StoreConfig
 from reput.errors import EngineError, ReputError
 from reput.files import fs
 from reput.formats import paths
-from reput.pipeline import grow
-from reput.pipeline.engine import LoopEngine
-from reput.pipeline.follow import Follow
+from reput.pipeline.build import grow
+from reput.pipeline.follow.follow import Follow
+from reput.pipeline.spark.engine import LoopEngine
 from support import stores
 from support.checked import assert_sound
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from reput.pipeline.follow_query import FollowHandle
+    from reput.pipeline.follow.query import FollowHandle
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=1 << 13, mapped_file_size_consume_queue=200, max_hash_slot_num=16, max_index_num=8

@@ -12,11 +12,11 @@ import reput
 from reput.config import StoreConfig, parse_properties
 from reput.errors import ReputError, StaleEpochError
 from reput.files import fs
-from reput.pipeline import grow
-from reput.pipeline.follow import Follow
-from reput.pipeline.merge import QueueTable
-from reput.pipeline.rebuild import rebuild_store
-from reput.pipeline.rebuild_state import RebuildOptions
+from reput.pipeline.build import grow
+from reput.pipeline.build.rebuild import rebuild_store
+from reput.pipeline.build.rebuild_state import RebuildOptions
+from reput.pipeline.follow.follow import Follow
+from reput.pipeline.split.merge import QueueTable
 from support import golden, stores
 from support.checked import assert_sound
 from support.late import LateAttempts

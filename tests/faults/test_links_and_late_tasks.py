@@ -12,14 +12,14 @@ import pytest
 import reput
 from reput.errors import AccessError, StaleEpochError
 from reput.files import locks
-from reput.pipeline import rebuild as rebuild_module
+from reput.pipeline.build import rebuild as rebuild_module
 from support import golden
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.pipeline.job import Job, SplitResult
-    from reput.pipeline.plan import Split
+    from reput.pipeline.split.job import Job, SplitResult
+    from reput.pipeline.split.plan import Split
 
 PROBE = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)"
 

@@ -22,7 +22,7 @@ import pytest
 import reput
 from reput.files import fs
 from reput.formats import paths
-from reput.pipeline.listener import ProgressListener
+from reput.pipeline.spark.listener import ProgressListener
 from support.checked import assert_sound
 from support.forked import answer_of_child
 from support.opened import CONFIG, bodies, put

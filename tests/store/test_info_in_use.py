@@ -15,8 +15,8 @@ import pytest
 import reput
 from reput.cli.main import run
 from reput.formats import paths
-from reput.pipeline.engine import LoopEngine
-from reput.pipeline.follow import Follow
+from reput.pipeline.follow.follow import Follow
+from reput.pipeline.spark.engine import LoopEngine
 from reput.store.holders import Who
 from reput.store.info import store_info
 from reput.store.info_values import CLEAN

@@ -123,7 +123,7 @@ def _load() -> None:
         log.message("a", keys="k", tags="t")
         log.message("b", sys_flag=FLAG_INNER_BATCH, more={"INNER_NUM": "1", "INNER_BASE": "0"})
         stores.rebuild(stores.with_log(Path(folder), log))
-        import reput.pipeline.convert  # noqa: F401
+        import reput.pipeline.convert.convert  # noqa: F401
 
 
 def _work(job: dict[str, Any], writing: int) -> None:

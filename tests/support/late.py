@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reput.errors import ReputError
-from reput.pipeline.engine import LoopEngine
-from reput.pipeline.job import Job
+from reput.pipeline.spark.engine import LoopEngine
+from reput.pipeline.split.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,7 +15,7 @@ from reput.formats import rocksdb_table as fmt
 from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import VALUE_SIZE, entry_key, queue_prefix
 from reput.formats.rocksdb_table import Handle
-from reput.pipeline.parts import key_order
+from reput.pipeline.split.parts import key_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

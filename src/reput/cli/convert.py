@@ -52,7 +52,7 @@ def convert(
     from reput.cli.progress import progress
 
     if dry_run:
-        from reput.pipeline.convert import convert_options
+        from reput.pipeline.convert.convert import convert_options
 
         return show_dry_run(store, job, convert_options(to, source, salvage=salvage), as_json)
     try:

@@ -20,7 +20,7 @@ from reput.queue.files import QueueFolder, list_topic_queues
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    from reput.pipeline.listener import ProgressListener
+    from reput.pipeline.spark.listener import ProgressListener
     from reput.store.report import RebuildReport
 
 TOPICS, QUEUES_PER_TOPIC = 8, 8

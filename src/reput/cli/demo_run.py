@@ -24,7 +24,7 @@ def printable_start(text: str) -> str:
 
 def start_spark() -> float:
     """Start Spark, embedded; returns the seconds that this took."""
-    from reput.pipeline.session import start_context
+    from reput.pipeline.spark.session import start_context
 
     begin = time.perf_counter()
     start_context()

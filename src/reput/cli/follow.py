@@ -12,8 +12,8 @@ import click
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.pipeline.follow import FollowProgress
-    from reput.pipeline.follow_query import FollowHandle
+    from reput.pipeline.follow.follow import FollowProgress
+    from reput.pipeline.follow.query import FollowHandle
 
 _LINE_S = 1.0
 _QUIET_LINE_S = 10.0
@@ -58,8 +58,8 @@ def follow(
     """  # noqa: D301 - click wants the control character
     import reput
     from reput.errors import EngineError
-    from reput.pipeline.listener import ProgressListener
-    from reput.pipeline.session import DEFAULT_MASTER, STARTING
+    from reput.pipeline.spark.listener import ProgressListener
+    from reput.pipeline.spark.session import DEFAULT_MASTER, STARTING
 
     class Notes(ProgressListener):
         def stage(self, name: str, total_bytes: int) -> None:  # noqa: ARG002 - as a ProgressListener has it

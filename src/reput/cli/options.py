@@ -156,7 +156,7 @@ class JobOptions:
             return False
         if self.engine == SPARK or self.master:
             return None
-        from reput.pipeline.session import has_pyspark
+        from reput.pipeline.spark.session import has_pyspark
 
         return None if has_pyspark() else False
 

@@ -24,8 +24,8 @@ def prepare() -> int:
         warm_plain_kernels,
         warm_table_kernels,
     )
-    from reput.pipeline.jvm_archive import java_command, make_archive
-    from reput.pipeline.session import has_pyspark
+    from reput.pipeline.spark.jvm_archive import java_command, make_archive
+    from reput.pipeline.spark.session import has_pyspark
 
     warm_kernels()
     warm_field_kernels()

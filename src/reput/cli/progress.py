@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from reput.cli.output import say, size_text
-from reput.pipeline.listener import ProgressListener
+from reput.pipeline.spark.listener import ProgressListener
 
 
 @contextmanager

@@ -47,8 +47,8 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.record import CHECK_NONE, Verdict
 from reput.log.reader import record_at
-from reput.pipeline.engine import Engine
-from reput.pipeline.listener import ProgressListener
+from reput.pipeline.spark.engine import Engine
+from reput.pipeline.spark.listener import ProgressListener
 
 _OWN_BEFORE = "_reput"
 _PLAN = "plan.json"

@@ -43,8 +43,8 @@ from reput.formats.record import CHECK_BODY
 from reput.log.files import list_log_files
 from reput.log.message import PutStatus
 from reput.log.reader import LogWalk
-from reput.pipeline.catch_up import SparkIndexer
-from reput.pipeline.engine import LoopEngine
+from reput.pipeline.follow.catch_up import SparkIndexer
+from reput.pipeline.spark.engine import LoopEngine
 from reput.store.message_store import MessageStore
 
 LEDGER_NAME = "ledger"

@@ -41,8 +41,8 @@ from reput.connect.staging import Stager, staged_messages
 from reput.errors import ConfigError, FlushError, ReputError, StoreLockedError
 from reput.files import fs
 from reput.formats import own
-from reput.pipeline.catch_up import SparkIndexer
-from reput.pipeline.engine import LoopEngine
+from reput.pipeline.follow.catch_up import SparkIndexer
+from reput.pipeline.spark.engine import LoopEngine
 from reput.store.beside import Writer, writer_of
 from reput.store.layout import StoreLayout, find_store
 from reput.store.message_store import MessageStore

@@ -1,0 +1,173 @@
+"""Queues of batches are built in log order: an entry's place is known only when those before it are counted.
+
+Decode tasks leave the entries of each split; then one task a group of queues appends them, by the rules of
+`reput.queue.batch_order`. A rebuild and a check build whole queues, beside the old ones. A job that follows the log
+appends to the live ones, behind the last entry of a record below its frontier: a repeat writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
+from reput.formats.consume_queue import QueueKey
+from reput.formats.paths import offset_name
+from reput.pipeline.spark.engine import Engine
+from reput.pipeline.spark.listener import ProgressListener
+from reput.pipeline.split.job import Job, SplitResult
+from reput.pipeline.split.parts import BatchPart
+from reput.pipeline.split.plan import Split
+from reput.pipeline.split.sink import finish_file, finish_folders, queue_path
+from reput.pipeline.split.stitch import Stitched
+from reput.queue.batch_files import BatchFiles
+from reput.queue.batch_order import BatchOrder
+from reput.queue.kinds import QueueKind
+from reput.store.queue_types import refuse_batches_beside
+
+_GROUPS_MOST = 256
+
+
+class BatchOutcome(NamedTuple):
+    """A queue of batches as it was built: its queue offsets [first, next), its entries, and what its records did.
+
+    See `BatchOrder` for the counts.
+    """
+
+    key: QueueKey
+    first: int
+    next: int
+    entries: int
+    repeats: int
+    missing: int
+    restarts: int
+    dropped: int
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether its offsets do not run straight through the log."""
+        return bool(self.repeats or self.missing or self.restarts)
+
+
+def learn_types(
+    job: Job,
+    stitched: Stitched,
+    kinds: Iterable[QueueKind],
+    decode: Callable[[Job, list[Split]], list[SplitResult]],
+) -> Job:
+    """Where records alone tell of queues of batches, have every split know it; returns the job that does.
+
+    A message alone, in a split without a batch of its topic, was taken for one of another queue.
+
+    Raises:
+        UnsupportedStoreError: the store has `kinds` beside which there are no queues of batches.
+    """
+    inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in stitched.results))
+    if not inferred:
+        return job
+    job = replace(job, types=job.types._replace(batch=job.types.batch | inferred))
+    refuse_batches_beside(job.types, kinds)
+    numbers = [n for n, result in enumerate(stitched.results) if result.records and inferred - result.inferred]
+    done = decode(job, [stitched.splits[n] for n in numbers])
+    for n, result in zip(numbers, done, strict=True):
+        stitched.results[n] = result
+    return job
+
+
+def build_batch_queues(
+    engine: Engine, job: Job, results: Sequence[SplitResult], listener: ProgressListener
+) -> list[BatchOutcome]:
+    """Build the queues of batches from what the splits have left, in log order."""
+    splits = tuple(result.number for result in results if result.batches)
+    keys: set[QueueKey] = set()
+    for number in splits:
+        keys.update(BatchPart(job, number).counts)
+    if not keys:
+        return []
+    every = sorted(keys)
+    each = -(-len(every) // _GROUPS_MOST)
+    groups = [tuple(every[at : at + each]) for at in range(0, len(every), each)]
+    done = engine.run(partial(_build_task, job, splits), groups, listener.advance)
+    return [outcome for group in done for outcome in group]
+
+
+def _build_task(job: Job, splits: Sequence[int], keys: Sequence[QueueKey]) -> list[BatchOutcome]:
+    with job.writing():
+        # Each attempt builds in a folder of its own, so that one that dies leaves a finished one alone.
+        target = job if job.live else replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
+        builders = [_Builder(target, key) for key in keys]
+        for number in splits:
+            part = BatchPart(job, number)
+            for builder in builders:
+                builder.take(part.entries(builder.key))
+        folders = [queue_path(job.batch_queue_folder, key) for key in keys]
+        if not job.live:
+            for builder, folder in zip(builders, folders, strict=True):
+                fs.remove_tree(folder)
+                fs.make_dirs(Path(folder).parent, job.owner)
+                fs.rename(builder.folder, folder)
+        finish_folders(job, folders)
+    return [builder.outcome() for builder in builders]
+
+
+class _Builder:
+    """Appends to one queue, live or new."""
+
+    def __init__(self, job: Job, key: QueueKey) -> None:
+        self.key = key
+        self.folder = queue_path(job.batch_queue_folder, key)
+        self._job = job
+        span = BatchFiles(Path(job.batch_queue_folder)).queue(key).span(below=job.frontier if job.live else 0)
+        # The number of the next entry; a live queue goes on, a new one has none yet.
+        self._number = span.end
+        self._first = span.min_offset if span.last else -1
+        self._order = BatchOrder(span.max_offset, span.end - span.first)
+
+    def take(self, entries: NDArray[np.void]) -> None:
+        """Append the queue's entries in the next split."""
+        for kept in self._order.sort_out(entries):
+            if kept.restarts:
+                fs.remove_tree(self.folder)
+                self._number, self._first = 0, -1
+            if self._first < 0:
+                self._first = int(kept.entries[0]["base_offset"])
+            self._write(memoryview(kept.entries.tobytes()))
+            self._number += len(kept.entries)
+
+    def _write(self, data: memoryview) -> None:
+        size, position = self._job.batch_queue_file_size, self._number * BATCH_ENTRY_SIZE
+        while data:
+            start = position // size * size
+            piece = data[: start + size - position]
+            path = f"{self.folder}/{offset_name(start)}"
+            descriptor = fs.open_sized(path, size, self._job.owner)
+            try:
+                with fs.errors_named(path, f"write {len(piece)} bytes at {position - start}"):
+                    fs.pwrite(descriptor, piece, position - start)
+                    finish_file(self._job, descriptor)
+            finally:
+                fs.close(descriptor)
+            data = data[len(piece) :]
+            position += len(piece)
+
+    def outcome(self) -> BatchOutcome:
+        """What was built."""
+        order = self._order
+        return BatchOutcome(
+            self.key,
+            max(self._first, 0),
+            order.next,
+            order.batches,
+            order.repeats,
+            order.missing,
+            order.restarts,
+            order.dropped,
+        )

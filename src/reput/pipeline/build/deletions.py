@@ -1,0 +1,46 @@
+"""Deleted queues in a rebuild: it leaves them out unless it names their topics."""
+
+from __future__ import annotations
+
+from reput.formats import own
+from reput.formats.consume_queue import QueueKey
+from reput.pipeline.build.rebuild_state import RebuildOptions, Run
+from reput.store.deletion import how_to_bring_back, named, present_keys, read_deleted, still_deleted, write_deleted
+from reput.store.layout import StoreLayout
+
+
+def kept(layout: StoreLayout, log_min_offset: int, options: RebuildOptions) -> dict[QueueKey, int]:
+    """The deleted queues that a rebuild leaves out, each with the log offset below which it does.
+
+    Raises:
+        DamagedStoreError: the file that has them is none.
+    """
+    return {one.key: one.offset for one in still_deleted(layout, log_min_offset) if not _is_named(one, options)}
+
+
+def _is_named(one: own.Deleted, options: RebuildOptions) -> bool:
+    return one.key.topic in {topic.encode("utf-8", "surrogateescape") for topic in options.topics}
+
+
+def report(run: Run) -> None:
+    """Say which deleted queues stay deleted, and which are back."""
+    deleted = [one for one in still_deleted(run.layout, run.log.min_offset) if run.job.wants(one.key.topic)]
+    stay = [one for one in deleted if one.key in run.job.deleted]
+    if stay:
+        run.report.notes.append(f"queues that were deleted stay deleted: {named(stay)}; {how_to_bring_back(stay)}")
+    back = [one for one in deleted if one.key not in run.job.deleted]
+    if back:
+        run.report.notes.append(f"queues that were deleted are back, since --topic names them: {named(back)}")
+
+
+def forget(run: Run) -> None:
+    """Keep of the deleted queues those that a rebuild, which is live now, has left out or not looked at."""
+    here = present_keys(run.layout, [one.key for one in read_deleted(run.layout)])
+    write_deleted(
+        run.layout,
+        [
+            one._replace(done=one.done or run.job.wants(one.key.topic))
+            for one in read_deleted(run.layout)
+            if one.offset > run.log.min_offset and (one.key not in here or not run.job.wants(one.key.topic))
+        ],
+    )

@@ -1,0 +1,241 @@
+"""ext-build: the queues that were written get their ext units, and their entries the units' addresses.
+
+A stage of its own behind all that writes entries: where a unit goes depends on all units in front of it. One task goes
+through a queue's new entries in order, takes store times and properties from the log, writes the units, and then puts
+addresses in the place of the tags codes. The first new unit goes behind the unit of the last entry that was there
+before, so a repeat writes the same bytes in the same places and leaves no orphan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.dispatch.bitmaps import FilterBits, bitmaps_of
+from reput.dispatch.sql.columns import RecordProperties
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue_ext import FILE_END, MAX_ADDRESS, MIN_ADDRESS, UNIT, UNIT_SIZE
+from reput.formats.paths import offset_name
+from reput.formats.record import (
+    FLAG_BORN_HOST_V6,
+    FLAG_STORE_HOST_V6,
+    HOST_V4_SIZE,
+    HOST_V6_SIZE,
+    LMQ_PREFIX,
+    MAGIC_AT,
+    MAGIC_V2,
+    STORE_TIMESTAMP_AT_V4,
+    SYS_FLAG_AT,
+)
+from reput.pipeline.split.ext_job import ExtJob
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.sink import finish_folders, queue_path, write_entries
+from reput.queue.ext import ExtReader, place_units
+from reput.store.ext_end import cut_units, end_of_units
+
+_ENTRIES_AT_ONCE = 1 << 16
+_QUEUES_A_TASK = 64
+_MOST_MAPS = 64
+_TIME_AT_V6 = STORE_TIMESTAMP_AT_V4 + HOST_V6_SIZE - HOST_V4_SIZE
+# Behind the hosts, two times and a count: what FLAG_STORE_HOST_V6 and FLAG_BORN_HOST_V6 move.
+_BODY_SIZE_AT_V4 = STORE_TIMESTAMP_AT_V4 + 8 + HOST_V4_SIZE + 4 + 8
+assert _BODY_SIZE_AT_V4 == 84
+_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
+
+
+class ExtWork(NamedTuple):
+    """A queue whose entries [begin, end) are new; `afresh`: nothing that its ext files hold counts any more."""
+
+    key: QueueKey
+    begin: int
+    end: int
+    afresh: bool
+
+
+def ext_tasks(work: Sequence[ExtWork]) -> list[tuple[ExtWork, ...]]:
+    """The work cut into tasks. Entries of light queues have no units, in RocketMQ neither."""
+    work = [one for one in work if not one.key.topic.startswith(LMQ_PREFIX)]
+    return [tuple(work[at : at + _QUEUES_A_TASK]) for at in range(0, len(work), _QUEUES_A_TASK)]
+
+
+def clear_units(job: Job, work: Sequence[ExtWork]) -> None:
+    """Remove the ext files of queues that are built afresh: before their tasks, of which there may be two attempts.
+
+    Where one has given entries addresses already, the other takes the tags codes from the units behind them.
+    """
+    for one in work:
+        if one.afresh:
+            fs.remove_tree(queue_path(job.ext_folder, one.key))
+
+
+def build_units(job: Job, work: Sequence[ExtWork]) -> int:
+    """Give the new entries of these queues their units; returns how many units were written."""
+    assert job.ext is not None
+    units = 0
+    with job.writing():
+        reader = ExtReader(Path(job.ext_folder), job.ext.file_size)
+        log = LogFiles(job.ext.log_folder, job.ext.log_file_size)
+        for one in work:
+            units += _QueueUnits(job, job.ext, reader, log, one).build()
+        finish_folders(job, (queue_path(job.queue_folder, one.key) for one in work))
+        finish_folders(job, (queue_path(job.ext_folder, one.key) for one in work))
+    return units
+
+
+class LogFiles:
+    """Maps of log files, of which a split's last may be shorter than the rest."""
+
+    def __init__(self, folder: str, file_size: int) -> None:
+        self.folder, self.file_size = folder, file_size
+        self._maps: dict[int, NDArray[np.uint8]] = {}
+
+    def find(self, start: int) -> NDArray[np.uint8] | None:
+        """The map of that file; None where it is not there."""
+        return self.array(start) if fs.exists(f"{self.folder}/{offset_name(start)}") else None
+
+    def array(self, start: int) -> NDArray[np.uint8]:
+        """The map of the file that starts at a log offset."""
+        if start not in self._maps:
+            path = f"{self.folder}/{offset_name(start)}"
+            while len(self._maps) >= _MOST_MAPS:
+                del self._maps[next(iter(self._maps))]
+            self._maps[start] = fs.map_file(path, min(self.file_size, fs.size_of(path)))
+        return self._maps[start]
+
+
+class _QueueUnits:
+    """The units of one queue's new entries; `at` is where the next one goes."""
+
+    def __init__(self, job: Job, ext: ExtJob, reader: ExtReader, log: LogFiles, work: ExtWork) -> None:
+        self.job, self.ext, self.reader, self.log, self.work = job, ext, reader, log, work
+        self.folder = queue_path(job.ext_folder, work.key)
+        self.filters = [FilterBits.of(*one) for one in ext.filters.get(work.key.topic, ())]
+        self.at = 0
+        if not work.afresh:
+            self.at = end_of_units(Path(queue_path(job.queue_folder, work.key)), reader, work.key, work.begin)
+
+    def build(self) -> int:
+        """Write units and addresses, and remove what stands behind the last unit; returns how many units."""
+        units, position = 0, self.work.begin
+        in_file = self.job.queue_file_size // ENTRY_SIZE
+        while position < self.work.end:
+            count = min(_ENTRIES_AT_ONCE, self.work.end - position, in_file - position % in_file)
+            units += self._piece(position, count)
+            position += count
+        cut_units(self.reader, self.work.key, self.at, self.job.owner)
+        return units
+
+    def _piece(self, first: int, count: int) -> int:
+        start = first * ENTRY_SIZE // self.job.queue_file_size * self.job.queue_file_size
+        path = f"{queue_path(self.job.queue_folder, self.work.key)}/{offset_name(start)}"
+        data = fs.read_bytes(path, count * ENTRY_SIZE, first * ENTRY_SIZE - start) or b""
+        entries = np.frombuffer(bytearray(data), dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
+        begin, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
+        rows = np.flatnonzero((size > 0) & ((begin != 0) | ~np.isin(size, _BLANK_SIZES)))
+        rows = rows[self._are_own(begin[rows])]
+        if not len(rows):
+            return 0
+        units = self._units(self._plain_codes(entries["tags_code"][rows].astype(np.int64)), begin[rows])
+        placed = place_units(self.at, units.shape[1], len(rows), self.ext.file_size)
+        self._write(units, placed.offsets, placed.ends)
+        self.at = placed.next
+        entries["tags_code"][rows] = placed.offsets + np.int64(MIN_ADDRESS)
+        write_entries(self.job, self.work.key, first, memoryview(entries.tobytes()))
+        return len(rows)
+
+    def _are_own(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which records at these log offsets are the queue's own (bool).
+
+        Those of other topics that gave it further entries (multi-dispatch) leave it with plain tags codes.
+        Source: `ConsumeQueue.multiDispatchLmqQueue`, `doDispatchLmqQueue`.
+        """
+        own = np.empty(len(positions), dtype=np.bool_)
+        starts = positions // self.log.file_size * self.log.file_size
+        for start in np.unique(starts).tolist():
+            mine = np.flatnonzero(starts == start)
+            own[mine] = are_of_topic(self.log.array(start), positions[mine] - start, self.work.key.topic)
+        return own
+
+    def _plain_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tags codes; of entries that an attempt before has given addresses, those in their units."""
+        addressed = np.flatnonzero(codes <= MAX_ADDRESS)
+        if len(addressed):
+            found = self.reader.units(self.work.key, codes[addressed])
+            codes[addressed] = np.where(found.found, found.tags_code, codes[addressed])
+        return codes
+
+    def _units(self, codes: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The bytes of the units (uint8, one row each) of records at these log offsets."""
+        bitmap_size = self.ext.bitmap_size if self.filters else 0
+        units = np.zeros((len(codes), UNIT_SIZE + bitmap_size), dtype=np.uint8)
+        head = np.zeros(len(codes), dtype=UNIT.dtype)
+        head["size"], head["bitmap_size"] = UNIT_SIZE + bitmap_size, bitmap_size
+        head["tags_code"] = codes
+        starts = positions // self.log.file_size * self.log.file_size
+        for start in np.unique(starts).tolist():
+            mine = np.flatnonzero(starts == start)
+            array = self.log.array(start)
+            inside = positions[mine] - start
+            head["store_timestamp"][mine] = store_times(array, inside)
+            if self.filters:
+                columns = RecordProperties(array, inside)
+                units[mine, UNIT_SIZE:] = bitmaps_of(self.filters, columns, bitmap_size)
+        units[:, :UNIT_SIZE] = head.view(np.uint8).reshape(len(codes), UNIT_SIZE)
+        return units
+
+    def _write(self, units: NDArray[np.uint8], offsets: NDArray[np.int64], ends: tuple[int, ...]) -> None:
+        size = self.ext.file_size
+        for end in ends:
+            self._write_at(end // size * size, FILE_END, end % size)
+        numbers = offsets // size
+        for number in np.unique(numbers).tolist():
+            mine = np.flatnonzero(numbers == number)
+            data = memoryview(units[mine[0] : mine[-1] + 1].tobytes())
+            self._write_at(number * size, data, int(offsets[mine[0]]) - number * size)
+
+    def _write_at(self, start: int, data: bytes | memoryview, offset: int) -> None:
+        path = f"{self.folder}/{offset_name(start)}"
+        fs.write_at(path, self.ext.file_size, self.job.owner, data, offset)
+        if self.job.sync_in_tasks:
+            fs.sync_path(path)
+
+
+def are_of_topic(array: NDArray[np.uint8], positions: NDArray[np.int64], topic: bytes) -> NDArray[np.bool_]:
+    """Which of the records that begin at these places of a log file are of this topic (bool)."""
+    flags = array[positions + SYS_FLAG_AT + 3]
+    hosts = ((flags & FLAG_BORN_HOST_V6) != 0).astype(np.int64) + ((flags & FLAG_STORE_HOST_V6) != 0)
+    bodies = positions + _BODY_SIZE_AT_V4 + hosts * (HOST_V6_SIZE - HOST_V4_SIZE)
+    # Where somebody asks for places that may hold anything, none is read outside the file.
+    inside = bodies + 4 <= len(array)
+    bodies = np.where(inside, bodies, 0)
+    places = bodies + 4 + _big_endian(array, bodies, 4)
+    inside &= (places >= 0) & (places + 2 + len(topic) <= len(array))
+    places = np.where(inside, places, 0)
+    # The length takes two bytes in a v2 record.
+    is_v2 = array[positions + MAGIC_AT + 3] == MAGIC_V2 & 0xFF
+    sizes = np.where(is_v2, _big_endian(array, places, 2), array[places])
+    found: NDArray[np.bool_] = inside & (sizes == len(topic))
+    rows = np.flatnonzero(found)
+    begin = places[rows] + 1 + is_v2[rows]
+    wanted = np.frombuffer(topic, dtype=np.uint8)
+    found[rows] = (array[begin[:, None] + np.arange(len(topic))] == wanted).all(axis=1)
+    return found
+
+
+def _big_endian(array: NDArray[np.uint8], places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = array[places[:, None] + np.arange(size)].view(f">i{size}").ravel().astype(np.int64)
+    return numbers
+
+
+def store_times(array: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The store times (int64, ms) of the records that begin at these places of a log file."""
+    # The flag of the born host is in the last byte of sysFlag.
+    is_v6 = (array[positions + SYS_FLAG_AT + 3] & FLAG_BORN_HOST_V6) != 0
+    places = positions + np.where(is_v6, _TIME_AT_V6, STORE_TIMESTAMP_AT_V4)
+    times: NDArray[np.int64] = array[places[:, None] + np.arange(8)].view(">i8").ravel().astype(np.int64)
+    return times

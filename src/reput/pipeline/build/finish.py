@@ -1,0 +1,90 @@
+"""The last touches to the staged queues: pre-blank entries in front of a first message, and queues without records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey, blank_end
+from reput.formats.paths import offset_name
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.sink import finish_file, finish_folders, queue_path, write_entries
+
+_QUEUES_A_TASK = 256
+_BLANKS_AT_ONCE = 50_000
+
+
+class FrontBlank(NamedTuple):
+    """A queue whose first file does not begin with its first message: entries in front of `first` become pre-blank.
+
+    Without a message (`has_entries` false) the file is made all the same, so that the queue keeps its number `first`.
+    """
+
+    key: QueueKey
+    first: int
+    has_entries: bool
+
+
+def front_blanks(
+    job: Job, queues: Sequence[tuple[QueueKey, int]], kept: Sequence[tuple[QueueKey, int]]
+) -> list[FrontBlank]:
+    """The work to do for queues that start at some offset, and for queues that only keep their next offset."""
+    in_file = job.queue_file_size // ENTRY_SIZE
+    work = [FrontBlank(key, first, True) for key, first in queues if first % in_file]
+    return work + [FrontBlank(key, first, False) for key, first in kept]
+
+
+def in_tasks(work: Sequence[FrontBlank]) -> list[tuple[FrontBlank, ...]]:
+    """The work cut into tasks."""
+    return [tuple(work[at : at + _QUEUES_A_TASK]) for at in range(0, len(work), _QUEUES_A_TASK)]
+
+
+def blank_fronts(job: Job, work: Sequence[FrontBlank]) -> int:
+    """Fill the fronts of these queues; returns how many entries were written.
+
+    Source: `ConsumeQueue.fillPreBlank`, `ConsumeQueue.initializeWithOffset`.
+    """
+    written = 0
+    with job.writing():
+        for blank in work:
+            written += _blank_front(job, blank)
+        finish_folders(job, (queue_path(job.queue_folder, blank.key) for blank in work))
+    return written
+
+
+class EndBlank(NamedTuple):
+    """A queue whose last messages are lost: entries [begin, end) become blank, so that it keeps its number `end`."""
+
+    key: QueueKey
+    begin: int
+    end: int
+
+
+def blank_end_of_queue(job: Job, blank: EndBlank) -> int:
+    """Fill the end of this queue; returns how many entries were written."""
+    with job.writing():
+        position = blank.begin
+        while position < blank.end:
+            until = min(blank.end, position + _BLANKS_AT_ONCE)
+            count = until - position
+            entries = blank_end(count) if until == blank.end else PRE_BLANK * count
+            write_entries(job, blank.key, position, memoryview(entries))
+            position = until
+        finish_folders(job, [queue_path(job.queue_folder, blank.key)])
+    return blank.end - blank.begin
+
+
+def _blank_front(job: Job, blank: FrontBlank) -> int:
+    in_file = job.queue_file_size // ENTRY_SIZE
+    start = blank.first // in_file * in_file
+    path = f"{queue_path(job.queue_folder, blank.key)}/{offset_name(start * ENTRY_SIZE)}"
+    descriptor = fs.open_sized(path, job.queue_file_size, job.owner)
+    try:
+        with fs.errors_named(path, "write pre-blank entries"):
+            count = blank.first - start
+            fs.pwrite(descriptor, PRE_BLANK * count if blank.has_entries else blank_end(count), 0)
+            finish_file(job, descriptor)
+    finally:
+        fs.close(descriptor)
+    return blank.first - start

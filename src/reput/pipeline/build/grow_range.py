@@ -1,0 +1,116 @@
+"""grow, long ranges: decoded once into parts, proved, and placed while the range behind is decoded.
+
+What is written in place cannot be taken back, so the first stage leaves all that it finds in a folder of the range:
+queue entries, queue ranges, index items. When the driver has proved the splits' ends, tasks of the second stage put the
+entries in their places and chain the items, an IndexFile each. Chaining is the longest of these and takes one core a
+file, so the first stage of the next range shares the job. It begins where this range ends, which is proved by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import NamedTuple
+
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.queue_types import QueueTypes
+from reput.pipeline.build.index_build import build_index_file
+from reput.pipeline.build.index_plan import IndexFilePlan, IndexFileResult
+from reput.pipeline.split import parts
+from reput.pipeline.split.job import Job, SplitResult
+from reput.pipeline.split.plan import Split
+from reput.pipeline.split.sink import finish_folders, queue_path, would_overwrite, write_entries
+from reput.pipeline.split.sinks import PLACED_LATER
+from reput.pipeline.split.tasks import decode_and_sink
+
+_PLACED_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRange:
+    """Splits from log offset `begin` up to `end`, decoded into the staging folder `folder`, and not proved yet.
+
+    `types`: what was known of the queues' types then.
+    """
+
+    begin: int
+    end: int
+    folder: str
+    types: QueueTypes
+    splits: tuple[Split, ...]
+    results: tuple[SplitResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProvedRange:
+    """Splits that begin at true boundaries, every one of them, and what they gave; those without a record are left out.
+
+    `end`: the log offset behind the last record. `stopped`: something that is no record stands there.
+    """
+
+    splits: tuple[Split, ...]
+    results: tuple[SplitResult, ...]
+    end: int
+    stopped: bool
+
+
+class Placement(NamedTuple):
+    """The work to put the entries that these splits left in their places."""
+
+    splits: tuple[int, ...]
+
+
+class Placed(NamedTuple):
+    """Queues that were left alone: entries of records below the frontier stand where theirs would go."""
+
+    refused: tuple[QueueKey, ...]
+
+
+Work = Split | IndexFilePlan | Placement
+Outcome = SplitResult | IndexFileResult | Placed
+
+
+def leaving(job: Job) -> Job:
+    """The job as its first stage has it: entries that have places are left as parts."""
+    return replace(job, kinds=tuple(PLACED_LATER.get(kind, kind) for kind in job.kinds))
+
+
+def range_task(placing: Job, decoding: Job, work: Work) -> Outcome:
+    """A task of either stage: of the range that is placed, or of the one behind it that is decoded."""
+    if isinstance(work, Split):
+        return decode_and_sink(decoding, work)
+    if isinstance(work, IndexFilePlan):
+        return build_index_file(placing, work)
+    return Placed(tuple(key for number in work.splits for key in place_split(placing, number)))
+
+
+def place_split(job: Job, number: int) -> list[QueueKey]:
+    """Put the entries that a split left in their places; queues that do not run straight are left to the redo.
+
+    Returns those of which nothing was written, since it would have overwritten entries of records below the frontier.
+    """
+    left, entries = parts.load_ranges(job, number), parts.load_entries(job, number)
+    counts = left.entries.tolist()
+    refused: list[QueueKey] = []
+    folders: set[str] = set()
+    with job.writing():
+        for key, first, count, end, steady in zip(
+            left.keys, left.first.tolist(), counts, accumulate(counts), left.steady.tolist(), strict=True
+        ):
+            if not steady:
+                continue
+            piece = entries.data[(end - count) * ENTRY_SIZE : end * ENTRY_SIZE]
+            if would_overwrite(job, key, first, len(piece)):
+                refused.append(key)
+                continue
+            write_entries(job, key, first, piece)
+            folders.add(queue_path(job.queue_folder, key))
+        finish_folders(job, folders)
+    return refused
+
+
+def placements(results: Sequence[SplitResult]) -> list[Placement]:
+    """The tasks that place what these splits left: a few each, since one alone is done sooner than a task begins."""
+    numbers = [result.number for result in results]
+    return [Placement(tuple(numbers[at : at + _PLACED_AT_ONCE])) for at in range(0, len(numbers), _PLACED_AT_ONCE)]

@@ -1,0 +1,112 @@
+"""What a rebuild knows, and what it refuses, before it changes anything. A dry run goes as far as this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reput.config import StoreConfig
+from reput.errors import ConfigError
+from reput.log.files import LogFiles, list_log_files
+from reput.pipeline.build.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
+from reput.queue.kinds import QueueKind
+from reput.store.contradictions import refuse_contradictions
+from reput.store.frontier import read_frontier
+from reput.store.index_tags import tag_items_in_use
+from reput.store.kinds import all_kinds, configured_kinds, present_kinds, refuse_held_kinds, store_kinds
+from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
+from reput.store.queue_types import refuse_batches_beside
+from reput.store.report import RebuildReport
+from reput.store.settings import StoreSettings, resolve_settings
+from reput.store.strays import refuse_lost_log
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A store that can be rebuilt: its log, its settings, the kinds of queues to build, and the report so far."""
+
+    log: LogFiles
+    settings: StoreSettings
+    kinds: list[QueueKind]
+    build_index: bool
+    tag_items: bool
+    report: RebuildReport
+
+
+def find_buildable(root: Path | str, config: StoreConfig) -> StoreLayout:
+    """Find a store whose indexes reput can build.
+
+    Raises:
+        ReputError: there is none, or its indexes cannot be swapped.
+    """
+    layout = find_store(root, config)
+    refuse_what_we_cannot_build(layout, config)
+    refuse_linked_indexes(layout)
+    return layout
+
+
+def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -> Prepared:
+    """Look at a store that is to be rebuilt; nothing is changed.
+
+    Raises:
+        ReputError: it cannot be rebuilt so.
+    """
+    refuse_contradictions(layout, config)
+    # Whoever asks for other queues as the source does not need the whole log.
+    tolerant = options.salvage or options.source == QUEUES
+    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant)
+    settings = resolve_settings(layout, config, options.verify_crc)
+    report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
+    report.notes += log.notes
+    if not log.files and not options.empty_log:
+        refuse_lost_log(layout, "no log file")
+    build_index = options.only != QUEUE and settings.index_enabled
+    if options.only != QUEUE and not settings.index_enabled:
+        report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
+    tag_items = _tag_items(layout, log, settings, options, report) if build_index else False
+    # Those that are asked for, those that the configuration names, or those that are there.
+    names = options.kinds or configured_kinds(config) or [kind.name for kind in store_kinds(layout)]
+    kinds = [all_kinds(layout)[name] for name in names]
+    refuse_batches_beside(settings.types, kinds)
+    if options.only != INDEX:
+        refuse_held_kinds(layout, present_kinds(layout))
+    built = ((QUEUE, options.only != INDEX), (INDEX, build_index))
+    report.built = [name for name, is_wanted in built if is_wanted]
+    # One that cannot be read is refused before any work, not when the new indexes are ready.
+    read_frontier(layout)
+    return Prepared(log, settings, kinds, build_index, tag_items, report)
+
+
+def _tag_items(
+    layout: StoreLayout, log: LogFiles, settings: StoreSettings, options: RebuildOptions, report: RebuildReport
+) -> bool:
+    if options.index_tags != AUTO:
+        return options.index_tags == ON
+    told = tag_items_in_use(layout, log, settings.index_slots)
+    if told is None:
+        report.assumed.append("tags are indexed, as RocketMQ does since 5.4.0 (--index-tags off for older brokers)")
+        return True
+    report.notes.append(f"tags are {'' if told else 'not '}indexed, as in the present IndexFiles")
+    return told
+
+
+def choose_source(layout: StoreLayout, config: StoreConfig, queue_file_size: int, made: Sequence[str]) -> QueueKind:
+    """The kind whose entries are read: one that is not `made`, where there is one.
+
+    Raises:
+        ConfigError: the store has no queues, or none but those of the one kind that is to be made.
+    """
+    told = configured_kinds(config)
+    present = present_kinds(layout, queue_file_size)
+    present.sort(key=lambda kind: told.index(kind.name) if kind.name in told else len(told))
+    others = [kind for kind in present if kind.name not in made]
+    if not others and len(made) > 1:
+        others = present
+    if others:
+        return others[0]
+    has = f"{' and '.join(kind.name for kind in present)} queues alone" if present else "no queues"
+    raise ConfigError(
+        f"{layout.consume_queue}: the store has {has}, so there is no other kind to convert from. Use the log: "
+        "--from log"
+    )

@@ -1,0 +1,194 @@
+"""publish: the staged indexes get their checkpoint and frontier, become durable, and go live by one swap."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reput.files import fs
+from reput.formats import own, paths
+from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
+from reput.log.files import LogFiles, list_log_files
+from reput.log.maps import LogMaps
+from reput.pipeline.build.index_plan import IndexEnd, IndexFileResult
+from reput.pipeline.split.job import SplitResult
+from reput.store import swap
+from reput.store.checkpoint import read_checkpoint, write_checkpoint
+from reput.store.frontier import read_frontier
+from reput.store.layout import StoreLayout
+from reput.store.owner import Ownership
+from reput.store.recovery import fingerprint_before
+from reput.store.report import RebuildReport
+from reput.store.strays import carry_over_strays
+
+
+def next_checkpoint(
+    old: Checkpoint, last: SplitResult | None, queues: bool, index_files: list[IndexFileResult] | None
+) -> Checkpoint:
+    """The checkpoint of a store whose log and indexes are durable up to its last record.
+
+    RocketMQ, opening after a crash, destroys every IndexFile that ends later than index_msg_timestamp, and scans the
+    log from the last file whose first record is not behind the logics offset (before 5.5: times): so these say what is
+    true.
+    """
+    new = old
+    if last is not None:
+        new = new._replace(physic_msg_timestamp=last.last_store_timestamp, confirm_phy_offset=last.last_record)
+        if queues:
+            new = new._replace(logics_msg_timestamp=last.last_store_timestamp, logics_physical_offset=last.last_record)
+    if index_files is not None:
+        ends = [file.header.end_timestamp for file in index_files]
+        new = new._replace(index_msg_timestamp=max(ends, default=0))
+    return new
+
+
+def stage_checkpoint(layout: StoreLayout, epoch: int, checkpoint: Checkpoint, owner: fs.Owner) -> None:
+    """Write the checkpoint that goes live with the indexes."""
+    fs.write_at(
+        str(layout.staging(epoch) / paths.CHECKPOINT),
+        CHECKPOINT_FILE_SIZE,
+        owner,
+        encode_checkpoint(checkpoint),
+        0,
+    )
+
+
+def next_frontier(
+    owned: Ownership,
+    log: LogFiles,
+    end: int,
+    last: SplitResult | None,
+    queues: bool,
+    index_files: list[IndexFileResult] | None,
+    old: own.Frontier,
+) -> own.Frontier:
+    """How far the indexes will be complete; what this job did not build keeps the place that it has in `old`."""
+    fingerprint = fingerprint_of(log, last)
+    new = old._replace(store_id=owned.watermarks.store_id, epoch=owned.epoch)
+    if queues:
+        new = new._replace(queue_offset=end, queue_fingerprint=fingerprint)
+    if index_files is not None:
+        final = index_files[-1] if index_files else None
+        new = new._replace(
+            index_offset=end,
+            index_fingerprint=fingerprint,
+            index_file=final.name if final else "",
+            index_count=final.header.index_count if final else 0,
+        )
+    return new
+
+
+def stage_frontier(layout: StoreLayout, epoch: int, frontier: own.Frontier, owner: fs.Owner) -> None:
+    """Write the frontier that goes live with the indexes."""
+    path = layout.staging(epoch) / own.FRONTIER_PART
+    fs.make_dirs(path.parent, owner)
+    fs.write_whole(path, own.encode_frontier(frontier), owner)
+
+
+def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> None:
+    """Swap the staged parts in, with other people's files that lie in the folders that they replace."""
+    owned.verify()
+    carry_over_strays(owned.layout, owned.epoch, parts, report)
+    swap.swap_in(owned.layout, owned.epoch, tuple(parts))
+    with swap.new_indexes_live():
+        owned.indexes_replaced()
+
+
+@dataclass(slots=True)
+class Reached:
+    """How far live indexes have grown: the log offset, the last record below it, and the last IndexFile touched."""
+
+    end: int
+    last: SplitResult | None = None
+    index_file: IndexFileResult | None = None
+
+    def add(self, end: int, last: SplitResult | None, index_files: Sequence[IndexFileResult]) -> None:
+        """Another range was taken in."""
+        self.end = end
+        self.last = last or self.last
+        self.index_file = index_files[-1] if index_files else self.index_file
+
+
+def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> None:
+    """Sync log and indexes, then say so: the checkpoint, and last the frontier file.
+
+    `log_is_ours`: no other process tells in the checkpoint up to where the log is durable.
+
+    Raises:
+        StaleEpochError: another process has taken the store over; nothing was said then.
+    """
+    layout, owner = owned.layout, fs.owner_of(owned.layout.root)
+    # The log first, in case it lies on another disk: an index is never durable before what it points to.
+    fs.sync_tree(layout.commit_log)
+    fs.sync_tree(layout.root)
+    last = reached.last
+    fields: dict[str, int] = {}
+    if last is not None:
+        fields = {
+            "logics_msg_timestamp": last.last_store_timestamp,
+            "confirm_phy_offset": last.last_record,
+            "logics_physical_offset": last.last_record,
+        }
+        if log_is_ours and last.last_store_timestamp > read_checkpoint(layout).physic_msg_timestamp:
+            fields["physic_msg_timestamp"] = last.last_store_timestamp
+    if reached.index_file is not None:
+        fields["index_msg_timestamp"] = reached.index_file.header.end_timestamp
+    old = read_frontier(layout) or own.Frontier(owned.watermarks.store_id)
+    fingerprint = fingerprint_of(list_log_files(layout.commit_log), last) or old.queue_fingerprint
+    new = old._replace(
+        store_id=owned.watermarks.store_id,
+        epoch=owned.epoch,
+        queue_offset=reached.end,
+        queue_fingerprint=fingerprint,
+        index_offset=reached.end,
+        index_fingerprint=fingerprint,
+    )
+    if reached.index_file is not None:
+        header = reached.index_file.header
+        new = new._replace(index_file=reached.index_file.name, index_count=header.index_count)
+    with owned.publishing():
+        write_checkpoint(layout, owner, **fields)
+        fs.write_whole(layout.own(own.FRONTIER_NAME), own.encode_frontier(new), owner)
+
+
+def keep_frontier(owned: Ownership, log: LogMaps, offset: int, index_end: IndexEnd) -> bool:
+    """Write the first frontier of a store whose indexes others have built, complete up to `offset`.
+
+    Without it the next job would have to find that out again. Returns whether there is one now.
+
+    Raises:
+        StaleEpochError: another process has taken the store over.
+    """
+    layout = owned.layout
+    if read_frontier(layout) is not None:
+        return True
+    fingerprint = fingerprint_before(log, offset)
+    if fingerprint is None:
+        return False
+    fs.sync_tree(layout.commit_log)
+    fs.sync_tree(layout.root)
+    frontier = own.Frontier(
+        owned.watermarks.store_id,
+        owned.epoch,
+        queue_offset=offset,
+        queue_fingerprint=fingerprint,
+        index_offset=offset,
+        index_fingerprint=fingerprint,
+        index_file=index_end.name,
+        index_count=index_end.next_item if index_end.name else 0,
+    )
+    with owned.publishing():
+        fs.write_whole(layout.own(own.FRONTIER_NAME), own.encode_frontier(frontier), fs.owner_of(layout.root))
+    return True
+
+
+def fingerprint_of(log: LogFiles, last: SplitResult | None) -> own.Fingerprint | None:
+    """What tells the last record below a frontier from another one at its place."""
+    if last is None:
+        return None
+    for file in log.files:
+        if file.start <= last.last_record < file.end:
+            data = fs.read_bytes(file.path, last.last_record_size, last.last_record - file.start) or b""
+            return own.Fingerprint(last.last_record, len(data), zlib.crc32(data), last.last_store_timestamp)
+    return None

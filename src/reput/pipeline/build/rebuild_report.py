@@ -1,0 +1,265 @@
+"""What a rebuild has seen: what it refuses, and what its report says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+
+from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
+from reput.files import fs
+from reput.formats.record import Verdict
+from reput.index.files import list_index_files
+from reput.log.files import LogFiles
+from reput.log.maps import LogMaps
+from reput.log.reader import file_name, place, written_bytes
+from reput.nearest import near, some
+from reput.pipeline.build.index_plan import IndexFileResult
+from reput.pipeline.build.rebuild_state import Run
+from reput.pipeline.split.decode import Gap
+from reput.pipeline.split.job import SplitResult
+from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.stitch import Stitched
+from reput.store.frontier import read_frontier
+from reput.store.kinds import present_kinds
+from reput.store.known_good import why_known_good
+from reput.store.report import LogGap, RebuildReport, TopicSummary
+from reput.store.retained import Retained, Shortened, configured_topics
+
+_NAMED = 5
+_MANY_REPEATS = 100
+
+
+def judge(run: Run, stitched: Stitched) -> None:
+    """Refuse what cannot be built, and damage that nobody asked to go around."""
+    report, log = run.report, run.log
+    gaps = sorted([*stitched.gaps, *_holes_apart(log, stitched)])
+    report.gaps = [LogGap(gap.begin, gap.end, file_name(log, gap.begin), _why(log, gap)) for gap in gaps]
+    _measure_tail(run, stitched)
+    if report.gaps and not run.options.salvage:
+        raise DamagedLogError(_damage_text(run, report.gaps))
+    if report.gaps:
+        report.warnings.append(
+            "RocketMQ stops at the first byte that is no record when its own recovery scans that file, and may cut the "
+            f"log there: keep a copy of the log from offset {report.gaps[0].begin} on before a broker opens this store"
+        )
+
+
+def _holes_apart(log: LogFiles, stitched: Stitched) -> list[Gap]:
+    """The missing files' ranges that no gap of the chain covers already, and behind which records follow."""
+    return [
+        Gap(begin, end, Verdict.TRUNCATED)
+        for begin, end in log.gaps
+        if end <= stitched.end and not any(gap.begin <= begin and end <= gap.end for gap in stitched.gaps)
+    ]
+
+
+def _why(log: LogFiles, gap: Gap) -> str:
+    return "missing log file" if (gap.begin, gap.end) in log.gaps else gap.verdict.meaning
+
+
+def _damage_text(run: Run, gaps: Sequence[LogGap]) -> str:
+    listed = "; ".join(
+        f"{place(run.log, gap.begin)}: {gap.why}, {gap.size} bytes suspect until the next record at {gap.end}"
+        for gap in islice(gaps, 5)
+    )
+    more = f" and {len(gaps) - 5} more places" if len(gaps) > 5 else ""
+    return (
+        f"the log is damaged, with good records behind: {listed}{more}. "
+        "The old indexes are untouched. Restore these bytes from a replica or a backup, or add --salvage to build "
+        "from all good records"
+    )
+
+
+def _measure_tail(run: Run, stitched: Stitched) -> None:
+    verdict = stitched.tail_verdict
+    if verdict is None:
+        return
+    size = written_bytes(run.log, stitched.end)
+    if not size:
+        return
+    run.report.torn_tail_offset, run.report.torn_tail_bytes = stitched.end, size
+    told = f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record behind"
+    known = why_known_good(run.layout, LogMaps(run.log.folder, run.log.file_size), stitched.end, size)
+    if not known:
+        run.report.notes.append(
+            f"{told}: what a crash leaves of its last writes. It was left out of the indexes and stays in the log, "
+            "until whoever opens the store to write, RocketMQ or reput, cuts it off"
+        )
+    elif run.options.salvage:
+        run.report.warnings.append(
+            f"{told}, though {known}: these messages are given up. Whoever opens the store to write cuts them off"
+        )
+    else:
+        run.keeps_known_good = True
+        run.report.warnings.append(
+            f"{told}, though {known}: no crash has left that. The indexes end in front of it. RocketMQ would cut it "
+            "off when it opens the store; reput will not open it to write. Restore these bytes from a replica or a "
+            "backup, or give them up with --salvage"
+        )
+
+
+def fill_report(
+    run: Run,
+    stitched: Stitched,
+    table: QueueTable,
+    retained: list[Retained],
+    index_files: list[IndexFileResult] | None,
+) -> None:
+    """What was built, and from what."""
+    report, results = run.report, stitched.results
+    report.log_min_offset, report.log_max_offset = run.log.min_offset, stitched.end
+    report.log_bytes = stitched.end - run.log.min_offset - sum(gap.size for gap in report.gaps)
+    report.messages = sum(result.records for result in results)
+    report.index_items = sum(result.items for result in results) if index_files is not None else 0
+    report.prepared = sum(result.oddities.prepared for result in results)
+    report.rolled_back = sum(result.oddities.rolled_back for result in results)
+    report.stitched_again = len(stitched.redone)
+    report.index_files = [file.name for file in index_files or ()]
+    report.topics = topic_summaries(table)
+    report.queues = sum(topic.queues for topic in report.topics) + len(retained)
+    report.queue_entries = sum(topic.entries for topic in report.topics)
+    _report_times(report, results)
+    configured = configured_topics(run.layout)
+    deleted = [topic.topic for topic in report.topics if configured and topic.topic.encode() not in configured]
+    if deleted:
+        report.notes.append(
+            f"not in topics.json, perhaps deleted: {', '.join(deleted[:_NAMED])} ({len(deleted)} in all); "
+            "their queues were built from what is left in the log (--skip-topic leaves one out)"
+        )
+    missing = sorted(topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys})
+    for topic in missing:
+        known = topic in (configured or ()) or any(one.key.topic == topic for one in retained)
+        known = known or _has_old_queues(run, os.fsdecode(topic))
+        what = "; its queues keep their numbering" if known else ", nor the store a queue (`reput info` lists them)"
+        report.warnings.append(f"--topic {os.fsdecode(topic)}: the log has no message of this topic{what}")
+
+
+def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None:
+    newest = -1
+    for result in results:
+        if not result.records:
+            continue
+        first = result.oddities.first_time_regression
+        report.time_regressions += result.oddities.time_regressions
+        if newest > result.first_store_timestamp:
+            report.time_regressions += 1
+            first = result.first_record
+        if first >= 0 and report.first_time_regression is None:
+            report.first_time_regression = first
+        newest = result.last_store_timestamp
+    if report.time_regressions:
+        report.warnings.append(
+            f"store times run backwards {report.time_regressions} times, first at log offset "
+            f"{report.first_time_regression}: a clock was set back, or stale records lie behind a shorter new tail"
+        )
+
+
+def topic_summaries(table: QueueTable) -> list[TopicSummary]:
+    """What was built of each topic."""
+    found: dict[bytes, TopicSummary] = {}
+    for key, row in table.rows.items():
+        if not table.count[row]:
+            continue
+        topic = found.setdefault(key.topic, TopicSummary(key.topic.decode(), 0, 0, 1 << 62, 0))
+        topic.queues += 1
+        topic.entries += int(table.count[row])
+        topic.min_offset = min(topic.min_offset, int(table.first[row]))
+        topic.max_offset = max(topic.max_offset, int(table.next[row]))
+    return [found[topic] for topic in sorted(found)]
+
+
+def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable, batch_topics: Collection[bytes]) -> None:
+    """A topic that nobody knows is a slip of the pen: nothing is built for it.
+
+    Raises:
+        ConfigError: none of the topics given by --topic, or by --skip-topic, is in the log, in topics.json or among
+            the old queues.
+    """
+    told = {key.topic for key in (*table.keys, *run.job.deleted)}.union(
+        batch_topics, configured_topics(run.layout) or (), *(result.skipped for result in stitched.results)
+    )
+    for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
+        known = [
+            topic for topic in topics if topic.encode("utf-8", "surrogateescape") in told or _has_old_queues(run, topic)
+        ]
+        if topics and not known:
+            names = sorted({name.decode("utf-8", "replace") for name in told.union(_old_topics(run))})
+            raise ConfigError(
+                f"{option} {some(topics, _NAMED)}: neither the log nor {run.layout.consume_queue} has such a topic. "
+                f"Nothing was changed. {near(topics[0], names)}"
+            )
+
+
+def _old_topics(run: Run) -> Iterator[bytes]:
+    for kind in present_kinds(run.layout):
+        # What cannot be read has no topic to name.
+        with contextlib.suppress(DamagedStoreError):
+            yield from kind.topics()
+
+
+def _has_old_queues(run: Run, topic: str) -> bool:
+    if fs.exists(run.layout.consume_queue / topic):
+        return True
+    for kind in present_kinds(run.layout):
+        # What cannot be read has no topic that anybody could name.
+        with contextlib.suppress(DamagedStoreError), contextlib.closing(kind.queues(os.fsencode(topic))) as queues:
+            if next(queues, None) is not None:
+                return True
+    return False
+
+
+def lost_ranges(run: Run, stitched: Stitched) -> list[tuple[int, int]]:
+    """The ranges of the log that salvage went around, and in which messages may have been."""
+    if not run.options.salvage:
+        return []
+    tail = [(stitched.end, run.log.end_offset)] if run.report.torn_tail_offset is not None else []
+    return [(gap.begin, gap.end) for gap in run.report.gaps] + tail
+
+
+def report_shortened(report: RebuildReport, short: Shortened, kept: bool) -> None:
+    """Say what became of a queue that ends before its old end or a committed offset; `kept`: it keeps its numbering."""
+    end = short.old_end if kept else short.next
+    ended = f"ended at queue offset {short.old_end}, " if short.old_end else ""
+    committed = f"; the highest committed offset is {short.committed}" if short.committed > end else ""
+    if kept:
+        report.retained_queues.append(f"{short.key} goes on at {end} (messages {short.next} to {end - 1} are lost)")
+        report.warnings.append(
+            f"{short.key}: messages {short.next} to {end - 1} lie in a gap of the log and are lost; the numbering goes "
+            f"on at {end} all the same{committed}"
+        )
+        return
+    report.warnings.append(
+        f"{short.key}: {ended}ends at {short.next} now{committed}. New messages will be given numbers that consumers "
+        "may have behind them: reset the offsets of consumers that stand past its end"
+    )
+
+
+def warn_of_index_behind(run: Run, stitched: Stitched) -> None:
+    """After queues alone were built: say where the IndexFiles, which were left alone, end before the queues do."""
+    with_items = [result for result in stitched.results if result.items]
+    if not with_items:
+        return
+    last = with_items[-1]
+    # Where messages without items follow, the last one with items is not known but to lie in this split.
+    needed = last.first_record if last.records_after_last_item else last.last_record
+    frontier = read_frontier(run.layout)
+    ends = [file.header.end_physical_offset + 1 for file in list_index_files(run.layout.index) if file.header]
+    covered = max([frontier.index_offset if frontier else 0, *ends])
+    if covered <= needed:
+        run.report.warnings.append(
+            f"the IndexFiles, which were left alone, end at log offset {covered} and the queues at {stitched.end}: "
+            "messages in between are not found by key. Build them with --only index"
+        )
+
+
+def warn_of_many_repeats(report: RebuildReport) -> None:
+    """A few repeats are a producer's retry or a broker's crash; many look like another life of the queue."""
+    for queue in report.crooked_queues:
+        if queue.repeats >= _MANY_REPEATS:
+            report.warnings.append(
+                f"{queue.topic}/{queue.queue_id}: {queue.repeats} messages have queue offsets that earlier ones had; "
+                "the first of each is in the queue, as in RocketMQ. If the topic was deleted and made again, the "
+                f"later ones are its messages: look at them with `reput dump log STORE -t {queue.topic}`"
+            )

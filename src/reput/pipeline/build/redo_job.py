@@ -1,0 +1,81 @@
+"""redo, the driver's side: take the crooked queues out of the splits, then build each in log order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from reput.files import fs
+from reput.formats.consume_queue import QueueKey
+from reput.pipeline.build import redo
+from reput.pipeline.build.queue_builder import QueueOutcome
+from reput.pipeline.spark.engine import Engine
+from reput.pipeline.spark.listener import ProgressListener
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.plan import Split
+from reput.pipeline.split.stitch import Stitched
+
+_GROUPS_MOST = 256
+
+
+class QueueGroup(NamedTuple):
+    """Queues that one task does again: the number of the first of them among the crooked ones, and their keys."""
+
+    first: int
+    keys: tuple[QueueKey, ...]
+
+
+class Extracts(NamedTuple):
+    """Where the entries of out-of-order queues lie: the splits that have some, in log order, and the tasks' groups.
+
+    Each split's part says which queues it has entries of: the driver never holds that list.
+    """
+
+    splits: tuple[int, ...]
+    groups: tuple[QueueGroup, ...]
+
+    def of_group(self, job: Job, group: QueueGroup) -> list[list[redo.Extract]]:
+        """The extracts of a group's queues, in log order."""
+        return redo.extracts_of(job, self.splits, group.first, len(group.keys))
+
+
+def redo_queues(
+    engine: Engine, job: Job, stitched: Stitched, crooked: list[QueueKey], listener: ProgressListener
+) -> list[QueueOutcome]:
+    """Build these queues again in log order, in the job's staging folder."""
+    splits = [split for split, result in zip(stitched.splits, stitched.results, strict=True) if result.records]
+    extracts = extract_queues(engine, job, splits, crooked, listener)
+    done = engine.run(partial(_redo_task, job, extracts._replace(groups=())), extracts.groups, listener.advance)
+    outcomes = [outcome for group in done for outcome in group]
+    _remove_empty_topics(job, outcomes)
+    return outcomes
+
+
+def extract_queues(
+    engine: Engine, job: Job, splits: Sequence[Split], crooked: list[QueueKey], listener: ProgressListener
+) -> Extracts:
+    """Take these queues out of the splits."""
+    counts = engine.run(partial(_extract_task, job, crooked), splits, listener.advance)
+    each = -(-len(crooked) // _GROUPS_MOST)
+    return Extracts(
+        tuple(split.number for split, count in zip(splits, counts, strict=True) if count),
+        tuple(QueueGroup(at, tuple(crooked[at : at + each])) for at in range(0, len(crooked), max(1, each))),
+    )
+
+
+def _remove_empty_topics(job: Job, outcomes: Sequence[QueueOutcome]) -> None:
+    """Remove the staged folders of topics that only a wrong decoding had seen."""
+    for topic in {outcome.key.topic for outcome in outcomes if not outcome.entries}:
+        folder = f"{job.queue_folder}/{topic.decode()}"
+        if not fs.list_dir(folder):
+            fs.remove_tree(folder)
+
+
+def _extract_task(job: Job, keys: Sequence[QueueKey], split: Split) -> int:
+    return redo.extract(job, split, keys)
+
+
+def _redo_task(job: Job, extracts: Extracts, group: QueueGroup) -> list[QueueOutcome]:
+    found = extracts.of_group(job, group)
+    return [redo.redo_queue(job, key, parts) for key, parts in zip(group.keys, found, strict=True)]

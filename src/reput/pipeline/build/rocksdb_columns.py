@@ -1,0 +1,106 @@
+"""What splits have left of a stretch of queues, brought together as columns: one place a piece, no object an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files.rocksdb_table import EntryPieces
+from reput.formats.consume_queue import QueueKey
+from reput.formats.rocksdb import VALUE_SIZE
+from reput.pipeline.split import parts
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.parts import key_order
+from reput.pipeline.split.rocksdb_parts import PartRange, Piece, map_values
+
+Int64s = NDArray[np.int64]
+
+
+class _Source(NamedTuple):
+    """What a split left, mapped: the values of its entries, one row each, and their queue offsets."""
+
+    values: NDArray[np.uint8]
+    offsets: Int64s
+
+    def positions(self, places: Int64s) -> Int64s:
+        """The log offsets that these entries begin with."""
+        return self.values[places, :8].view(">i8").reshape(-1).astype(np.int64)
+
+
+class StretchColumns(NamedTuple):
+    """The queues of a stretch in the order of their keys, and their pieces: by queue, in log order within each.
+
+    Per piece, int64: `row` its queue, `first` queue offset of its first entry, `entries` how many, `source` the file
+    that has them, from number `place` on; `steady` (bool) whether each is one more than the one before. Queue r has the
+    pieces [begin[r], begin[r + 1]).
+    """
+
+    keys: list[QueueKey]
+    begin: Int64s
+    row: Int64s
+    first: Int64s
+    entries: Int64s
+    source: Int64s
+    place: Int64s
+    steady: NDArray[np.bool_]
+    sources: tuple[_Source, ...]
+
+    def entries_of(self, begin: int, end: int) -> EntryPieces:
+        """The pieces of queues [begin, end), all of them steady, as the writer of tables takes them.
+
+        They are good as long as these columns live.
+        """
+        chosen = slice(int(self.begin[begin]), int(self.begin[end]))
+        bases = np.array([source.values.ctypes.data for source in self.sources], dtype=np.int64)
+        address = bases[self.source[chosen]] + self.place[chosen] * VALUE_SIZE
+        return EntryPieces(self.row[chosen], self.first[chosen], self.entries[chosen], address)
+
+    def pieces_of(self, row: int) -> list[Piece]:
+        """The pieces of one queue, in log order."""
+        found = []
+        for at in range(int(self.begin[row]), int(self.begin[row + 1])):
+            source, place, count = self.sources[int(self.source[at])], int(self.place[at]), int(self.entries[at])
+            offsets = None if self.steady[at] else source.offsets[place : place + count]
+            found.append(Piece(int(self.first[at]), source.values[place : place + count].reshape(-1), offsets))
+        return found
+
+    def queues(self) -> Iterator[tuple[QueueKey, list[Piece]]]:
+        """Each queue with its pieces."""
+        for row, key in enumerate(self.keys):
+            yield key, self.pieces_of(row)
+
+    def ends(self) -> NDArray[np.int64]:
+        """For each queue, as if it ran straight: offset and log offset of its first entry, and of its last."""
+        first, last = self.begin[:-1], self.begin[1:] - 1
+        ends = np.empty((len(self.keys), 4), dtype=np.int64)
+        ends[:, 0], ends[:, 2] = self.first[first], self.first[last] + self.entries[last] - 1
+        for number, source in enumerate(self.sources):
+            begins, ending = self.source[first] == number, self.source[last] == number
+            ends[begins, 1] = source.positions(self.place[first[begins]])
+            ends[ending, 3] = source.positions(self.place[last[ending]] + self.entries[last[ending]] - 1)
+        return ends
+
+
+def stretch_columns(job: Job, ranges: Sequence[PartRange]) -> StretchColumns:
+    """Bring together what the splits have of a stretch; `ranges` are in log order."""
+    rows: dict[QueueKey, int] = {}
+    found, sources = list[tuple[NDArray[Any], ...]](), list[_Source]()
+    for part in ranges:
+        queues = parts.load_ranges(job, part.split, part.row_begin, part.row_end)
+        row = np.array([rows.setdefault(key, len(rows)) for key in queues.keys], dtype=np.int64)
+        place = part.entry_begin + np.cumsum(queues.entries) - queues.entries
+        source = np.full(len(row), len(sources), dtype=np.int64)
+        found.append((row, queues.first, queues.entries, source, place, queues.steady))
+        sources.append(_Source(*map_values(job, part.split)))
+    columns = [np.concatenate(column) for column in zip(*found, strict=True)] or [np.empty(0, dtype=np.int64)] * 6
+    keys = sorted(rows, key=key_order)
+    rank = np.empty(len(keys), dtype=np.int64)
+    rank[[rows[key] for key in keys]] = np.arange(len(keys))
+    row = rank[columns[0]]
+    order = np.argsort(row, kind="stable")
+    row, first, entries, source, place, steady = (column[order] for column in (row, *columns[1:]))
+    begin = np.searchsorted(row, np.arange(len(keys) + 1))
+    return StretchColumns(keys, begin, row, first, entries, source, place, steady != 0, tuple(sources))

@@ -1,0 +1,113 @@
+"""RocksDB: tasks compare a stretch of queues, as splits have left them, with a database: live in a check, or staged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.formats import rocksdb as fmt
+from reput.formats.consume_queue import PRE_BLANK, QueueKey
+from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
+from reput.pipeline.build.queue_builder import QueueOutcome
+from reput.pipeline.build.rocksdb_columns import stretch_columns
+from reput.pipeline.build.rocksdb_rules import CrookedQueue
+from reput.pipeline.build.rocksdb_tables import Stretch, chunks
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.rocksdb_parts import Piece
+from reput.queue.compare import Compared, compare
+from reput.queue.rocksdb_entries import EntryTable
+from reput.queue.rocksdb_kind import open_reader
+
+_NO_ENTRY = np.frombuffer(PRE_BLANK + bytes(8), dtype=np.uint8)
+
+
+class Different(NamedTuple):
+    """A queue that differs from its records; entries are counted by queue offset.
+
+    `next` is the offset after its last record; `ends` says what is wrong with its ends in the database ("": nothing).
+    """
+
+    key: QueueKey
+    next: int
+    entries: Compared
+    ends: str
+
+    @property
+    def lacks_its_end(self) -> bool:
+        """Whether entries are missing at its end alone."""
+        return self.entries.first_missing + self.entries.missing == self.next
+
+
+class StretchCompared(NamedTuple):
+    """What a task found: queues that differ, and what the crooked ones did."""
+
+    different: tuple[Different, ...]
+    outcomes: tuple[QueueOutcome, ...]
+
+
+def compare_stretch(job: Job, folder: str, stretch: Stretch) -> StretchCompared:
+    """Hold the queues of a stretch, as splits have left them, against the database in `folder`."""
+    different, outcomes = [], []
+    with open_reader(Path(folder)) as reader:
+        entries = EntryTable(reader.families)
+        for key, pieces in stretch_columns(job, stretch.ranges).queues():
+            expected: Iterable[Piece] = pieces
+            if key in stretch.crooked:
+                crooked = CrookedQueue(job, key, f"{stretch.number}-check")
+                outcomes.append(crooked.build(pieces))
+                expected = crooked.result()
+            one = _compare(entries, key, expected, grows=job.judged_to is not None)
+            if one.ends or not one.entries.is_equal:
+                different.append(one)
+    return StretchCompared(tuple(different), tuple(outcomes))
+
+
+def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[Piece], *, grows: bool) -> Different:
+    """Hold a queue against its records; where it `grows`, it may go on after the last of them."""
+    compared = Compared()
+    first = last = OffsetValue(-1, -1)
+    for begin, values in chunks(expected):
+        rows = np.frombuffer(values, dtype=np.uint8).reshape(-1, VALUE_SIZE)
+        present = entries.values(key, begin, begin + len(rows))
+        if first.queue_offset < 0:
+            first = OffsetValue(int.from_bytes(values[:8]), begin)
+        last = OffsetValue(int.from_bytes(values[-VALUE_SIZE:][:8]), begin + len(rows) - 1)
+        compared.add(begin, compare(rows, present, _NO_ENTRY))
+    ends = _wrong_ends(entries, key, first, last, grows)
+    return Different(key, last.queue_offset + 1, compared, ends)
+
+
+def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: OffsetValue, grows: bool) -> str:
+    """What is wrong with a queue's `max` and `min`; a `min` that is behind is not, RocketMQ moves it on."""
+    told_last, told_first = entries.offset(key, fmt.MAX), entries.offset(key, fmt.MIN)
+    if told_last is None:
+        return "no max"
+    if told_last.queue_offset < last.queue_offset or (
+        told_last.queue_offset == last.queue_offset and told_last != last
+    ):
+        return f"max is {told_last.queue_offset} at log offset {told_last.physical_offset}"
+    is_ahead = told_last.queue_offset > last.queue_offset and not grows
+    if is_ahead and (wrong := _wrong_behind(entries, key, last, told_last)):
+        return f"max is {told_last.queue_offset}, {wrong}"
+    if told_first is not None and told_first.queue_offset > first.queue_offset:
+        return f"min is {told_first.queue_offset}, the first record's queue offset {first.queue_offset}"
+    return ""
+
+
+def _wrong_behind(entries: EntryTable, key: QueueKey, last: OffsetValue, told: OffsetValue) -> str:
+    """What is wrong with a `max` behind the last record: only blank entries for lost messages may lead up to it.
+
+    A new message gets the number behind `max`. RocketMQ sets it together with an entry; where a queue is begun at a
+    number (`RocksDBConsumeQueue.initializeWithOffset`) it has no records.
+    """
+    behind = next(entries.messages(key, last.queue_offset + 1), None)
+    if behind is not None and behind[0] <= told.queue_offset:
+        return "behind the last record"
+    if entries.entry(key, told.queue_offset) is None:
+        return "where it has no entry: new messages would stand behind a hole"
+    if told.physical_offset != last.physical_offset:
+        return f"at log offset {told.physical_offset}, the last record's is {last.physical_offset}"
+    return ""

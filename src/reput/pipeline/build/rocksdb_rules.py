@@ -1,0 +1,73 @@
+"""A queue that does not run straight, for RocksDB's tables: by the rules into a scratch file, then read in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from reput.files import fs
+from reput.formats.consume_queue import PRE_BLANK, QueueKey
+from reput.formats.rocksdb import VALUE_SIZE
+from reput.pipeline.build.queue_builder import QueueOutcome, Run, build_queue
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.rocksdb_parts import Piece
+
+_AT_ONCE = 1 << 18
+
+
+class CrookedQueue:
+    """One crooked queue of one task (`name` keeps tasks apart). The scratch file holds its values from `first` on."""
+
+    def __init__(self, job: Job, key: QueueKey, name: str) -> None:
+        self._key = key
+        self._path = f"{job.parts_folder}/{name}.scratch"
+        self._owner = job.owner
+        self._first = self._next = 0
+        fs.remove_file(self._path)
+
+    def build(self, pieces: Sequence[Piece], end: int = 0) -> QueueOutcome:
+        """Go through the pieces, which are in log order; a queue that ends at queue offset `end` goes on there."""
+        self._first = end
+        outcome = build_queue(self._key, partial(_runs, pieces), self, end)
+        self._first, self._next = outcome.first if outcome.restarts or not end else end, outcome.next
+        return outcome
+
+    def result(self) -> Iterator[Piece]:
+        """What was built, in order."""
+        for begin in range(self._first, self._next, _AT_ONCE):
+            count = min(_AT_ONCE, self._next - begin)
+            at = (begin - self._first) * VALUE_SIZE
+            yield Piece(begin, fs.load_array(self._path, "u1", count * VALUE_SIZE, at), None)
+
+    def put(self, run: Run) -> None:
+        """Values behind those before them."""
+        self._append(run.entries)
+
+    def blank(self, begin: int, end: int, following: Run) -> None:
+        """Pre-blank values into a gap, with the time of the message behind it: times must not run backwards."""
+        value = PRE_BLANK + bytes(following.entries[VALUE_SIZE - 8 : VALUE_SIZE])
+        while begin < end:
+            count = min(end - begin, _AT_ONCE)
+            self._append(memoryview(value * count))
+            begin += count
+
+    def drop(self) -> None:
+        """All of it goes."""
+        fs.remove_file(self._path)
+
+    def _append(self, values: memoryview) -> None:
+        fs.append(self._path, values)
+
+
+def _runs(pieces: Sequence[Piece]) -> Iterator[Run]:
+    for piece in pieces:
+        values = piece.values.data
+        if piece.offsets is None:
+            yield Run(piece.first, values, VALUE_SIZE)
+            continue
+        offsets = piece.offsets
+        breaks = (np.flatnonzero(np.diff(offsets) != 1) + 1).tolist()
+        for begin, end in zip([0, *breaks], [*breaks, len(offsets)], strict=True):
+            yield Run(int(offsets[begin]), values[begin * VALUE_SIZE : end * VALUE_SIZE], VALUE_SIZE)

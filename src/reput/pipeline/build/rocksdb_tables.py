@@ -1,0 +1,176 @@
+"""Tables for RocksDB: tasks merge what the splits have of a stretch of queues into sorted tables, by the redo's rules.
+
+A table holds the queues of one stretch of keys, so tables do not overlap and are never compacted. Values go from the
+splits' files, which are mapped, into blocks; in memory are a block or two, and a row for each piece of a queue.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files.part_file import Part, part_path, write_part
+from reput.files.rocksdb_table import EntryPieces, Prefixes, TableFile, grouped
+from reput.formats.consume_queue import QueueKey
+from reput.formats.part_file import PartKind
+from reput.formats.rocksdb import VALUE_SIZE, queue_prefix
+from reput.pipeline.build.queue_builder import QueueOutcome
+from reput.pipeline.build.rocksdb_columns import stretch_columns
+from reput.pipeline.build.rocksdb_rules import CrookedQueue
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.parts import KEY_ROWS, TOPICS, key_columns, keys_of
+from reput.pipeline.split.rocksdb_parts import PartRange, Piece
+
+_AT_ONCE = 1 << 18
+_TABLE_ENTRIES = 4 << 20
+
+
+class Stretch(NamedTuple):
+    """The queues that one task brings into tables: its number, what splits have of them, and which are crooked.
+
+    `ends`: the queue offset at which a crooked queue goes on, where it has entries already.
+    """
+
+    number: int
+    ranges: tuple[PartRange, ...]
+    crooked: frozenset[QueueKey]
+    ends: Mapping[QueueKey, int] = {}
+
+
+class Built(NamedTuple):
+    """What a task made: tables in the order of their keys, queues, and what the crooked ones did.
+
+    `name`: of the task's files; `tables`: the tables' names in the job's parts folder.
+    """
+
+    name: str
+    tables: tuple[str, ...]
+    queues: int
+    entries: int
+    outcomes: tuple[QueueOutcome, ...]
+
+
+class QueueEnds(NamedTuple):
+    """The ends of a stretch's queues, in the order of their keys.
+
+    int64 each: queue offset and log offset of the first message (`first`, `first_physical`), and of the last one.
+    """
+
+    keys: list[QueueKey]
+    first: NDArray[np.int64]
+    first_physical: NDArray[np.int64]
+    last: NDArray[np.int64]
+    last_physical: NDArray[np.int64]
+
+
+def build_tables(job: Job, stretch: Stretch) -> Built:
+    """Write the tables of a stretch of queues, and leave their ends for the driver."""
+    # Each attempt writes files of its own, so that one that dies leaves a finished one alone.
+    name = f"{stretch.number}-{uuid.uuid4().hex}"
+    columns = stretch_columns(job, stretch.ranges)
+    ends, outcomes, begin = columns.ends(), list[QueueOutcome](), 0
+    with job.writing():
+        tables = _Tables(f"{job.parts_folder}/{name}", columns.keys)
+        for row, key in enumerate(columns.keys):
+            if key not in stretch.crooked:
+                continue
+            tables.add(columns.entries_of(begin, row))
+            crooked = CrookedQueue(job, key, name)
+            outcomes.append(crooked.build(columns.pieces_of(row), stretch.ends.get(key, 0)))
+            ends[row] = tables.add_queue(row, crooked.result())
+            begin = row + 1
+        tables.add(columns.entries_of(begin, len(columns.keys)))
+        made = tables.finished()
+        present = np.flatnonzero(ends[:, 0] >= 0)
+        keys = [columns.keys[row] for row in present.tolist()]
+        _save_ends(job, name, keys, ends[present])
+    entries = int((ends[present, 2] - ends[present, 0] + 1).sum())
+    return Built(name, tuple(PurePath(path).name for path in made), len(keys), entries, tuple(outcomes))
+
+
+def table_paths(job: Job, built: Built) -> list[str]:
+    """The tables that a task made."""
+    return [f"{job.parts_folder}/{name}" for name in built.tables]
+
+
+class _Tables:
+    """The tables of one task, which begin with `base`; a new one is begun every `_TABLE_ENTRIES`."""
+
+    def __init__(self, base: str, keys: Sequence[QueueKey]) -> None:
+        self._base = base
+        self._prefixes = Prefixes.of([queue_prefix(key) for key in keys])
+        self._made: list[str] = []
+        self._table: TableFile | None = None
+
+    def add(self, pieces: EntryPieces) -> None:
+        """Add entries behind those before them."""
+        for group in grouped(pieces, _TABLE_ENTRIES):
+            if self._table is None or self._table.entries >= _TABLE_ENTRIES:
+                self._finish()
+                path = f"{self._base}-{len(self._made)}.sst"
+                self._table = TableFile(path, self._prefixes)
+                self._made.append(path)
+            self._table.add(group)
+
+    def add_queue(self, row: int, pieces: Iterable[Piece]) -> tuple[int, int, int, int]:
+        """Add a queue whose pieces follow one another; returns its ends as columns have them, -1 without an entry."""
+        first = last = first_physical = last_physical = -1
+        for piece in pieces:
+            values = piece.values
+            places = (row, piece.first, piece.entries, values.ctypes.data)
+            self.add(EntryPieces(*(np.array([place], dtype=np.int64) for place in places)))
+            if first < 0:
+                first, first_physical = piece.first, int.from_bytes(values[:8].tobytes())
+            last, last_physical = piece.first + piece.entries - 1, int.from_bytes(values[-VALUE_SIZE:][:8].tobytes())
+        return first, first_physical, last, last_physical
+
+    def _finish(self) -> None:
+        if self._table is not None:
+            self._table.finish()
+            self._table = None
+
+    def finished(self) -> tuple[str, ...]:
+        """The tables, complete."""
+        self._finish()
+        return tuple(self._made)
+
+
+def chunks(pieces: Iterable[Piece]) -> Iterator[tuple[int, bytes]]:
+    """The values of consecutive pieces in larger or smaller chunks, each with its first queue offset."""
+    begin, count, held = -1, 0, list[bytes]()
+    for piece in pieces:
+        for at in range(0, piece.entries, _AT_ONCE):
+            values = piece.values[at * VALUE_SIZE : (at + _AT_ONCE) * VALUE_SIZE].tobytes()
+            if not held:
+                begin = piece.first + at
+            held.append(values)
+            count += len(values) // VALUE_SIZE
+            if count >= _AT_ONCE:
+                yield begin, b"".join(held)
+                held, count = [], 0
+    if held:
+        yield begin, b"".join(held)
+
+
+# --- ends of queues --------------------------------------------------------------------------------
+
+
+ENDS = PartKind(
+    "ends", {"first": "i8", "first_physical": "i8", "last": "i8", "last_physical": "i8", **KEY_ROWS}, TOPICS
+)
+
+
+def _save_ends(job: Job, name: str, keys: Sequence[QueueKey], ends: NDArray[np.int64]) -> None:
+    columns = dict(zip(QueueEnds._fields[1:], ends.T, strict=True))
+    write_part(part_path(job.parts_folder, ENDS, name), ENDS, **columns, **key_columns(keys))
+
+
+def load_ends(job: Job, built: Built) -> QueueEnds:
+    """The ends of the queues that a task brought into tables."""
+    part = Part(part_path(job.parts_folder, ENDS, built.name), ENDS)
+    return QueueEnds(keys_of(part), *(part.read(name) for name in QueueEnds._fields[1:]))

@@ -1,0 +1,221 @@
+"""The part of a check that looks at queues of batches: each is built anew, and compared entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
+from reput.formats.consume_queue import QueueKey
+from reput.formats.paths import offset_name
+from reput.pipeline.build.batch_build import BatchOutcome, build_batch_queues
+from reput.pipeline.check.findings import log_place, what_is_there
+from reput.pipeline.check.state import Check
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.sink import queue_path
+from reput.pipeline.split.stitch import Stitched
+from reput.queue.batch_files import BatchFiles, BatchQueueFiles
+from reput.queue.compare import Compared, compare, rows_of
+from reput.store.queue_types import misplaced_queues
+from reput.store.report import LEFTOVER, NOTE
+from reput.store.retained import configured_topics
+
+_ENTRIES_AT_ONCE = 1 << 13
+_MISSING_MOST = 1 << 22
+
+
+class BatchCompared(NamedTuple):
+    """How one queue on disk differs from what its records give; entries are numbered from the queue's byte 0.
+
+    `past_end` counts entries after the last record's; the first of them points to log offset `past_offset`.
+    """
+
+    key: QueueKey
+    entries: Compared
+    past_end: int = 0
+    first_past_end: int = -1
+    past_offset: int = -1
+
+
+def check_batches(check: Check, stitched: Stitched, table: QueueTable) -> None:
+    """Compare all queues of batches; the table of queues gets them, too."""
+    inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in stitched.results))
+    table.drop_topics(inferred)
+    for what in misplaced_queues(check.layout, check.settings.types):
+        check.report.damage("queue-type", what.partition(":")[0], None, 1, what.partition(": ")[2])
+    live = {queue.key: queue for queue in BatchFiles(check.layout.batch_consume_queue).queues()}
+    outcomes: dict[QueueKey, BatchOutcome] = {}
+    if live or any(result.batches for result in stitched.results):
+        with check.stage("batches"):
+            built = build_batch_queues(check.engine, check.job, stitched.results, check.listener)
+            outcomes = {outcome.key: outcome for outcome in built}
+            keys = sorted({*live, *outcomes})
+            task = partial(_compare_task, check.job, str(check.layout.batch_consume_queue), check.log.min_offset)
+            compared = check.engine.run(task, keys, check.listener.advance)
+        for one in compared:
+            _findings(check, one, stitched.end)
+    for queue in live.values():
+        _file_findings(check, queue)
+    _record_findings(check, stitched, list(outcomes.values()))
+    check.report.queues += len(outcomes)
+    check.report.queue_entries += sum(outcome.entries for outcome in outcomes.values())
+    check.report.queue_messages += sum(outcome.next - outcome.first for outcome in outcomes.values())
+
+
+def _compare_task(job: Job, live_folder: str, log_min_offset: int, key: QueueKey) -> BatchCompared:
+    built, live = BatchFiles(Path(job.batch_queue_folder)).queue(key), BatchFiles(Path(live_folder)).queue(key)
+    span = built.span()
+    expected = _Pieces(built.read(span.first, span.end))
+    present = _Pieces(_every_entry(live, job.batch_queue_file_size))
+    # What points in front of the log's first byte has expired.
+    number = live.files[0].start // BATCH_ENTRY_SIZE if live.files else 0
+    number += present.skip(lambda row: row["size"] > 0 and 0 <= row["physical_offset"] < log_min_offset)
+    return _compare(key, number, expected, present)
+
+
+def _compare(key: QueueKey, number: int, expected: _Pieces, present: _Pieces) -> BatchCompared:
+    compared = Compared()
+    while len(wanted := expected.take(_ENTRIES_AT_ONCE)):
+        found = rows_of(present.take(len(wanted)).reshape(-1), BATCH_ENTRY_SIZE, len(wanted))
+        compared.add(number, compare(wanted, found))
+        number += len(wanted)
+    result = BatchCompared(key, compared)
+    while len(found := present.take(_ENTRIES_AT_ONCE)):
+        used = np.flatnonzero(found.any(axis=1))
+        if len(used) and not result.past_end:
+            first = int(used[0])
+            offset = int(found[first].view(BATCH_ENTRY.dtype)["physical_offset"][0])
+            result = result._replace(first_past_end=number + first, past_offset=offset)
+        result = result._replace(past_end=result.past_end + len(used))
+        number += len(found)
+    return result
+
+
+class _Pieces:
+    """Entries that come in pieces of any length, as rows of bytes, given out in pieces of a wanted one."""
+
+    def __init__(self, pieces: Iterator[NDArray[np.void]]) -> None:
+        self._pieces = pieces
+        self._rest = np.empty((0, BATCH_ENTRY_SIZE), dtype=np.uint8)
+
+    def take(self, count: int) -> NDArray[np.uint8]:
+        """The next `count` entries, fewer at the end."""
+        found: list[NDArray[np.uint8]] = []
+        while count:
+            if not len(self._rest):
+                piece = next(self._pieces, None)
+                if piece is None:
+                    break
+                self._rest = rows_of(piece.view(np.uint8), BATCH_ENTRY_SIZE)
+            found.append(self._rest[:count])
+            count -= len(found[-1])
+            self._rest = self._rest[len(found[-1]) :]
+        return np.concatenate(found) if found else self._rest
+
+    def skip(self, holds: Callable[[np.void], bool]) -> int:
+        """Pass over the first entries as long as they all hold; returns how many."""
+        skipped = 0
+        while len(rows := self.take(_ENTRIES_AT_ONCE)):
+            entries = rows.reshape(-1).view(BATCH_ENTRY.dtype)
+            kept = next((number for number, row in enumerate(entries) if not holds(row)), len(rows))
+            skipped += kept
+            if kept < len(rows):
+                self._rest = np.concatenate([rows[kept:], self._rest])
+                break
+        return skipped
+
+
+def _every_entry(queue: BatchQueueFiles, file_size: int) -> Iterator[NDArray[np.void]]:
+    """All places of a queue's files, used or not; zeros where a file is missing, though not for a gap beyond reason."""
+    number = -1
+    for file in queue.files:
+        start, places = file.start // BATCH_ENTRY_SIZE, min(file.size, file_size) // BATCH_ENTRY_SIZE
+        while 0 <= number < start:
+            if start - number > _MISSING_MOST:
+                return
+            count = min(_ENTRIES_AT_ONCE, start - number)
+            yield np.zeros(count, dtype=BATCH_ENTRY.dtype)
+            number += count
+        for at in range(0, places, _ENTRIES_AT_ONCE):
+            size = min(_ENTRIES_AT_ONCE, places - at) * BATCH_ENTRY_SIZE
+            data = (fs.read_bytes(file.path, size, at * BATCH_ENTRY_SIZE) or b"").ljust(size, b"\0")
+            yield np.frombuffer(data, dtype=BATCH_ENTRY.dtype)
+        number = start + places
+
+
+def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
+    report, folder = check.report, queue_path(str(check.layout.batch_consume_queue), one.key)
+    entries = one.entries
+    if entries.wrong:
+        detail = "entries that are not what their records give"
+        report.damage("queue-entry-wrong", *_place(check, folder, entries.first_wrong), entries.wrong, detail)
+    if one.past_end and check.job.judged_to is None:
+        detail = f"entries behind the queue's last record, the first points to {one.past_offset}"
+        place = _place(check, folder, one.first_past_end)
+        if one.past_offset >= log_end:
+            detail += f"; the log ends at {log_end}"
+            report.after_crash("queue-entry-past-end", *place, one.past_end, detail)
+        else:
+            report.damage("queue-entry-past-end", *place, one.past_end, detail)
+    if not entries.missing or one.key in check.half_deleted:
+        return
+    configured = configured_topics(check.layout)
+    if fs.exists(folder):
+        # What lacks at the end alone is what a crash leaves.
+        file, offset, where = what_is_there(*_place(check, folder, entries.first_missing))
+        detail = f"{where}{entries.missing} batches without an entry"
+        check.behind("queue-behind", file, offset, entries.missing, detail)
+    elif configured is not None and one.key.topic not in configured:
+        detail = f"the topic was deleted, {entries.missing} of its batches are still in the log"
+        report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
+    else:
+        report.damage("queue-missing", folder, None, 1, f"no folder; {entries.missing} batches cannot be consumed")
+
+
+def _place(check: Check, folder: str, number: int) -> tuple[str, int]:
+    size, position = check.job.batch_queue_file_size, number * BATCH_ENTRY_SIZE
+    return f"{folder}/{offset_name(position // size * size)}", position % size
+
+
+def _file_findings(check: Check, queue: BatchQueueFiles) -> None:
+    size, files = check.job.batch_queue_file_size, queue.folder.files
+    for number, file in enumerate(files):
+        if check.job.judged_to is not None and number == len(files) - 1 and file.size != size:
+            # The process that holds the store may be making it now.
+            break
+        if file.size == 0 and number == len(files) - 1:
+            detail = "an empty last file, which RocketMQ removes"
+            check.report.remark(LEFTOVER, "queue-empty-file", str(file.path), 1, detail)
+        elif file.size != size:
+            detail = f"{file.size} bytes instead of {size}: RocketMQ would not load this queue"
+            check.report.damage("queue-file-size", str(file.path), None, 1, detail)
+        if number and file.start != files[number - 1].start + size:
+            detail = f"a file is missing between {files[number - 1].path.name} and this one"
+            check.report.damage("queue-file-missing", str(file.path), None, 1, detail)
+
+
+def _record_findings(check: Check, stitched: Stitched, outcomes: Sequence[BatchOutcome]) -> None:
+    """What is odd in the log itself."""
+    for outcome in outcomes:
+        if outcome.is_odd:
+            detail = (
+                f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.missing} "
+                f"missing, {outcome.restarts} restarts"
+            )
+            check.report.remark(NOTE, "queue-offsets", str(outcome.key), 1, detail)
+    found = [result.oddities for result in stitched.results if result.oddities.without_entry]
+    if found:
+        file, _ = log_place(check.log, found[0].first_without_entry)
+        count = sum(one.without_entry for one in found)
+        detail = (
+            "batches whose INNER_NUM or INNER_BASE cannot be, first at log offset "
+            f"{found[0].first_without_entry}: they have no entry"
+        )
+        check.report.remark(NOTE, "batch-without-entry", file, count, detail)

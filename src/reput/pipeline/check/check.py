@@ -1,0 +1,467 @@
+"""check: a store's indexes held against its log. The rules are in `reput.store`; this job brings them to the data.
+
+The same decode job as a rebuild goes over the log, comparing entries where a rebuild would write them. Nothing in the
+store is created or changed; what one stage leaves for the next lies in a temporary folder.
+
+A process may append to the store meanwhile: a writer, a follower, a broker. Then the log is judged up to what is
+confirmed, and the indexes up to their frontier; entries of later records are passed over, whatever they are. What such
+a look finds counts only where the next look finds it too.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from reput.config import StoreConfig
+from reput.errors import DamagedStoreError, ReputError, StoreLockedError
+from reput.files import fs
+from reput.files.scratch import ScratchFolder
+from reput.index.files import IndexFileOnDisk, list_index_files, read_header
+from reput.log.files import LogFiles, list_log_files
+from reput.log.maps import LogMaps
+from reput.pipeline.build.batch_build import learn_types
+from reput.pipeline.check import deletions as check_deletions
+from reput.pipeline.check.batches import check_batches
+from reput.pipeline.check.decode import decode_and_compare
+from reput.pipeline.check.findings import (
+    check_checkpoint,
+    folder_missing,
+    index_findings,
+    log_findings,
+    stray_findings,
+    uncovered_findings,
+)
+from reput.pipeline.check.index import (
+    IndexFileChecked,
+    IndexFileToCheck,
+    Uncovered,
+    check_index_file,
+    find_uncovered,
+)
+from reput.pipeline.check.items import IndexPart
+from reput.pipeline.check.kinds import CHECKS
+from reput.pipeline.check.queues import (
+    Mismatch,
+)
+from reput.pipeline.check.state import Check
+from reput.pipeline.spark.engine import Engine
+from reput.pipeline.spark.listener import ProgressListener
+from reput.pipeline.split import parts
+from reput.pipeline.split.ext_job import ExtJob, ext_job
+from reput.pipeline.split.job import Job, SplitResult
+from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.plan import MAX_SPLIT_MB, Split, mib, plan_splits
+from reput.pipeline.split.stitch import Stitched, stitch
+from reput.queue.batch_files import BatchFiles
+from reput.store.beside import last_referenced
+from reput.store.contradictions import contradictions, without_wrong_sizes
+from reput.store.holders import Holder, Who
+from reput.store.kinds import present_kinds, store_kinds
+from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
+from reput.store.queue_types import refuse_batches_beside
+from reput.store.report import NOTE, SETTING, CheckReport
+from reput.store.settings import StoreSettings, resolve_settings
+from reput.store.standstill import Standstill, begin_reading, end_reading
+
+_LOOKS_MOST = 4
+_HEADER_READS_MOST = 100
+
+
+def check_store(
+    root: Path | str,
+    engine: Engine,
+    config: StoreConfig | None = None,
+    *,
+    verify_crc: bool = True,
+    split_mb: float = 128,
+    listener: ProgressListener | None = None,
+) -> CheckReport:
+    """Check the store in `root`; what is wrong in it is in the report, not raised.
+
+    On a cluster the folder for temporary files (TMPDIR) must be shared by its workers.
+
+    Raises:
+        ReputError: the store could not be looked at.
+    """
+    config = config or StoreConfig()
+    begin = time.perf_counter()
+    layout = find_store(root, config)
+    refuse_what_we_cannot_build(layout, config)
+    contradicted = contradictions(layout, config)
+    judged_with = without_wrong_sizes(config, contradicted)
+    listener = listener or ProgressListener()
+    mib("split_mb", split_mb, MAX_SPLIT_MB)
+    looks = [_look(layout, engine, judged_with, verify_crc, split_mb, listener)]
+    while not looks[-1].counts:
+        if len(looks) == _LOOKS_MOST:
+            raise looks[-1].error or StoreLockedError(
+                f"{layout.root}: {looks[-1].holder.text} changes this store so fast that {_LOOKS_MOST} looks at it "
+                "found something else each time. Check it when that process is done"
+            )
+        looks.append(_look(layout, engine, judged_with, verify_crc, split_mb, listener))
+        _keep_what_both_found(looks[-2], looks[-1])
+    report = looks[-1].report
+    assert report is not None
+    if len(looks) > 1:
+        report.notes.append(f"the store was in use, so findings were looked at again: {len(looks)} looks")
+    report.seconds["total"] = round(time.perf_counter() - begin, 4)
+    for one in contradicted:
+        if one.is_of_size and not config.force_setting:
+            report.remark(SETTING, "setting-contradicted", str(one.place), 1, f"{one.text}: correct the setting")
+        else:
+            report.notes.insert(0, one.text)
+    report.findings.sort(key=lambda one: (one.severity != SETTING, one.severity, one.rule, one.file))
+    return report
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look at a store; `report` is None where it ended with an `error`, which a change meanwhile may explain.
+
+    `counts`: its findings can be believed, since nothing changed meanwhile, or another look has them too.
+    """
+
+    holder: Holder
+    report: CheckReport | None = None
+    counts: bool = False
+    error: ReputError | None = None
+
+    @property
+    def suspects(self) -> set[tuple[str, str, int | None]]:
+        """What it found that a change meanwhile may explain."""
+        findings = self.report.findings if self.report else []
+        return {(one.rule, one.file, one.offset) for one in findings if one.severity != NOTE}
+
+
+def _keep_what_both_found(before: _Look, now: _Look) -> None:
+    """Keep the findings that two looks have, unless one of them stumbled."""
+    if now.report is None or before.report is None or now.counts:
+        return
+    shared = before.suspects & now.suspects
+    if shared:
+        now.report.findings = [
+            one for one in now.report.findings if one.severity == NOTE or (one.rule, one.file, one.offset) in shared
+        ]
+        now.counts = True
+
+
+def _look(
+    layout: StoreLayout,
+    engine: Engine,
+    config: StoreConfig,
+    verify_crc: bool,
+    split_mb: float,
+    listener: ProgressListener,
+) -> _Look:
+    standstill = begin_reading(layout)
+    look = _Look(standstill.holder)
+    with ScratchFolder("reput-check-") as work:
+        try:
+            check = _prepare(layout, engine, config, verify_crc, work, listener, standstill)
+            _run(check, split_mb)
+            look.report = check.report
+        except ReputError as error:
+            look.error = error
+    try:
+        stood_still = end_reading(layout, standstill, look.error)
+    except StoreLockedError as error:
+        if standstill.holder.who is not Who.WRITER:
+            raise
+        # It has deleted queues, or a job has come after it: the next look sees which.
+        look.error, look.report = error, None
+        return look
+    if look.error is not None and stood_still:
+        raise look.error
+    look.counts = look.report is not None and (stood_still or not look.suspects)
+    return look
+
+
+def _prepare(
+    layout: StoreLayout,
+    engine: Engine,
+    config: StoreConfig,
+    verify_crc: bool,
+    work: Path,
+    listener: ProgressListener,
+    standstill: Standstill,
+) -> Check:
+    holder = standstill.holder
+    report = CheckReport(
+        str(layout.root),
+        closed_cleanly=not fs.exists(layout.abort) and holder.who is not Who.BROKER,
+        held_by=holder.who,
+        held_by_pid=holder.pid,
+    )
+    # Listed after the confirmed offset was read, so that all files up to there are seen.
+    log = list_log_files(
+        layout.commit_log, config.mapped_file_size_commit_log, tolerant=True, below=standstill.confirmed
+    )
+    settings = resolve_settings(layout, config, verify_crc)
+    if holder.who is Who.BROKER:
+        standstill = _referenced_by_broker(layout, config, log, settings, standstill)
+        log = list_log_files(layout.commit_log, log.file_size, tolerant=True, below=standstill.confirmed)
+    report.indexes_to = standstill.frontier
+    report.notes += _holder_notes(report, standstill)
+    report.assumed += settings.assumed
+    job = replace(
+        Job.of_store(layout, settings, present_kinds(layout), work, epoch=0),
+        owner=fs.owner_of(work),
+        build_queues=fs.exists(layout.consume_queue) or fs.exists(layout.batch_consume_queue),
+        build_index=settings.index_enabled and bool(list_index_files(layout.index)),
+        fenced=False,
+        ext=_ext_to_check(layout, settings, log.file_size, report),
+        checked=str(layout.root),
+        judged_to=standstill.frontier,
+        deleted=check_deletions.not_missed(layout, log.min_offset),
+    )
+    refuse_batches_beside(settings.types, present_kinds(layout))
+    half_deleted = check_deletions.half_deleted(layout)
+    return Check(layout, log, settings, engine, job, listener, report, standstill.confirmed, half_deleted)
+
+
+def _referenced_by_broker(
+    layout: StoreLayout, config: StoreConfig, log: LogFiles, settings: StoreSettings, standstill: Standstill
+) -> Standstill:
+    """How far a broker has come: it dispatches one record after the other, so the ones before the last have entries."""
+    kinds = store_kinds(layout, config, settings.queue_file_size)
+    maps = LogMaps(layout.commit_log, log.file_size)
+    begin, end = last_referenced(kinds, BatchFiles(layout.batch_consume_queue), maps)
+    maps.close()
+    return standstill._replace(frontier=begin, confirmed=end)
+
+
+def _holder_notes(report: CheckReport, standstill: Standstill) -> list[str]:
+    if standstill.frontier is None:
+        crashed = "the store was not closed (abort is there): what a crash leaves behind is no damage"
+        return [] if report.closed_cleanly else [crashed]
+    log = "" if standstill.confirmed is None else f"the log up to {standstill.confirmed}, "
+    return [f"{standstill.holder.text} has this store open: checked {log}the indexes up to {standstill.frontier}"]
+
+
+def _ext_to_check(
+    layout: StoreLayout, settings: StoreSettings, log_file_size: int, report: CheckReport
+) -> ExtJob | None:
+    """With the filters that bitmaps are held against; without, where they are not known.
+
+    A broker at work, or one that crashed, has computed bitmaps for filters that it has not written down.
+    """
+    if report.closed_cleanly:
+        try:
+            return ext_job(layout, replace(settings, calc_bitmaps=True), log_file_size)
+        except DamagedStoreError as error:
+            report.notes.append(f"bitmaps were not looked at: {error}")
+    return ext_job(layout, replace(settings, calc_bitmaps=False), log_file_size)
+
+
+def _run(check: Check, split_mb: float) -> None:
+    fs.make_dirs(check.job.parts_folder)
+    stitched, mismatches = _decode(check, split_mb)
+    log_findings(check, stitched)
+    report = check.report
+    report.log_min_offset, report.log_max_offset = check.log.min_offset, stitched.end
+    report.messages = sum(result.records for result in stitched.results)
+    stitched = _judged(check.job, stitched)
+    results = stitched.results
+    if check.job.build_queues:
+        _check_queues(check, stitched, mismatches)
+        check_deletions.judge(check)
+    elif any(result.records for result in results):
+        folder_missing(check, "queue", "no ConsumeQueues at all", _first(results, "records"))
+    if check.job.build_index:
+        _check_index(check, results)
+    elif check.settings.index_enabled and any(result.items for result in results):
+        folder_missing(check, "index", "no IndexFiles at all", _first(results, "items"))
+    if check.job.judged_to is None:
+        # A holder writes the checkpoint when it comes to that, and makes and removes files.
+        check_checkpoint(check)
+        stray_findings(check)
+
+
+def _judged(job: Job, stitched: Stitched) -> Stitched:
+    """The part of the chain whose records the indexes are held against."""
+    if job.judged_to is None:
+        return stitched
+    count = sum(split.begin < job.judged_to for split in stitched.splits)
+    end = min(stitched.end, job.judged_to)
+    return replace(stitched, results=stitched.results[:count], splits=stitched.splits[:count], end=end)
+
+
+def _first(results: list[SplitResult], what: str) -> int:
+    """The log offset from which on there are records, or records with index items."""
+    return next(result.first_record for result in results if getattr(result, what))
+
+
+def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mismatch]]]:
+    splits = _plan(check, mib("split_mb", split_mb))
+    task = partial(_compare_task, check.job, str(check.layout.consume_queue))
+    mismatches: dict[int, list[Mismatch]] = {}
+
+    def again(split: Split) -> SplitResult:
+        (result, found), *_ = check.engine.run(task, [split], _silent)
+        mismatches[split.number] = found
+        return result
+
+    with check.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in splits)):
+        outcomes = check.engine.run(task, splits, check.listener.advance)
+        for result, found in outcomes:
+            mismatches[result.number] = found
+        results = [result for result, _ in outcomes]
+        stitched = stitch(check.log.min_offset, splits, results, again, check.log.gaps)
+
+        def decode(job: Job, more: list[Split]) -> list[SplitResult]:
+            task = partial(_compare_task, job, str(check.layout.consume_queue))
+            found = check.engine.run(task, more, _silent)
+            mismatches.update((result.number, ones) for result, ones in found)
+            return [result for result, _ in found]
+
+        check.job = learn_types(check.job, stitched, present_kinds(check.layout), decode)
+        return stitched, mismatches
+
+
+def _plan(check: Check, split_bytes: int) -> list[Split]:
+    """The splits of the log: none goes beyond what is confirmed, and none across the frontier."""
+    end = check.log.end_offset if check.confirmed is None else check.confirmed
+    if check.job.judged_to is None:
+        return plan_splits(check.log, split_bytes, end_offset=end)
+    frontier = min(check.job.judged_to, end)
+    judged = plan_splits(check.log, split_bytes, end_offset=frontier)
+    further = plan_splits(check.log, split_bytes, frontier, end)
+    return judged + [replace(split, number=number) for number, split in enumerate(further, len(judged))]
+
+
+def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
+    return None
+
+
+def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult, list[Mismatch]]:
+    if job.judged_to is not None and split.begin >= job.judged_to:
+        # Indexes are not held against these records yet.
+        job = replace(job, build_queues=False, build_index=False)
+    return decode_and_compare(job, live_folder, split)
+
+
+def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[Mismatch]]) -> None:
+    table = QueueTable()
+    for result in stitched.results:
+        if result.records:
+            table.add(parts.load_ranges(check.job, result.number))
+    check_batches(check, stitched, table)
+    for kind in check.job.kinds:
+        CHECKS[kind].judge(check, stitched, table, mismatches)
+    check.report.queues += int(np.count_nonzero(table.count[: len(table.keys)]))
+    check.report.queue_entries += int(table.count[: len(table.keys)].sum())
+    check.report.queue_messages += int((table.next - table.first)[: len(table.keys)].sum())
+
+
+def _check_index(check: Check, results: list[SplitResult]) -> None:
+    job, report = check.job, check.report
+    index_parts = [
+        IndexPart(result.number, result.items, result.first_record, result.last_record + 1)
+        for result in results
+        if result.records
+    ]
+    files: list[IndexFileToCheck] = []
+    before = None
+    for file in _index_files(check):
+        if file.header is None or file.size != _index_size(job):
+            detail = f"{file.size} bytes instead of {_index_size(job)}"
+            report.damage("index-file-size", str(file.path), None, 1, detail)
+            before = None
+        else:
+            log_min = check.log.min_offset
+            log_max = index_parts[-1].end if index_parts else log_min
+            grows = job.judged_to is not None
+            log_max = job.judged_to if job.judged_to is not None else log_max
+            files.append(IndexFileToCheck(str(file.path), file.header, before, log_min, log_max, grows))
+            before = file.header
+    with check.stage("index"):
+        task = partial(_index_task, job, index_parts)
+        checked = check.engine.run(task, files, check.listener.advance)
+        index_findings(check, files, checked)
+        _find_uncovered(check, index_parts, files, checked)
+    report.index_files = len(files)
+    report.index_items = sum(one.items for one in checked)
+
+
+def _index_files(check: Check) -> list[IndexFileOnDisk]:
+    """The IndexFiles that are judged: beside a holder that appends none after the last with an item that is judged."""
+    files, judged_to = list_index_files(check.layout.index), check.job.judged_to
+    if judged_to is None:
+        return files
+    last = max(
+        (
+            number
+            for number, file in enumerate(files)
+            if file.header and file.header.index_count > 1 and file.header.begin_physical_offset < judged_to
+        ),
+        default=-1,
+    )
+    return [*files[:last], _settled(files[last])] if last >= 0 else []
+
+
+def _settled(file: IndexFileOnDisk) -> IndexFileOnDisk:
+    """A file whose header may be written now: of two that are alike neither is half an old one, half a new one."""
+    for _ in range(_HEADER_READS_MOST):
+        before = file.header
+        file = replace(file, header=read_header(file.path))
+        if file.header == before:
+            break
+    return file
+
+
+def _index_size(job: Job) -> int:
+    from reput.formats.index_file import file_size
+
+    return file_size(job.index_slots, job.index_items)
+
+
+def _index_task(job: Job, index_parts: list[IndexPart], file: IndexFileToCheck) -> IndexFileChecked:
+    return check_index_file(job, index_parts, file)
+
+
+def _find_uncovered(
+    check: Check,
+    index_parts: list[IndexPart],
+    files: list[IndexFileToCheck],
+    checked: list[IndexFileChecked],
+) -> None:
+    covered = _by_part(index_parts, [one for file in checked for one in file.covered])
+    work = [
+        (part, ranges) for part, ranges in zip(index_parts, covered, strict=True) if not _is_whole(ranges, part.items)
+    ]
+    found = check.engine.run(partial(_uncovered_task, check.job), work, check.listener.advance)
+    index_end = max((file.header.end_physical_offset for file in files), default=-1)
+    skipped_tags = sum(one.skipped_tags for one in checked)
+    uncovered_findings(check, index_end, skipped_tags, found)
+
+
+def _by_part(index_parts: list[IndexPart], ranges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Ranges of the log's items, numbered through, as ranges of each split's own."""
+    firsts = list(accumulate((part.items for part in index_parts), initial=0))
+    found: list[list[tuple[int, int]]] = [[] for _ in index_parts]
+    for begin, end in ranges:
+        row = bisect_right(firsts, begin) - 1
+        while row < len(index_parts) and firsts[row] < end:
+            found[row].append((max(begin, firsts[row]) - firsts[row], min(end, firsts[row + 1]) - firsts[row]))
+            row += 1
+    return found
+
+
+def _uncovered_task(job: Job, work: tuple[IndexPart, list[tuple[int, int]]]) -> Uncovered:
+    return find_uncovered(job, work)
+
+
+def _is_whole(ranges: list[tuple[int, int]], items: int) -> bool:
+    reached = 0
+    for begin, end in sorted(ranges):
+        if begin > reached:
+            return False
+        reached = max(reached, end)
+    return reached >= items

@@ -1,0 +1,276 @@
+"""The part of `check` that looks at ConsumeQueueExt: each address leads to a unit that says what the log says.
+
+Units follow one another. What stands between them, or behind the last, belongs to no entry: RocketMQ leaves such units
+when it dispatches messages again after a crash, and they harm nobody.
+
+Bitmaps are held against the filters that consumerFilter.json has, by the rules by which a pull believes them: a bitmap
+of the Bloom filter's size, of a message stored after a filter was born, must have that filter's bits where the message
+matches, or the group never gets it. Bits that no filter gives only cost a look at the log: perhaps its group has gone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.dispatch.bitmaps import FilterBits
+from reput.dispatch.sql import CompiledFilter
+from reput.dispatch.sql.columns import RecordProperties
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, UNIT_SIZE
+from reput.formats.paths import offset_name
+from reput.formats.record import LMQ_PREFIX, MIN_RECORD_SIZE
+from reput.pipeline.build.ext_build import LogFiles, are_of_topic, store_times
+from reput.pipeline.check.ext_missing import EntriesWithoutUnit
+from reput.pipeline.split.ext_job import ExtJob
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.sink import queue_path
+from reput.queue.ext import ExtReader, list_ext_files
+from reput.store.ext_end import end_of_units
+from reput.store.sql_filter import plain_entries
+
+ORPHANS, STRAY_BITS, WITHOUT_UNIT = "ext-orphans", "ext-bitmap-stray", "ext-without-unit"
+_MISSING = "ext-missing"
+_MISSING_BITS = "ext-bitmap-missing"
+_ENTRIES_AT_ONCE = 1 << 16
+_BITS_IN_WORDS = {
+    _MISSING_BITS: "bitmaps without the bits of a registered filter that matches: its group does not get the message",
+    STRAY_BITS: "bitmaps with bits that no registered filter gives: another one had been registered, or damage",
+}
+_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
+
+
+class UnitFinding(NamedTuple):
+    """Something wrong with a queue's units: rule, file, byte in it, how often, log offset (-1), and what."""
+
+    rule: str
+    file: str
+    offset: int | None
+    times: int
+    physical_offset: int
+    detail: str
+
+
+def plain(job: Job, key: QueueKey, entries: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Entries as they would be without ext: an address that leads to no unit stays, and so is seen as wrong."""
+    if job.ext is None or not len(entries):
+        return entries
+    return plain_entries(entries, key, _reader(job, job.ext.file_size))
+
+
+def unit_findings(job: Job, key: QueueKey, first: int, end: int) -> list[UnitFinding]:
+    """What is wrong with the units of a queue whose records have queue offsets [first, end)."""
+    if job.ext is None:
+        return []
+    reader = _reader(job, job.ext.file_size)
+    found = [
+        UnitFinding("ext-file-size", str(file.path), None, 1, -1, f"{file.size} bytes instead of {job.ext.file_size}")
+        for file in list_ext_files(reader.folder, key)
+        if file.size != job.ext.file_size and job.judged_to is None
+    ]
+    log = LogFiles(job.ext.log_folder, job.ext.log_file_size)
+    return found or _Walk(job, job.ext, key, reader, log).findings(first, end)
+
+
+def _reader(job: Job, file_size: int) -> ExtReader:
+    return ExtReader(Path(job.checked) / "consumequeue_ext", file_size)
+
+
+class _BornFilter(NamedTuple):
+    """A filter that this program can ask, its bits as a bitmap (uint8), and since when bitmaps have them (ms)."""
+
+    filter: CompiledFilter
+    bits: NDArray[np.uint8]
+    born_ms: int
+
+
+class _Bitmaps:
+    """What a topic's registered filters say that bitmaps must be; `any_bits`: of filters that cannot be asked."""
+
+    def __init__(self, ext: ExtJob, topic: bytes) -> None:
+        self.size = ext.bitmap_size
+        self.any_bits = np.zeros(self.size, dtype=np.uint8)
+        self.filters: list[_BornFilter] = []
+        for (text, positions), born_ms in zip(ext.filters.get(topic, ()), ext.born_ms.get(topic, ()), strict=True):
+            one, bits = FilterBits.of(text, positions), np.zeros(self.size, dtype=np.uint8)
+            for position in positions:
+                bits[position // 8] |= np.uint8(1 << position % 8)
+            if one.compiled is None:
+                self.any_bits |= bits
+            else:
+                self.filters.append(_BornFilter(one.compiled, bits, born_ms))
+
+    def judge(
+        self, bitmaps: NDArray[np.uint8], times: NDArray[np.int64], records: RecordProperties
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which bitmaps (uint8, one row a message) lack bits that they must have, and which have bits of nobody."""
+        missing: NDArray[np.bool_] = np.zeros(len(bitmaps), dtype=np.bool_)
+        known = np.repeat(self.any_bits[None, :], len(bitmaps), axis=0)
+        for one in self.filters:
+            matched = one.filter.select(records)
+            lacking: NDArray[np.bool_] = np.any((bitmaps & one.bits) != one.bits, axis=1)
+            missing |= matched & (times > one.born_ms) & lacking
+            known[matched] |= one.bits
+        stray: NDArray[np.bool_] = np.any((bitmaps & ~known) != 0, axis=1)
+        return missing, stray
+
+
+class _Walk:
+    """Goes through a queue's entries and units in order; `expected`: where the next unit must stand (-1: anywhere)."""
+
+    def __init__(self, job: Job, ext: ExtJob, key: QueueKey, reader: ExtReader, log: LogFiles) -> None:
+        self.job, self.key, self.reader, self.log = job, key, reader, log
+        self.folder = queue_path(f"{job.checked}/consumequeue", key)
+        self.bitmaps = _Bitmaps(ext, key.topic) if ext.filters.get(key.topic) else None
+        self.expected = -1
+        self.wrong: dict[str, tuple[int, int, str]] = {}
+        self.wrong_bits: dict[str, tuple[int, int]] = {}
+
+    def findings(self, first: int, end: int) -> list[UnitFinding]:
+        """What is wrong with the entries [first, end) and behind them, each rule once."""
+        self.bare = EntriesWithoutUnit(self.key, self.reader, self._units_begin(first))
+        in_file, position = self.job.queue_file_size // ENTRY_SIZE, first
+        while position < end:
+            count = min(_ENTRIES_AT_ONCE, end - position, in_file - position % in_file)
+            self._piece(position, count)
+            position += count
+        self._note_bare()
+        found = []
+        for rule, (times, place, detail) in self.wrong.items():
+            at = place * ENTRY_SIZE % self.job.queue_file_size
+            path = f"{self.folder}/{offset_name(place * ENTRY_SIZE - at)}"
+            found.append(UnitFinding(rule, path, at, times, -1, detail))
+        for rule, (times, address) in self.wrong_bits.items():
+            start = address // self.reader.file_size * self.reader.file_size
+            path = f"{queue_path(str(self.reader.folder), self.key)}/{offset_name(start)}"
+            found.append(UnitFinding(rule, path, address - start, times, -1, _BITS_IN_WORDS[rule]))
+        is_whole = first < end and not self.wrong.keys() - {WITHOUT_UNIT}
+        return [*found, *self._behind()] if is_whole and self.job.judged_to is None else found
+
+    def _piece(self, first: int, count: int) -> None:
+        start = first * ENTRY_SIZE // self.job.queue_file_size * self.job.queue_file_size
+        path = f"{self.folder}/{offset_name(start)}"
+        data = fs.read_bytes(path, count * ENTRY_SIZE, first * ENTRY_SIZE - start) or b""
+        entries = np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
+        begin, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
+        codes = entries["tags_code"].astype(np.int64)
+        is_message = (size > 0) & ((begin != 0) | ~np.isin(size, _BLANK_SIZES))
+        rows = np.flatnonzero(is_message & (codes <= MAX_ADDRESS))
+        bare = np.flatnonzero(is_message & (codes > MAX_ADDRESS))
+        bare = bare[self._should_have_units(begin[bare])]
+        self.bare.add(first, bare, np.where(is_message, codes, 0), self._times(begin[bare]))
+        if not len(rows):
+            return
+        units = self.reader.units(self.key, codes[rows])
+        self._note("ext-address", first, rows[~units.found], "addresses that lead to no unit, first at queue offset")
+        rows, sizes = rows[units.found], units.size[units.found]
+        times = self._times(begin[rows])
+        other = (times >= 0) & (times != units.store_timestamp[units.found])
+        self._note("ext-store-time", first, rows[other], "units with another store time than the record, first at")
+        self._judge_bitmaps(
+            codes[rows], begin[rows], units.size[units.found], times == units.store_timestamp[units.found]
+        )
+        back, ahead = self._out_of_order(codes[rows] - np.int64(MIN_ADDRESS), sizes)
+        self._note("ext-order", first, rows[back], "units that lie in front of the end of the one before, first at")
+        self._note(ORPHANS, first, rows[ahead], "places between units that no entry leads to, first in front of")
+
+    def _judge_bitmaps(
+        self,
+        addresses: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        is_right: NDArray[np.bool_],
+    ) -> None:
+        """Look at the bitmaps of units that are their records' (`is_right`)."""
+        if self.bitmaps is None:
+            return
+        chosen = np.flatnonzero(is_right & (sizes == UNIT_SIZE + self.bitmaps.size))
+        starts = positions[chosen] // self.log.file_size * self.log.file_size
+        for start in np.unique(starts).tolist():
+            mine = chosen[starts == start]
+            array = self.log.array(start)
+            inside = positions[mine] - start
+            bitmaps = self.reader.bitmaps(self.key, addresses[mine], self.bitmaps.size)
+            judged = self.bitmaps.judge(bitmaps, store_times(array, inside), RecordProperties(array, inside))
+            for rule, wrong in zip((_MISSING_BITS, STRAY_BITS), judged, strict=True):
+                if wrong.any():
+                    first = int((addresses[mine[wrong]] - np.int64(MIN_ADDRESS))[0])
+                    times, place = self.wrong_bits.get(rule, (0, first))
+                    self.wrong_bits[rule] = times + int(np.count_nonzero(wrong)), place
+
+    def _units_begin(self, first: int) -> int:
+        """Where the units of entries from queue offset `first` on begin; -1 where that cannot be told."""
+        try:
+            return end_of_units(Path(self.folder), self.reader, self.key, first)
+        except DamagedStoreError:
+            return -1
+
+    def _should_have_units(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which records at these log offsets are of the queue's topic (bool); none where the log has no record."""
+        own = np.zeros(len(positions), dtype=np.bool_)
+        if self.key.topic.startswith(LMQ_PREFIX):
+            return own
+        starts = positions // self.log.file_size * self.log.file_size
+        for start in np.unique(starts).tolist():
+            array = self.log.find(start) if start >= 0 else None
+            if array is not None:
+                mine = np.flatnonzero((starts == start) & (positions - start + MIN_RECORD_SIZE <= len(array)))
+                own[mine] = are_of_topic(array, positions[mine] - start, self.key.topic)
+        return own
+
+    def _note_bare(self) -> None:
+        self.bare.end()
+        if self.bare.count:
+            rule, what = WITHOUT_UNIT, "entries without an address, and without a unit"
+            if self.bare.has_lost:
+                rule, what = _MISSING, "entries without an address, though units of theirs are there"
+            self.wrong[rule] = self.bare.count, self.bare.first, f"{what}, first at queue offset {self.bare.first}"
+
+    def _times(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Store times of the records; -1 where the log has none there, which is another rule's business."""
+        times = np.full(len(positions), -1, dtype=np.int64)
+        starts = positions // self.log.file_size * self.log.file_size
+        for start in np.unique(starts).tolist():
+            array = self.log.find(start) if start >= 0 else None
+            if array is not None:
+                mine = np.flatnonzero((starts == start) & (positions - start + MIN_RECORD_SIZE <= len(array)))
+                times[mine] = store_times(array, positions[mine] - start)
+        return times
+
+    def _out_of_order(
+        self, offsets: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which units begin in front of the place where they are expected, and which behind it."""
+        if not len(offsets):
+            return np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.bool_)
+        expected = np.concatenate([np.array([self.expected], dtype=np.int64), (offsets + sizes)[:-1]])
+        self.expected = int(offsets[-1] + sizes[-1])
+        size = self.reader.file_size
+        # Where a unit has no room in a file any more it is the first of the next one.
+        rolled = (expected // size * size + size == offsets) & (expected % size + sizes > size - END_ROOM)
+        known = ~rolled & (expected >= 0)
+        return known & (offsets < expected), known & (offsets > expected)
+
+    def _note(self, rule: str, first: int, rows: NDArray[np.int64], what: str) -> None:
+        if len(rows):
+            times, place, detail = self.wrong.get(rule, (0, first + int(rows[0]), f"{what} {first + int(rows[0])}"))
+            self.wrong[rule] = times + len(rows), place, detail
+
+    def _behind(self) -> list[UnitFinding]:
+        """What is written behind the last unit."""
+        for file in list_ext_files(self.reader.folder, self.key):
+            # Without any address in the queue all that is written is behind.
+            begin = max(0, self.expected - file.start)
+            written = fs.end_of_data(file.path, file.size)
+            data = fs.read_bytes(file.path, max(0, written - begin), begin) or b""
+            if data.strip(b"\0"):
+                detail = "units behind that of the queue's last entry: the next ones take their place"
+                if self.expected < 0:
+                    detail = "units of a queue whose entries lead to none"
+                return [UnitFinding(ORPHANS, str(file.path), begin, 1, -1, detail)]
+        return []

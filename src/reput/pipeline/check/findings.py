@@ -1,0 +1,235 @@
+"""What a check has seen becomes findings in its report: damage, what a crash leaves behind, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.paths import offset_name
+from reput.formats.record import Verdict
+from reput.index.files import list_index_files
+from reput.log.files import LogFiles
+from reput.log.maps import LogMaps
+from reput.log.reader import file_of, written_bytes
+from reput.pipeline.build.queue_builder import QueueOutcome
+from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
+from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncovered
+from reput.pipeline.check.queues import Mismatch, OutsideFinding
+from reput.pipeline.check.state import Check
+from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.sink import queue_path
+from reput.pipeline.split.stitch import Stitched
+from reput.store.checkpoint import read_checkpoint
+from reput.store.frontier import read_frontier
+from reput.store.holders import marks_of
+from reput.store.known_good import why_known_good
+from reput.store.report import LEFTOVER, NOTE
+from reput.store.retained import configured_topics
+from reput.store.strays import list_strays, strays_text
+
+_NAMED = 5
+
+
+def log_findings(check: Check, stitched: Stitched) -> None:
+    """What is wrong in the log itself, and what a crash or RocketMQ has left at its end."""
+    report, log = check.report, check.log
+    for note in log.notes:
+        if "empty last file" in note:
+            report.remark(LEFTOVER, "log-empty-file", str(log.folder), 1, note)
+        else:
+            report.damage("log-file", str(log.folder), None, 1, note)
+    for gap in stitched.gaps:
+        report.damage(
+            "log-record",
+            *log_place(log, gap.begin),
+            1,
+            f"{gap.verdict.meaning} at log offset {gap.begin}: {gap.end - gap.begin} bytes until the next record",
+        )
+    place = log_place(log, stitched.end)
+    if check.confirmed is not None:
+        if stitched.end < check.confirmed:
+            why = (stitched.tail_verdict or Verdict.ZERO).meaning
+            detail = f"{why} at log offset {stitched.end}, and the log is confirmed up to {check.confirmed}"
+            report.damage("log-record", *place, 1, detail)
+    elif stitched.tail_verdict is not None and (size := written_bytes(log, stitched.end)):
+        detail = f"{size} bytes behind the last record at the log's end {stitched.end}: {stitched.tail_verdict.meaning}"
+        maps = LogMaps(log.folder, log.file_size)
+        if known := why_known_good(check.layout, maps, stitched.end, size):
+            report.damage("log-record", *place, 1, f"{detail}; {known}, so no crash has left that")
+        else:
+            report.after_crash("log-torn-tail", *place, 1, detail)
+    empty = [file for file in log.files if file.data_end == file.start]
+    if empty and empty[-1] is log.files[-1] and len(log.files) > 1:
+        report.remark(NOTE, "log-preallocated", str(empty[-1].path), 1, "a file made ahead; RocketMQ removes it")
+
+
+def log_place(log: LogFiles, offset: int) -> tuple[str, int]:
+    """A log offset as file and byte in it; the folder where no file has it."""
+    file = file_of(log, offset)
+    return (str(file.path), offset - file.start) if file else (str(log.folder), offset)
+
+
+def note_crooked(check: Check, outcome: QueueOutcome) -> None:
+    """A queue whose offsets do not run straight through the log."""
+    check.report.remark(
+        NOTE,
+        "queue-offsets",
+        str(outcome.key),
+        1,
+        f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.blanks} missing, "
+        f"{outcome.restarts} restarts",
+    )
+
+
+def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) -> None:
+    """Entries that are not what their records give, and records without one, queue by queue."""
+    report, file_size = check.report, check.job.queue_file_size
+    by_queue: dict[QueueKey, list[Mismatch]] = {}
+    for one in found:
+        by_queue.setdefault(one.key, []).append(one)
+    absent = []
+    configured = configured_topics(check.layout)
+    for key, ones in by_queue.items():
+        folder = queue_path(str(check.layout.consume_queue), key)
+        entries = [one.entries for one in ones]
+        missing, wrong = sum(one.missing for one in entries), sum(one.wrong for one in entries)
+        first_missing = min((one.first_missing for one in entries if one.missing), default=-1)
+        first_wrong = min((one.first_wrong for one in entries if one.wrong), default=-1)
+        if wrong:
+            file, offset = _entry_place(folder, file_size, first_wrong)
+            detail = f"entries that are not what their records give, first queue offset {first_wrong}"
+            report.damage("queue-entry-wrong", file, offset, wrong, detail)
+        if not missing or key in check.half_deleted:
+            continue
+        if not fs.exists(folder) and configured is not None and key.topic not in configured:
+            detail = f"the topic was deleted, {missing} of its messages are still in the log"
+            report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
+            continue
+        if not fs.exists(folder) and not is_behind(check, min(one.missing_from for one in ones if one.entries.missing)):
+            absent.append((key, missing))
+            continue
+        place, byte, where = what_is_there(*_entry_place(folder, file_size, first_missing))
+        if first_missing + missing == int(table.next[table.rows[key]]):
+            detail = f"the queue ends at offset {first_missing}, its records at {first_missing + missing}"
+            check.behind("queue-behind", place, byte, missing, where + detail)
+        else:
+            detail = f"records without an entry, first queue offset {first_missing}"
+            report.damage("queue-entry-missing", place, byte, missing, where + detail)
+    if absent:
+        named = ", ".join(str(key) for key, _ in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
+        total = sum(missing for _, missing in absent)
+        report.damage(
+            "queue-missing",
+            str(check.layout.consume_queue),
+            None,
+            len(absent),
+            f"queues without a folder: {named}; {total} messages cannot be consumed",
+        )
+
+
+def folder_missing(check: Check, index: str, what: str, first: int) -> None:
+    """There is no folder of an index (`queue` or `index`) for the records from log offset `first` on."""
+    folder = check.layout.consume_queue if index == "queue" else check.layout.index
+    if is_behind(check, first):
+        check.report.after_crash(f"{index}-behind", str(folder), None, 1, f"{what} yet, and none was promised")
+    else:
+        check.report.damage(f"{index}-folder-missing", str(folder), None, 1, what)
+
+
+def is_behind(check: Check, offset: int) -> bool:
+    """Whether a record at a log offset waits for its indexes: reput has written it, and its frontier is in front.
+
+    RocketMQ makes a queue's folder with the queue's first message; a reput writer makes none before it indexes.
+    """
+    if check.job.judged_to is not None:
+        return False
+    frontier = read_frontier(check.layout)
+    if frontier is not None:
+        return offset >= min(frontier.queue_offset, frontier.index_offset)
+    return marks_of(check.layout)["wrote_offset"] > offset
+
+
+def _entry_place(folder: str, file_size: int, queue_offset: int) -> tuple[str, int]:
+    position = queue_offset * ENTRY_SIZE
+    start = position // file_size * file_size
+    return f"{folder}/{offset_name(start)}", position - start
+
+
+def what_is_there(file: str, offset: int) -> tuple[str, int | None, str]:
+    """A place in a file; of a file that is not there the lowest folder that is, and the beginning of a detail."""
+    path = Path(file)
+    if fs.exists(path):
+        return file, offset, ""
+    there = next(folder for folder in path.parents if fs.exists(folder))
+    return str(there), None, f"no {path.relative_to(there)}: "
+
+
+def outside_finding(check: Check, one: OutsideFinding, log_end: int) -> None:
+    """Entries in front of a queue's first record or behind its last."""
+    report = check.report
+    if one.rule in ("queue-empty-file", ORPHANS):
+        report.remark(LEFTOVER, one.rule, one.file, one.times, one.detail)
+    elif one.rule in (STRAY_BITS, WITHOUT_UNIT):
+        report.remark(NOTE, one.rule, one.file, one.times, f"{one.detail} (first at byte {one.offset})")
+    elif one.rule == "queue-entry-past-end" and one.physical_offset >= log_end:
+        report.after_crash(one.rule, one.file, one.offset, one.times, f"{one.detail}; the log ends at {log_end}")
+    else:
+        report.damage(one.rule, one.file, one.offset, one.times, one.detail)
+
+
+def index_findings(check: Check, files: list[IndexFileToCheck], checked: list[IndexFileChecked]) -> None:
+    """What the tasks have found in IndexFiles."""
+    report = check.report
+    for file, one in zip(files, checked, strict=True):
+        for found in one.findings:
+            add = report.after_crash if found.rule in ("index-slot-ahead", "index-item-past-end") else report.damage
+            add(found.rule, found.file, found.offset, found.times, found.detail)
+        if one.repeated:
+            detail = "items that say again what another says: RocketMQ indexes a message twice after a crash"
+            report.remark(NOTE, "index-repeated", file.path, one.repeated, detail)
+
+
+def uncovered_findings(check: Check, index_end: int, skipped_tags: int, found: Sequence[Uncovered]) -> None:
+    """Add the items that no IndexFile has.
+
+    `index_end` is the log offset where the last IndexFile ends (-1: none), `skipped_tags` what the files passed over.
+    """
+    report, folder = check.report, str(check.layout.index)
+    items, tags = sum(one.items for one in found), skipped_tags + sum(one.tags for one in found)
+    if tags:
+        detail = "tags without an item, as RocketMQ before 5.4.0 left them"
+        report.remark(NOTE, "index-without-tags", folder, tags, detail)
+    if not items:
+        return
+    first = min(one.first for one in found if one.items)
+    if first >= index_end:
+        detail = f"the index ends at log offset {index_end}, {items} items of later messages are not in it"
+        check.behind("index-behind", folder, None, items, detail)
+    else:
+        detail = f"items of messages that no IndexFile has, first of the message at log offset {first}"
+        report.damage("index-item-missing", folder, None, items, detail)
+
+
+def stray_findings(check: Check) -> None:
+    """Files among the indexes that RocketMQ does not know, and passes over."""
+    strays = list_strays(check.layout)
+    if strays:
+        check.report.remark(NOTE, "stray-file", str(check.layout.root), len(strays), strays_text(strays))
+
+
+def check_checkpoint(check: Check) -> None:
+    """Whether the checkpoint is there, and what RocketMQ will do by it."""
+    files = list_index_files(check.layout.index)
+    end = max((file.header.end_timestamp for file in files if file.header), default=0)
+    if not fs.exists(check.layout.checkpoint):
+        check.report.remark(NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one")
+    elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:
+        check.report.remark(
+            NOTE,
+            "checkpoint-behind",
+            str(check.layout.checkpoint),
+            1,
+            "older than the newest IndexFile: RocketMQ will destroy that file when it opens the store, and index again",
+        )

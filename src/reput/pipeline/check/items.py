@@ -1,0 +1,236 @@
+"""The items of one IndexFile held against those that the log gives, a block at a time.
+
+Whatever an item says is judged by itself, so one that is damaged has no say over those behind it. Where exactly the
+items of records are missing between its neighbours, it stands in their place: they count as there, and links are
+followed as if it were whole. So one damaged item is one finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.pipeline.split import parts
+from reput.pipeline.split.job import Job
+from reput.store.index_rules import (
+    EXPIRED,
+    PAST_END,
+    WRONG,
+    ExpectedItems,
+    covered_ranges,
+    match_items,
+    runs_of,
+)
+
+_PARTS_KEPT = 2
+# So many items of records say by themselves whether a file has tags' items; fewer, and the items before count, too.
+_TELLING = 32
+
+
+class IndexPart(NamedTuple):
+    """The items that one split gives: how many, and the physical offsets [begin, end) of its records."""
+
+    split: int
+    items: int
+    begin: int
+    end: int
+
+
+def load_expected(job: Job, part: IndexPart) -> ExpectedItems:
+    """The items that a split's records give, with what each is checked against."""
+    columns = parts.load_items(job, part.split)
+    tagged = columns.has_tag.astype(np.bool_)
+    counts = np.diff(columns.first_item)
+    is_tag = np.zeros(part.items, dtype=np.bool_)
+    is_tag[columns.first_item[1:][tagged] - 1] = True
+    return ExpectedItems(
+        np.repeat(columns.position, counts),
+        np.repeat(columns.store_timestamp, counts),
+        columns.item_hash,
+        is_tag,
+    )
+
+
+class LogItems:
+    """The items of all splits, numbered through the log from 0; a few splits' columns are in memory at a time."""
+
+    def __init__(self, job: Job, index_parts: Sequence[IndexPart]) -> None:
+        self.job = job
+        self.parts = index_parts
+        self.begins = np.array([part.begin for part in index_parts], dtype=np.int64)
+        self.ends = np.array([part.end for part in index_parts], dtype=np.int64)
+        self.firsts = np.cumsum([0, *(part.items for part in index_parts)], dtype=np.int64)
+        self._kept: dict[int, ExpectedItems] = {}
+
+    @property
+    def total(self) -> int:
+        """How many items the log gives."""
+        return int(self.firsts[-1])
+
+    def rows_of(self, physical: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which split's records each physical offset lies among, by row (-1: no split's)."""
+        rows = np.searchsorted(self.begins, physical, side="right") - 1
+        inside = rows >= 0
+        inside[inside] = physical[inside] < self.ends[rows[inside]]
+        return np.where(inside, rows, -1)
+
+    def expected(self, row: int) -> ExpectedItems:
+        """The items of one split."""
+        found = self._kept.pop(row, None)
+        if found is None:
+            found = load_expected(self.job, self.parts[row])
+            while len(self._kept) >= _PARTS_KEPT:
+                del self._kept[next(iter(self._kept))]
+        self._kept[row] = found
+        return found
+
+    def row_of_item(self, number: int) -> int:
+        """The row of the split that item `number` of the log belongs to."""
+        return int(np.searchsorted(self.firsts, number, side="right")) - 1
+
+
+class Block(NamedTuple):
+    """A block of a file's items as they were matched; arrays have one value an item.
+
+    `places`: the item of the log (or what `index_rules` names below 0), a stand-in's too; `own` where it is the item's
+    own. `key_hash`, `physical_offset`, `store_timestamp`: what the log says where it has the item, else what the item
+    says (time: -1). `skipped_tags`: tags of the log that items on both sides of them pass over.
+    """
+
+    places: NDArray[np.int64]
+    own: NDArray[np.int64]
+    key_hash: NDArray[np.int32]
+    physical_offset: NDArray[np.int64]
+    store_timestamp: NDArray[np.int64]
+    covered: list[tuple[int, int]]
+    skipped_tags: int
+
+
+class ItemMatcher:
+    """Matches the blocks of one file, in order. Items of records below `log_min` have expired, none is at `log_max`."""
+
+    def __init__(self, log_items: LogItems, log_min: int, log_max: int) -> None:
+        self.log_items = log_items
+        self.log_min = log_min
+        self.log_max = log_max
+        self.before = -1
+        self.with_tags = True
+
+    def match(self, items: NDArray[np.void]) -> Block:
+        """Match the next block."""
+        physical = items["physical_offset"].astype(np.int64)
+        block = Block(
+            places=np.full(len(items), WRONG, dtype=np.int64),
+            own=np.empty(0, dtype=np.int64),
+            key_hash=items["key_hash"].astype(np.int32),
+            physical_offset=physical.copy(),
+            store_timestamp=np.full(len(items), -1, dtype=np.int64),
+            covered=[],
+            skipped_tags=0,
+        )
+        block.places[(physical >= 0) & (physical < self.log_min)] = EXPIRED
+        block.places[physical >= self.log_max] = PAST_END
+        had_tags, self.with_tags = self.with_tags, False
+        rows = self.log_items.rows_of(physical)
+        for begin, end in runs_of(rows):
+            if rows[begin] >= 0:
+                self._match_run(items, begin, end, int(rows[begin]), block)
+        own = block.places.copy()
+        known = np.flatnonzero(own >= 0)
+        if len(known) < _TELLING:
+            self.with_tags |= had_tags
+        self._judge_past_end(own, int(known[-1]) + 1 if len(known) else 0)
+        block.places[:] = own
+        self._put_in_place(block)
+        covered, skipped = self._covered(block.places)
+        self.before = int(block.places[-1])
+        return block._replace(own=own, covered=covered, skipped_tags=skipped)
+
+    def _match_run(self, items: NDArray[np.void], begin: int, end: int, row: int, block: Block) -> None:
+        expected = self.log_items.expected(row)
+        places = match_items(items[begin:end], expected)
+        fits = places >= 0
+        block.store_timestamp[begin:end][fits] = expected.store_timestamp[places[fits]]
+        self.with_tags |= bool(expected.is_tag[places[fits]].any())
+        block.places[begin:end] = np.where(fits, places + self.log_items.firsts[row], places)
+
+    def _judge_past_end(self, own: NDArray[np.int64], tail: int) -> None:
+        """Take offsets behind the log's end for wrong ones unless they are at the end of the index, from `tail` on.
+
+        A crash leaves such items behind those of all the log's records: where one of these is yet to come, it does not.
+        """
+        early = own[:tail]
+        early[early == PAST_END] = WRONG
+        left = int(own[tail - 1]) if tail else self.before
+        if left >= 0 and self._missing(left, -1, 1):
+            late = own[tail:]
+            late[late == PAST_END] = WRONG
+
+    def _put_in_place(self, block: Block) -> None:
+        """Give each run of wrong items the places of those missing between its neighbours, where the number fits."""
+        wrong = block.places == WRONG
+        if not wrong.any():
+            return
+        for begin, end in runs_of(wrong):
+            if not wrong[begin]:
+                continue
+            left = int(block.places[begin - 1]) if begin else self.before
+            right = int(block.places[end]) if end < len(wrong) else -1
+            for at, place in enumerate(self._missing(left, right, end - begin), begin):
+                row = self.log_items.row_of_item(place)
+                expected, inside = self.log_items.expected(row), place - int(self.log_items.firsts[row])
+                block.places[at] = place
+                block.key_hash[at] = expected.key_hash[inside]
+                block.physical_offset[at] = expected.physical_offset[inside]
+                block.store_timestamp[at] = expected.store_timestamp[inside]
+
+    def _missing(self, left: int, right: int, count: int) -> list[int]:
+        """The `count` places between two others; where one of those is not known, next to the other. Empty: no."""
+        if left >= 0 and right >= 0:
+            if right - left - 1 == count:
+                return list(range(left + 1, right))
+            # Without tags' items there may be as many tags between them as other items, and a run of tags more.
+            return self._keys_between(left, right, count)
+        if left >= 0:
+            step, place = 1, left + 1
+        elif right >= 0:
+            step, place = -1, right - 1
+        else:
+            return []
+        found: list[int] = []
+        while len(found) < count and 0 <= place < self.log_items.total:
+            if self.with_tags or not self._is_tag(place):
+                found.append(place)
+            place += step
+        return sorted(found) if len(found) == count else []
+
+    def _keys_between(self, left: int, right: int, count: int) -> list[int]:
+        found: list[int] = []
+        for place in range(left + 1, right):
+            if not self._is_tag(place):
+                found.append(place)
+                if len(found) > count:
+                    return []
+        return found if len(found) == count else []
+
+    def _is_tag(self, place: int) -> bool:
+        row = self.log_items.row_of_item(place)
+        return bool(self.log_items.expected(row).is_tag[place - int(self.log_items.firsts[row])])
+
+    def _covered(self, places: NDArray[np.int64]) -> tuple[list[tuple[int, int]], int]:
+        """Ranges of the log's items that the block has, and how many tags between them it passes over."""
+        numbers = np.unique(places[places >= 0])
+        found: list[tuple[int, int]] = []
+        skipped = 0
+        bounds = np.searchsorted(numbers, self.log_items.firsts)
+        for row, (begin, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+            if begin == end:
+                continue
+            first = int(self.log_items.firsts[row])
+            ranges, tags = covered_ranges(numbers[begin:end] - first, self.log_items.expected(row).is_tag)
+            found += [(first + low, first + high) for low, high in ranges]
+            skipped += tags
+        return found, skipped

@@ -1,0 +1,36 @@
+"""What a check does for each kind of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from reput.dispatch.batch import QueueBatch
+from reput.formats.queue_kinds import FILE, ROCKSDB
+from reput.pipeline.check.queue_files import FileCheck
+from reput.pipeline.check.queues import Mismatch
+from reput.pipeline.check.rocksdb import RocksdbCheck
+from reput.pipeline.check.state import Check
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.plan import Split
+from reput.pipeline.split.stitch import Stitched
+
+
+class QueueCheck(Protocol):
+    """What a check does about one kind of queues."""
+
+    def compare(
+        self, job: Job, live_folder: str, split: Split, batch: QueueBatch, rows: Sequence[int]
+    ) -> list[Mismatch]:
+        """In a task: hold what can be of a split's entries against the queues, and leave the rest for `judge`."""
+        ...
+
+    def judge(
+        self, check: Check, stitched: Stitched, table: QueueTable, mismatches: Mapping[int, list[Mismatch]]
+    ) -> None:
+        """In the driver: report what the splits' tasks have found (by split), and look at all else."""
+        ...
+
+
+CHECKS: Mapping[str, QueueCheck] = {FILE: FileCheck(), ROCKSDB: RocksdbCheck()}

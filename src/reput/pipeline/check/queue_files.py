@@ -1,0 +1,147 @@
+"""check, queue files: each split's entries against their places, then what does not run straight, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.dispatch.batch import QueueBatch
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.pipeline.build.queue_builder import QueueOutcome
+from reput.pipeline.build.redo_job import redo_queues
+from reput.pipeline.check.ext import plain
+from reput.pipeline.check.findings import mismatch_findings, note_crooked, outside_finding
+from reput.pipeline.check.queues import (
+    Mismatch,
+    OutsideFinding,
+    QueueToCheck,
+    check_outside,
+    place_of,
+    read_entries,
+)
+from reput.pipeline.check.state import Check
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.plan import Split
+from reput.pipeline.split.sink import queue_path
+from reput.pipeline.split.stitch import Stitched
+from reput.queue.compare import Compared, compare_entries
+from reput.queue.files import list_queues
+
+_QUEUES_A_TASK = 256
+
+
+class FileCheck:
+    """See `kinds.QueueCheck`."""
+
+    def compare(
+        self,
+        job: Job,
+        live_folder: str,
+        split: Split,  # noqa: ARG002 - as QueueCheck has it
+        batch: QueueBatch,
+        rows: Sequence[int],  # noqa: ARG002 - as QueueCheck has it
+    ) -> list[Mismatch]:
+        """Entries have places, so each split is compared by itself."""
+        return _compare(job, live_folder, batch)
+
+    def judge(
+        self, check: Check, stitched: Stitched, table: QueueTable, mismatches: Mapping[int, list[Mismatch]]
+    ) -> None:
+        """Tell what the splits have found, and look at what they could not."""
+        _judge(check, stitched, table, mismatches)
+
+
+def _compare(job: Job, live_folder: str, batch: QueueBatch) -> list[Mismatch]:
+    found = []
+    for row, key in batch.queues():
+        # A queue that does not run straight is compared as a whole, later.
+        if not batch.steady[row]:
+            continue
+        expected = np.frombuffer(batch.queue_entries(row), dtype=np.uint8)
+        comparison = _Comparison(job, live_folder, key)
+        comparison.add(int(batch.first[row]), expected)
+        if (one := comparison.mismatch()) is not None:
+            found.append(one)
+    return found
+
+
+class _Comparison:
+    """Holds a queue's live entries against those that its records give."""
+
+    def __init__(self, job: Job, live_folder: str, key: QueueKey) -> None:
+        self._job = job
+        self._key = key
+        self._folder = queue_path(live_folder, key)
+        self._compared = Compared()
+        self._missing_from = -1
+
+    def add(self, first: int, expected: NDArray[np.uint8]) -> None:
+        """Compare the entries from queue offset `first` on."""
+        present = read_entries(self._folder, self._job.queue_file_size, first, len(expected) // ENTRY_SIZE)
+        found = compare_entries(expected, plain(self._job, self._key, present))
+        if not self._compared.missing:
+            self._missing_from = place_of(expected, found.missing)
+        self._compared.add(first, found)
+
+    def mismatch(self) -> Mismatch | None:
+        """What differs; None if nothing does."""
+        return None if self._compared.is_equal else Mismatch(self._key, self._compared, self._missing_from)
+
+
+def _judge(check: Check, stitched: Stitched, table: QueueTable, mismatches: Mapping[int, list[Mismatch]]) -> None:
+    crooked = table.crooked()
+    if crooked:
+        with check.stage("redo"):
+            _check_crooked(check, stitched, table, crooked)
+    straight = {key for key, row in table.rows.items() if table.straight[row]}
+    found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in straight]
+    mismatch_findings(check, table, found)
+    with check.stage("queues"):
+        _outside_findings(check, table, stitched.end)
+
+
+def _check_crooked(check: Check, stitched: Stitched, table: QueueTable, crooked: list[QueueKey]) -> None:
+    outcomes = redo_queues(check.engine, check.job, stitched, crooked, check.listener)
+    for outcome in outcomes:
+        row = table.rows[outcome.key]
+        table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
+        note_crooked(check, outcome)
+    tasks = [(outcome, str(check.layout.consume_queue)) for outcome in outcomes]
+    found = [
+        one for one in check.engine.run(partial(_compare_crooked, check.job), tasks, check.listener.advance) if one
+    ]
+    mismatch_findings(check, table, found)
+
+
+def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | None:
+    outcome, live_folder = work
+    step = job.queue_file_size // ENTRY_SIZE
+    comparison = _Comparison(job, live_folder, outcome.key)
+    for first in range(outcome.first, outcome.next, step):
+        count = min(step, outcome.next - first)
+        comparison.add(
+            first, read_entries(queue_path(job.queue_folder, outcome.key), job.queue_file_size, first, count)
+        )
+    return comparison.mismatch()
+
+
+def _outside_findings(check: Check, table: QueueTable, log_end: int) -> None:
+    queues = []
+    for queue in list_queues(check.layout.consume_queue):
+        key = queue.key
+        row = table.rows.get(key)
+        first, end = (int(table.first[row]), int(table.next[row])) if row is not None else (0, 0)
+        queues.append(QueueToCheck(key, str(queue.path), first, end))
+    chunks = [tuple(queues[at : at + _QUEUES_A_TASK]) for at in range(0, len(queues), _QUEUES_A_TASK)]
+    task = partial(_outside_task, check.job, check.log.min_offset)
+    for found in check.engine.run(task, chunks, check.listener.advance):
+        for one in found:
+            outside_finding(check, one, log_end)
+
+
+def _outside_task(job: Job, log_min_offset: int, queues: tuple[QueueToCheck, ...]) -> list[OutsideFinding]:
+    return check_outside(job, log_min_offset, queues)

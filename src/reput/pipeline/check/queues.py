@@ -1,0 +1,170 @@
+"""The tasks of `check` that look at ConsumeQueues: the decode job again, with a sink that compares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
+from reput.formats.paths import offset_name
+from reput.pipeline.check import ext as check_ext
+from reput.pipeline.split.job import Job
+from reput.queue.compare import Compared
+from reput.queue.files import list_queue_files
+from reput.store.queue_rules import entries_behind, entries_in_front
+
+
+class Mismatch(NamedTuple):
+    """Entries of one queue that are not what one split's records give; entries are counted by queue offset.
+
+    `missing_from`: the log offset of the first record without an entry (-1: none).
+    """
+
+    key: QueueKey
+    entries: Compared
+    missing_from: int
+
+
+class QueueToCheck(NamedTuple):
+    """A queue on disk or in the log: its folder, and the queue offsets of its records ([0, 0): it has none)."""
+
+    key: QueueKey
+    folder: str
+    first: int
+    next: int
+
+
+class OutsideFinding(NamedTuple):
+    """Something wrong with a queue's files, or entries outside its records; `offset` is a byte of the file."""
+
+    rule: str
+    file: str
+    offset: int | None
+    times: int
+    physical_offset: int
+    detail: str
+
+
+def place_of(entries: NDArray[np.uint8], numbers: NDArray[np.int64]) -> int:
+    """The log offset to which the first of these entries points, -1 without any."""
+    return int(entries.view(ENTRY.dtype)["physical_offset"][numbers[0]]) if len(numbers) else -1
+
+
+def read_entries(folder: str, file_size: int, first: int, count: int) -> NDArray[np.uint8]:
+    """`count` entries of a queue from offset `first`, zeros where no file has them."""
+    data = bytearray()
+    position, end = first * ENTRY_SIZE, (first + count) * ENTRY_SIZE
+    while position < end:
+        start = position // file_size * file_size
+        size = min(start + file_size, end) - position
+        piece = fs.read_bytes(f"{folder}/{offset_name(start)}", size, position - start) or b""
+        data += piece.ljust(size, b"\0")
+        position += size
+    return np.frombuffer(bytes(data), dtype=np.uint8)
+
+
+def check_outside(job: Job, log_min_offset: int, queues: Sequence[QueueToCheck]) -> list[OutsideFinding]:
+    """Look at the files of these queues, and at what they hold outside the queues' records."""
+    found: list[OutsideFinding] = []
+    for queue in queues:
+        found += _file_findings(job, queue)
+        found += _outside_findings(job, log_min_offset, queue)
+        found += [OutsideFinding(*one) for one in check_ext.unit_findings(job, queue.key, queue.first, queue.next)]
+    return found
+
+
+def _file_findings(job: Job, queue: QueueToCheck) -> list[OutsideFinding]:
+    files = list_queue_files(Path(queue.folder))
+    found = []
+    for number, file in enumerate(files):
+        if job.judged_to is not None and file.start >= queue.next * ENTRY_SIZE:
+            # The process that holds the store may be making it now.
+            break
+        last = number == len(files) - 1
+        if file.size == 0 and last:
+            found.append(
+                OutsideFinding(
+                    "queue-empty-file",
+                    str(file.path),
+                    None,
+                    1,
+                    -1,
+                    "an empty last file, which RocketMQ removes",
+                )
+            )
+        elif file.size != job.queue_file_size:
+            detail = f"{file.size} bytes instead of {job.queue_file_size}: RocketMQ would not load this queue"
+            found.append(OutsideFinding("queue-file-size", str(file.path), None, 1, -1, detail))
+        if number and file.start != files[number - 1].start + job.queue_file_size:
+            detail = f"a file is missing between {files[number - 1].path.name} and this one"
+            found.append(OutsideFinding("queue-file-missing", str(file.path), None, 1, -1, detail))
+    return found
+
+
+def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> list[OutsideFinding]:
+    found = []
+    in_file = job.queue_file_size // ENTRY_SIZE
+    for file in list_queue_files(Path(queue.folder)):
+        start = file.start // ENTRY_SIZE
+        front_end = min(max(queue.first - start, 0), in_file)
+        behind = min(max(queue.next - start, 0), in_file)
+        if queue.first == queue.next:
+            # No record at all: what is valid must have expired, and nothing follows it.
+            front_end = behind = _used(_data_of(file.path, job.queue_file_size, 0))
+        if front_end:
+            data = fs.read_bytes(file.path, front_end * ENTRY_SIZE) or b""
+            outside = entries_in_front(data, log_min_offset)
+            if job.judged_to is not None:
+                outside = outside.below(job.judged_to)
+            if len(outside.places):
+                found.append(
+                    OutsideFinding(
+                        "queue-entry-without-record",
+                        str(file.path),
+                        int(outside.places[0]) * ENTRY_SIZE,
+                        len(outside.places),
+                        int(outside.physical_offsets.max()),
+                        f"queue offset {start + int(outside.places[0])} points to {int(outside.physical_offsets[0])}, "
+                        "where this queue has no record",
+                    )
+                )
+        if job.judged_to is not None:
+            # The process that holds the store may be writing here.
+            continue
+        outside = entries_behind(_data_of(file.path, job.queue_file_size, behind))
+        if len(outside.places):
+            place = behind + int(outside.places[0])
+            found.append(
+                OutsideFinding(
+                    "queue-entry-past-end",
+                    str(file.path),
+                    place * ENTRY_SIZE,
+                    len(outside.places),
+                    int(outside.physical_offsets.min()),
+                    f"queue offset {start + place} points to {int(outside.physical_offsets[0])}; the queue's records "
+                    f"end before offset {queue.next}",
+                )
+            )
+    return found
+
+
+def _used(data: bytes) -> int:
+    """Entries of a file up to the first that is all zero."""
+    rows = np.frombuffer(data, dtype=np.uint8, count=len(data) // ENTRY_SIZE * ENTRY_SIZE).reshape(-1, ENTRY_SIZE)
+    empty = np.flatnonzero(~rows.any(axis=1))
+    return int(empty[0]) if len(empty) else len(rows)
+
+
+def _data_of(path: Path, size: int, first: int) -> bytes:
+    """The entries of a queue file from place `first` on, as far as there is data, and some zeros after them.
+
+    A queue file of a few entries is nearly all hole: reading the zeros there takes 20 ms a file.
+    """
+    begin = first * ENTRY_SIZE
+    end = fs.end_of_data(path, size) + 2 * ENTRY_SIZE
+    return fs.read_bytes(path, max(0, min(size, end) - begin), begin) or b""

@@ -1,0 +1,150 @@
+"""check, RocksDB: tasks hold stretches of queues, as the log has them, against the database; then the ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from reput.dispatch.batch import QueueBatch
+from reput.errors import DamagedStoreError
+from reput.formats.record import queue_offset_bound
+from reput.pipeline.build.rocksdb_compare import Different, compare_stretch
+from reput.pipeline.build.rocksdb_stretches import plan_stretches
+from reput.pipeline.check.findings import note_crooked
+from reput.pipeline.check.queues import Mismatch
+from reput.pipeline.check.state import Check
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.plan import Split
+from reput.pipeline.split.rocksdb_parts import save_values
+from reput.pipeline.split.stitch import Stitched
+from reput.queue.rocksdb_entries import EntryTable
+from reput.queue.rocksdb_kind import ROCKSDB, open_reader
+from reput.store.report import NOTE
+from reput.store.retained import configured_topics
+
+_NAMED = 5
+
+
+class RocksdbCheck:
+    """See `kinds.QueueCheck`."""
+
+    def compare(
+        self,
+        job: Job,
+        live_folder: str,  # noqa: ARG002 - as QueueCheck has it
+        split: Split,
+        batch: QueueBatch,
+        rows: Sequence[int],
+    ) -> list[Mismatch]:
+        """Leave the split's values: they are held against the database when all splits are known."""
+        save_values(job, split.number, batch, rows)
+        return []
+
+    def judge(
+        self,
+        check: Check,
+        stitched: Stitched,
+        table: QueueTable,
+        mismatches: Mapping[int, list[Mismatch]],  # noqa: ARG002 - as QueueCheck has it
+    ) -> None:
+        """Hold the database against what the splits left."""
+        with check.stage("rocksdb"):
+            _check_rocksdb(check, stitched, table)
+
+
+def _check_rocksdb(check: Check, stitched: Stitched, table: QueueTable) -> None:
+    try:
+        _hold_against_log(check, stitched, table)
+    except DamagedStoreError as error:
+        check.report.damage("rocksdb-unreadable", str(check.layout.consume_queue), None, 1, str(error))
+
+
+def _hold_against_log(check: Check, stitched: Stitched, table: QueueTable) -> None:
+    stretches = plan_stretches(check.job, stitched.results, table)
+    task = partial(compare_stretch, check.job, str(check.layout.consume_queue))
+    found = check.engine.run(task, stretches, check.listener.advance)
+    for one in found:
+        for outcome in one.outcomes:
+            row = table.rows[outcome.key]
+            table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
+            # Another kind in front of this one has told it.
+            if check.job.kinds[0] == ROCKSDB:
+                note_crooked(check, outcome)
+    _findings(check, [different for one in found for different in one.different])
+    with open_reader(check.layout.consume_queue) as reader:
+        entries = EntryTable(reader.families)
+        _queues_outside(check, table, entries, stitched.end)
+        _restart_point(check, entries, stitched.end)
+
+
+def _findings(check: Check, found: list[Different]) -> None:
+    report, place = check.report, str(check.layout.consume_queue)
+    configured = configured_topics(check.layout)
+    absent = []
+    for one in found:
+        missing, wrong = one.entries.missing, one.entries.wrong
+        if wrong:
+            detail = (
+                f"{one.key}: entries that are not what their records give, first queue offset {one.entries.first_wrong}"
+            )
+            report.damage("queue-entry-wrong", place, None, wrong, detail)
+        if missing and one.key in check.half_deleted:
+            continue
+        if one.ends == "no max" and missing and one.lacks_its_end:
+            if configured is not None and one.key.topic not in configured:
+                detail = f"{one.key}: the topic was deleted, {missing} of its messages are still in the log"
+                report.remark(NOTE, "queue-of-deleted-topic", place, 1, detail)
+            else:
+                absent.append(one)
+            continue
+        if missing and one.lacks_its_end:
+            detail = f"{one.key} ends at offset {one.entries.first_missing}, its records at {one.next}"
+            check.behind("queue-behind", place, None, missing, detail)
+        elif missing:
+            detail = f"{one.key}: records without an entry, first queue offset {one.entries.first_missing}"
+            report.damage("queue-entry-missing", place, None, missing, detail)
+        elif one.ends:
+            report.damage("queue-end-wrong", place, None, 1, f"{one.key} ends at {one.next}: {one.ends}")
+    if absent:
+        named = ", ".join(str(one.key) for one in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
+        total = sum(one.entries.missing for one in absent)
+        detail = f"queues without an entry: {named}; {total} messages cannot be consumed"
+        report.damage("queue-missing", place, None, len(absent), detail)
+
+
+def _queues_outside(check: Check, table: QueueTable, entries: EntryTable, log_end: int) -> None:
+    """Queues of which the log has no record: what their last entry names must have expired."""
+    place = str(check.layout.consume_queue)
+    for key, last, _ in entries.ends():
+        row = table.rows.get(key)
+        if row is not None and table.count[row]:
+            continue
+        if last.queue_offset > queue_offset_bound(max(log_end, check.log.end_offset)):
+            detail = f"{key}: max is {last.queue_offset}, more than a log of this size can have brought"
+            check.report.damage("queue-end-wrong", place, None, 1, detail)
+        found = entries.entry(key, last.queue_offset)
+        if found is None or found[0].is_pre_blank or found[0].physical_offset < check.log.min_offset:
+            continue
+        if check.job.judged_to is not None and found[0].physical_offset >= check.job.judged_to:
+            continue
+        detail = (
+            f"{key}: queue offset {last.queue_offset} points to {found[0].physical_offset}, where this queue has no "
+            "record"
+        )
+        if found[0].physical_offset >= log_end:
+            check.report.after_crash("queue-entry-past-end", place, None, 1, f"{detail}; the log ends at {log_end}")
+        else:
+            check.report.damage("queue-entry-without-record", place, None, 1, detail)
+
+
+def _restart_point(check: Check, entries: EntryTable, log_end: int) -> None:
+    if check.job.judged_to is not None:
+        return
+    place, restart = str(check.layout.consume_queue), entries.restart_offset()
+    if restart is None and log_end > check.log.min_offset:
+        detail = "RocketMQ goes through the whole log when it opens the store"
+        check.report.remark(NOTE, "restart-point-missing", place, 1, detail)
+    elif restart is not None and restart > log_end:
+        detail = f"the restart point {restart} lies behind the log's end {log_end}"
+        check.report.after_crash("restart-point-past-end", place, None, 1, detail)

@@ -1,0 +1,49 @@
+"""A check under way: what it knows and the report it fills."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from reput.formats.consume_queue import QueueKey
+from reput.log.files import LogFiles
+from reput.pipeline.spark.engine import Engine
+from reput.pipeline.spark.listener import ProgressListener
+from reput.pipeline.split.job import Job
+from reput.store.holders import Who
+from reput.store.layout import StoreLayout
+from reput.store.report import CheckReport
+from reput.store.settings import StoreSettings
+
+
+@dataclass(slots=True)
+class Check:
+    """A check under way. Records of the log are judged below offset `confirmed`, None: up to the log's end."""
+
+    layout: StoreLayout
+    log: LogFiles
+    settings: StoreSettings
+    engine: Engine
+    job: Job
+    listener: ProgressListener
+    report: CheckReport
+    confirmed: int | None = None
+    half_deleted: frozenset[QueueKey] = frozenset()
+    """Queues whose deletion broke off: what is gone of them is not missing."""
+
+    def behind(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
+        """Add that an index ends too early: below the frontier of a holder of ours it is complete, crash or not."""
+        if self.job.judged_to is not None and self.report.held_by != Who.BROKER:
+            self.report.damage(rule, file, offset, count, detail)
+        else:
+            self.report.after_crash(rule, file, offset, count, detail)
+
+    @contextmanager
+    def stage(self, name: str, total_bytes: int = 0) -> Iterator[None]:
+        """Tell the listener of a stage, and the report how long it took."""
+        self.listener.stage(name, total_bytes)
+        begin = time.perf_counter()
+        yield
+        self.report.seconds[name] = round(time.perf_counter() - begin, 4)

@@ -1,0 +1,197 @@
+"""convert, the driver's part where the source is the queues that are there: the log is not decoded.
+
+The new queues go as far as the old ones can be believed, and no further: what the log holds behind that is for the
+next one who opens the store to take in, as it would have been before. So neither the checkpoint nor the frontier may
+say more than the old queues did.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from reput.config import StoreConfig
+from reput.errors import ConfigError, DamagedStoreError
+from reput.files import fs
+from reput.formats import own, paths
+from reput.log.files import sync_log
+from reput.log.maps import LogMaps
+from reput.pipeline.build import publish
+from reput.pipeline.build.prepare import choose_source
+from reput.pipeline.build.rebuild_queues import finish_queues, queue_parts
+from reput.pipeline.build.rebuild_report import topic_summaries
+from reput.pipeline.build.rebuild_state import Run
+from reput.pipeline.convert.source import (
+    QueuePart,
+    Source,
+    SourceTask,
+    Taken,
+    compare_staged,
+    plan_tasks,
+    take_entries,
+)
+from reput.pipeline.split import parts
+from reput.pipeline.split.job import Oddities, SplitResult
+from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.parts import key_order
+from reput.pipeline.split.stitch import Stitched
+from reput.queue.kinds import QueueKind
+from reput.store.checkpoint import read_checkpoint
+from reput.store.frontier import read_frontier
+from reput.store.recovery import find_start
+
+_ENTRIES_A_TASK = 1 << 20
+_QUEUES_A_TASK = 20_000
+_NAMED = 5
+_NO_ODDITIES = Oddities(0, 0, 0, -1, 0, -1)
+
+
+def convert_queues(run: Run, config: StoreConfig) -> None:
+    """Build the queues of the job's kinds from those of another one, hold them against it, and swap them in."""
+    chosen = choose_source(run.layout, config, run.settings.queue_file_size, run.job.kinds)
+    source = _source(run, chosen)
+    with run.stage("list"):
+        tasks = plan_tasks(_queues(run, chosen, source.covered), _ENTRIES_A_TASK, _QUEUES_A_TASK)
+    if not tasks:
+        raise DamagedStoreError(
+            f"{run.layout.consume_queue}: the {chosen.name} queues have no entry of a record that the log still has. "
+            "Convert from the log: --from log"
+        )
+    with run.stage("read"):
+        taken = run.engine.run(partial(take_entries, run.job, source), tasks, run.listener.advance)
+    _judge(run, chosen, taken)
+    table = QueueTable()
+    for task in tasks:
+        table.add(parts.load_ranges(run.job, task.number))
+    stitched = Stitched([_as_result(run, one) for one in taken], source.covered)
+    retained = finish_queues(run, stitched, table)
+    with run.stage("verify"):
+        _verify(run, source, tasks)
+    report = run.report
+    report.log_min_offset, report.log_max_offset = run.log.min_offset, source.covered
+    report.topics = topic_summaries(table)
+    report.queues = sum(topic.queues for topic in report.topics) + len(retained)
+    report.queue_entries = report.messages = sum(one.entries - one.blanks for one in taken)
+    report.notes.append(
+        f"from the entries of the {chosen.name} queues, which are complete up to log offset {source.covered}; what the "
+        "log holds behind that the next one who opens the store takes in"
+    )
+    _publish(run, source, max(taken, key=lambda one: one.last_record))
+
+
+def _source(run: Run, kind: QueueKind) -> Source:
+    """Where to read, and how far it can be believed.
+
+    Raises:
+        ConfigError: not at all; no byte need be wrong.
+    """
+    log = LogMaps(run.layout.commit_log, run.log.file_size)
+    covered = find_start(run.layout, log, [kind], run.settings.index_enabled).frontiers.queue_offset
+    if covered <= run.log.min_offset:
+        raise ConfigError(
+            f"{run.layout.consume_queue}: nothing says how far the {kind.name} queues are complete, as behind a crash. "
+            "Convert from the log: --from log"
+        )
+    settings = run.settings
+    return Source(
+        run.layout,
+        kind.name,
+        settings.queue_file_size,
+        settings.ext_file_size,
+        run.job.ext is not None,
+        run.log.file_size,
+        run.log.end_offset,
+        covered,
+    )
+
+
+def _queues(run: Run, kind: QueueKind, covered: int) -> list[QueuePart]:
+    """The queues with entries of records that the log still has, in the order of RocksDB's keys."""
+    found = []
+    for queue in kind.queues():
+        if not paths.is_topic_folder_name(queue.key.topic) or queue.key.queue_id < 0:
+            continue
+        for damage in queue.oddities().damage:
+            raise DamagedStoreError(f"{damage}, or convert from the log: --from log")
+        span = queue.span(run.log.min_offset, covered)
+        if span.last is not None and span.min_offset < span.max_offset:
+            found.append(QueuePart(queue.key, span.min_offset, span.max_offset))
+    return sorted(found, key=lambda part: key_order(part.key))
+
+
+def _judge(run: Run, kind: QueueKind, taken: list[Taken]) -> None:
+    """Say what is odd about what was read.
+
+    Raises:
+        DamagedStoreError: ext units are to be made, which only records can tell, and some are not there.
+    """
+    blanks, lost = sum(one.blanks for one in taken), sum(one.without_record for one in taken)
+    if blanks:
+        run.report.notes.append(f"{blanks} queue offsets without a message: they have blank entries")
+    if not lost:
+        return
+    where = f"places in {run.layout.commit_log} where no such record stands"
+    told = f"{lost} entries of the {kind.name} queues speak of {where}"
+    if run.job.ext is not None:
+        raise DamagedStoreError(
+            f"{told}, and only records tell what ConsumeQueueExt holds. Convert from the log: --from log --salvage"
+        )
+    run.report.warnings.append(
+        f"{told}: they were kept as they are, with the store times of the entries in front of them (`reput check` says "
+        "which; --from log --salvage leaves them out)"
+    )
+
+
+def _as_result(run: Run, taken: Taken) -> SplitResult:
+    """What a task has left, as the stages behind the decode tasks know it; what only records tell is not there."""
+    return SplitResult(
+        number=taken.number,
+        begin=run.log.min_offset,
+        first_record=run.log.min_offset,
+        chain_end=run.log.min_offset,
+        gaps=(),
+        open_verdict=None,
+        records=taken.entries,
+        items=0,
+        queue_entries=taken.entries,
+        records_after_last_item=0,
+        last_record=taken.last_record,
+        last_record_size=taken.last_record_size,
+        first_store_timestamp=-1,
+        last_store_timestamp=-1,
+        max_store_timestamp=-1,
+        oddities=_NO_ODDITIES,
+    )
+
+
+def _verify(run: Run, source: Source, tasks: list[SourceTask]) -> None:
+    compared = run.engine.run(partial(compare_staged, run.job, source), tasks, run.listener.advance)
+    wrong = [text for found in compared for text in found]
+    if wrong:
+        raise DamagedStoreError(
+            f"{run.job.queue_folder}: the new queues, read back, are not the old ones: {'; '.join(wrong[:_NAMED])} "
+            f"({len(wrong)} in all). The old ones are live; is the disk sound, and did nobody write?"
+        )
+
+
+def _publish(run: Run, source: Source, last: Taken) -> None:
+    job, layout = run.job, run.layout
+    run.shut_out_late_tasks()
+    fs.remove_tree(job.parts_folder)
+    with run.stage("publish"):
+        sync_log(run.log)
+        old, log = read_checkpoint(layout), LogMaps(layout.commit_log, source.log_file_size)
+        # What was behind the old queues' end is behind the new ones' too.
+        time = log.store_time(last.last_record) if log.record(last.last_record, last.last_record_size) else -1
+        new = old._replace(
+            logics_msg_timestamp=min(old.logics_msg_timestamp, max(time, 0)),
+            logics_physical_offset=min(old.logics_physical_offset, last.last_record),
+        )
+        publish.stage_checkpoint(layout, run.owned.epoch, new, job.owner)
+        swap_parts = [*queue_parts(run), paths.CHECKPOINT]
+        frontier = read_frontier(layout)
+        if frontier is not None:
+            at = min(frontier.queue_offset, source.covered)
+            moved = frontier._replace(epoch=run.owned.epoch, queue_offset=at)
+            publish.stage_frontier(layout, run.owned.epoch, moved, job.owner)
+            swap_parts.append(own.FRONTIER_PART)
+        publish.go_live(run.owned, swap_parts, run.report)

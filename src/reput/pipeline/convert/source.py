@@ -1,0 +1,293 @@
+"""convert, the queues that are there as its source: tasks read their entries, and hand them to the kinds to build.
+
+A task has some queues, or a stretch of a long one, and leaves what a decode task leaves of a split; what comes behind
+is a rebuild's. The log is looked at only for what a kind does not tell, the store times of file queues; where no record
+stands any more an entry is kept, with the time of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.errors import DamagedStoreError
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.record import HEAD, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from reput.pipeline.build.ext_build import LogFiles, store_times
+from reput.pipeline.split import parts
+from reput.pipeline.split.job import Job
+from reput.pipeline.split.parts import QueueRanges
+from reput.pipeline.split.sinks import ROW_SINKS, QueueRows
+from reput.queue.compare import compare, rows_of
+from reput.queue.ext import ExtReader
+from reput.queue.kinds import QueueKind, QueueOnDisk
+from reput.store.kinds import all_kinds
+from reput.store.layout import StoreLayout
+from reput.store.sql_filter import plain_entries
+
+_AT_ONCE = 1 << 16
+_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where entries are read: a store's queues of one kind, up to log offset `covered`, and its log.
+
+    `ext_file_size`: None for a store without ext. `needs_records`: each entry's record must be there.
+    """
+
+    layout: StoreLayout
+    kind: str
+    queue_file_size: int
+    ext_file_size: int | None
+    needs_records: bool
+    log_file_size: int
+    log_end: int
+    covered: int
+
+    def open(self) -> QueueKind:
+        """The kind that is read."""
+        return all_kinds(self.layout, self.queue_file_size)[self.kind]
+
+
+class QueuePart(NamedTuple):
+    """The entries [begin, end) of a queue; it has others behind them where `goes_on`."""
+
+    key: QueueKey
+    begin: int
+    end: int
+    goes_on: bool = False
+
+
+class SourceTask(NamedTuple):
+    """What one task reads: its number, and parts in the order of RocksDB's keys."""
+
+    number: int
+    parts: tuple[QueuePart, ...]
+
+
+class Taken(NamedTuple):
+    """What a task has read: entries, blanks among them, entries whose bytes in the log are no record; and the last one.
+
+    `last_record` and `last_record_size` say where that begins in the log (-1: none), and its length.
+    """
+
+    number: int
+    entries: int
+    blanks: int
+    without_record: int
+    last_record: int
+    last_record_size: int
+
+
+def take_entries(job: Job, source: Source, task: SourceTask) -> Taken:
+    """Read some queues, and leave their entries for every kind that is built."""
+    reader = _Reader(source)
+    rows = [one for part, queue in _queues(source, task) for one in reader.read(part, queue)]
+    with job.writing():
+        for kind in job.kinds:
+            ROW_SINKS[kind](job, task.number, rows)
+        parts.save_key_ranges(job, task.number, _ranges(task))
+    return Taken(
+        task.number,
+        sum(part.end - part.begin for part in task.parts),
+        reader.blanks,
+        reader.without_record,
+        reader.last_record,
+        reader.last_record_size,
+    )
+
+
+def _ranges(task: SourceTask) -> QueueRanges:
+    first = np.array([part.begin for part in task.parts], dtype=np.int64)
+    behind = np.array([part.end for part in task.parts], dtype=np.int64)
+    steady = np.ones(len(first), dtype=np.uint8)
+    return QueueRanges([part.key for part in task.parts], first, behind - 1, behind - first, steady)
+
+
+def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
+    """Read the same once more, and hold what is staged against it; a line for each queue that is not the same."""
+    staged = StoreLayout(Path(job.staging), source.layout.commit_log)
+    kinds = [all_kinds(staged, job.queue_file_size)[name] for name in job.kinds]
+    ext = ExtReader(Path(job.ext_folder), job.ext.file_size) if job.ext is not None else None
+    different = []
+    for kind in kinds:
+        found = {queue.key: wrong for queue, wrong in _compared(kind, _Reader(source), source, task, ext)}
+        different += [
+            f"{part.key} ({kind.name}): {found.get(part.key, 'is not there')}"
+            for part in task.parts
+            if found.get(part.key, "is not there")
+        ]
+    return different
+
+
+def _compared(
+    kind: QueueKind, reader: _Reader, source: Source, task: SourceTask, ext: ExtReader | None
+) -> Iterator[tuple[QueueOnDisk, str]]:
+    """The staged queues of a task, each with what is wrong with it."""
+    with kind.asked() as staged_queue:
+        for part, queue in _queues(source, task):
+            staged = staged_queue(part.key)
+            if staged is not None:
+                yield staged, _difference(staged, part, reader.read(part, queue), ext)
+
+
+def _difference(staged: QueueOnDisk, part: QueuePart, expected: Iterator[QueueRows], ext: ExtReader | None) -> str:
+    end = staged.bounds().max_offset
+    if end != part.end and not (part.goes_on and end > part.end):
+        return f"ends at queue offset {end}, not at {part.end}"
+    for rows in expected:
+        entries, times = staged.rows(rows.first, rows.next)
+        if ext is not None:
+            entries = plain_entries(entries, part.key, ext)
+        found = np.concatenate(compare(rows_of(rows.entries, ENTRY_SIZE), rows_of(entries, ENTRY_SIZE)))
+        if times is not None:
+            found = np.concatenate([found, np.flatnonzero(times != rows.store_timestamps)])
+        if len(found):
+            return f"another entry at queue offset {rows.first + int(found.min())}"
+    return ""
+
+
+def _queues(source: Source, task: SourceTask) -> Iterator[tuple[QueuePart, QueueOnDisk]]:
+    """The parts of a task with their queues.
+
+    Raises:
+        DamagedStoreError: one has gone.
+    """
+    with source.open().asked() as source_queue:
+        for part in task.parts:
+            queue = source_queue(part.key)
+            if queue is None:
+                raise DamagedStoreError(f"{source.layout.consume_queue}: {part.key} has gone while it was read")
+            yield part, queue
+
+
+class _Reader:
+    """Reads entries a piece at a time, and counts what is odd about them."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.log = LogFiles(str(source.layout.commit_log), source.log_file_size)
+        size = source.ext_file_size
+        self.ext = ExtReader(source.layout.consume_queue_ext, size) if size is not None else None
+        self.blanks = self.without_record = 0
+        self.last_record = self.last_record_size = -1
+
+    def read(self, part: QueuePart, queue: QueueOnDisk) -> Iterator[QueueRows]:
+        """The entries of a part, with plain tags codes and store times."""
+        time_before = 0
+        for begin in range(part.begin, part.end, _AT_ONCE):
+            entries, told = queue.rows(begin, min(begin + _AT_ONCE, part.end))
+            rows = entries.view(ENTRY.dtype)
+            places, sizes = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
+            blank = (places == 0) & np.isin(sizes, _BLANK_SIZES)
+            self._refuse_impossible(queue, begin, places, sizes, blank)
+            times = self._times(places, sizes, blank) if told is None or self.source.needs_records else told
+            times = _filled(times, blank, time_before) if told is None else told
+            time_before = int(times[-1])
+            self.blanks += int(np.count_nonzero(blank))
+            self._keep_last(places, sizes, blank)
+            if self.ext is not None:
+                entries = plain_entries(entries, part.key, self.ext)
+            yield QueueRows(part.key, begin, entries, times)
+
+    def _refuse_impossible(
+        self,
+        queue: QueueOnDisk,
+        first: int,
+        places: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        blank: NDArray[np.bool_],
+    ) -> None:
+        wrong = ~blank & ((places < 0) | (sizes < MIN_RECORD_SIZE) | (places > self.source.log_end - sizes))
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            raise DamagedStoreError(
+                f"{queue.place_of(first + at)}: {queue.key}, queue offset {first + at} speaks of {sizes[at]} bytes at "
+                f"log offset {places[at]}, which the log (up to {self.source.log_end}) cannot have. Convert from the "
+                "log: --from log"
+            )
+
+    def _keep_last(self, places: NDArray[np.int64], sizes: NDArray[np.int64], blank: NDArray[np.bool_]) -> None:
+        rows = np.flatnonzero(~blank)
+        if len(rows):
+            row = rows[np.argmax(places[rows])]
+            if places[row] > self.last_record:
+                self.last_record, self.last_record_size = int(places[row]), int(sizes[row])
+
+    def _times(
+        self, places: NDArray[np.int64], sizes: NDArray[np.int64], blank: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """The store times of the records at these places; -1 where there is none."""
+        times = np.full(len(places), -1, dtype=np.int64)
+        starts = places // self.log.file_size * self.log.file_size
+        for start in np.unique(starts[~blank]).tolist():
+            array = self.log.find(start)
+            if array is not None:
+                mine = np.flatnonzero(~blank & (starts == start) & (places - start + sizes <= len(array)))
+                mine = mine[_is_record(array, places[mine] - start, places[mine], sizes[mine])]
+                times[mine] = store_times(array, places[mine] - start)
+        self.without_record += int(np.count_nonzero((times < 0) & ~blank))
+        return times
+
+
+def _is_record(
+    array: NDArray[np.uint8], inside: NDArray[np.int64], places: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Whether the head of such a record stands at these places of a log file."""
+
+    def numbers(name: str, dtype: str) -> NDArray[np.int64]:
+        at = inside + HEAD.offsets[name]
+        taken: NDArray[np.int64] = array[at[:, None] + np.arange(np.dtype(dtype).itemsize)].view(dtype).ravel()
+        return taken.astype(np.int64)
+
+    found: NDArray[np.bool_] = numbers("total_size", ">i4") == sizes
+    found &= np.isin(numbers("magic", ">i4"), (MAGIC_V1, MAGIC_V2))
+    found &= numbers("physical_offset", ">i8") == places
+    return found
+
+
+def _filled(times: NDArray[np.int64], blank: NDArray[np.bool_], before: int) -> NDArray[np.int64]:
+    """Times where none is known: a blank has that of the message behind it, another entry that of the one before."""
+    if not (times < 0).any():
+        return times
+    known = np.flatnonzero(times >= 0)
+    if not len(known):
+        return np.full(len(times), before, dtype=np.int64)
+    rows = np.arange(len(times))
+    behind = np.searchsorted(known, rows)
+    back = np.where(behind < len(known), times[known[np.minimum(behind, len(known) - 1)]], times[known[-1]])
+    in_front = np.searchsorted(known, rows, side="right") - 1
+    ahead = np.where(in_front >= 0, times[known[np.maximum(in_front, 0)]], before)
+    filled: NDArray[np.int64] = np.where(times >= 0, times, np.where(blank, back, ahead))
+    return filled
+
+
+def plan_tasks(queues: Sequence[QueuePart], entries_a_task: int, queues_a_task: int) -> list[SourceTask]:
+    """Cut queues, which are in the order of RocksDB's keys, into tasks of about so many entries."""
+    tasks: list[SourceTask] = []
+    held: list[QueuePart] = []
+    room = entries_a_task
+
+    def finish() -> None:
+        nonlocal held, room
+        if held:
+            tasks.append(SourceTask(len(tasks), tuple(held)))
+        held, room = [], entries_a_task
+
+    for queue in queues:
+        begin = queue.begin
+        while begin < queue.end:
+            end = min(queue.end, begin + room)
+            held.append(QueuePart(queue.key, begin, end, end < queue.end))
+            room -= end - begin
+            begin = end
+            if not room or len(held) >= queues_a_task:
+                finish()
+    finish()
+    return tasks

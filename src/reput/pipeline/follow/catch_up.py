@@ -1,0 +1,63 @@
+"""catch-up: the indexes go on from the frontier, in place, up to a confirmed place of the log, and are durable there.
+
+The frontier moves last, after everything is durable: killed before, a repeat writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import time
+
+from reput.log.files import list_log_files
+from reput.pipeline.build import publish
+from reput.pipeline.build.grow import Grower, Growth
+from reput.pipeline.spark.engine import Engine
+from reput.pipeline.spark.listener import ProgressListener
+from reput.store.frontier import Frontiers
+from reput.store.indexer import CatchUp, CatchUpTask
+
+
+class SparkIndexer:
+    """The store's `Indexer`: the pipeline's tasks, run by an engine (Spark, or a loop in this process)."""
+
+    def __init__(self, engine: Engine, listener: ProgressListener | None = None) -> None:
+        self.engine = engine
+        self.listener = listener or ProgressListener()
+
+    def catch_up(self, task: CatchUpTask) -> CatchUp:
+        """Bring the indexes up to `task.end`; see the module's docstring.
+
+        Raises:
+            DamagedLogError: the log in between is damaged.
+            ReputError: see `reput.errors`; the frontier has not moved then.
+        """
+        begin = time.perf_counter()
+        log = list_log_files(task.layout.commit_log)
+        done = CatchUp(task.frontiers)
+        if max(min(task.frontiers), log.min_offset) >= task.end:
+            return done
+        grower = Grower.begin(task, self.engine, self.listener)
+        begin_offset = grower.offset
+        growths = []
+        try:
+            while grower.offset < task.end:
+                growths.append(grower.grow(task.end, task.end))
+        finally:
+            grower.close()
+        frontiers = self._publish(task, growths)
+        return CatchUp(
+            frontiers,
+            messages=sum(growth.records for growth in growths),
+            queue_entries=sum(growth.queue_entries for growth in growths),
+            index_items=sum(growth.items for growth in growths),
+            log_bytes=task.end - begin_offset,
+            crooked_queues=[line for growth in growths for line in growth.crooked],
+            seconds=time.perf_counter() - begin,
+        )
+
+    def _publish(self, task: CatchUpTask, growths: list[Growth]) -> Frontiers:
+        reached = publish.Reached(task.end)
+        for growth in growths:
+            reached.add(growth.end, growth.last, growth.index_files)
+        publish.make_durable(task.owned, reached, log_is_ours=True)
+        task.owned.watermarks["frontier_offset"] = task.end
+        return Frontiers(task.end, task.end)

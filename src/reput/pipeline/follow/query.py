@@ -1,0 +1,268 @@
+"""Running a follower: as a Structured Streaming query, or in a loop without Spark; and stopping it.
+
+The query is the clock and the ledger: its source offers log offsets, each micro-batch is one step of the follower,
+whose tasks are Spark tasks. Nothing that its checkpoint says is believed: the frontier alone says how far the indexes
+are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from reput.errors import ConfigError, EngineError, ReputError
+from reput.files import forks, fs
+from reput.formats import own
+from reput.pipeline.follow.follow import Follow, FollowProgress
+from reput.pipeline.spark.engine import SparkEngine
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_POLL_S = 0.02
+_TEND_S = 0.1
+_IDLE_STEP_S = 0.5
+_STREAM_SETTINGS = {
+    # How long the query waits before it asks the source again when nothing is new.
+    "spark.sql.streaming.pollingDelay": "20ms",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # A folder by the name that a percent-encoded path of ours has is nobody's checkpoint.
+    "spark.sql.streaming.checkpoint.escapedPathCheck.enabled": "false",
+}
+
+_CHECKPOINT_FOLDERS = ("commits", "offsets", "sources")
+
+
+class FollowHandle(forks.NotPickled):
+    """A follower at work. `progress` says where it is; `query` is Spark's own handle (None without Spark).
+
+    It ends by `stop`, by an error (which `wait` raises), or, started with `until_caught_up`, when nothing is left.
+    """
+
+    _instead = "One process follows a store; others see the new indexes when they open the store with read_only=True"
+
+    def __init__(self, follow: Follow, until_caught_up: bool = False, checkpoint: Path | str | None = None) -> None:
+        self.follow = follow
+        self.until_caught_up = until_caught_up
+        self.query: StreamingQuery | None = None
+        self._error: BaseException | None = None
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._in_batch = threading.Lock()
+        self._stepped_at = 0.0
+        engine = follow.engine
+        if isinstance(engine, SparkEngine):
+            if checkpoint is None:
+                self._make_checkpoint()
+            self.query = self._start_query(engine, _url(checkpoint or self._checkpoint))
+        self._thread = threading.Thread(target=self._run, name="reput-follow", daemon=True)
+        self._tender = threading.Thread(target=self._tend, name="reput-follow-tend", daemon=True)
+        again = "reput.follow(path), when the parent's has ended"
+        forks.refuse_in_child(self, str(follow.layout.root), again)
+        self._tender.start()
+        self._thread.start()
+
+    @property
+    def progress(self) -> FollowProgress:
+        """Where the follower is now."""
+        return self.follow.progress
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is still at work."""
+        return not self._ended.is_set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until it ends, at most `timeout_s`; whether it has.
+
+        Raises:
+            ReputError: what made it end.
+        """
+        if not self._ended.wait(timeout_s):
+            return False
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        return True
+
+    def stop(self) -> None:
+        """End it: what was taken in is made durable. Returns when that is done; a second call does nothing.
+
+        Raises:
+            ReputError: what had made it end before.
+        """
+        self._stopping.set()
+        self._thread.join()
+        self.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not forks.is_refused(self):
+            self.stop()
+
+    # --- threads -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            if self.query is None:
+                self._loop()
+            else:
+                self._watch(self.query)
+        except BaseException as error:  # noqa: BLE001 - `wait` raises it
+            self._fail(error)
+        finally:
+            self._stopping.set()
+            self._tender.join()
+            try:
+                try:
+                    self._give_checkpoint()
+                finally:
+                    self.follow.close()
+            except BaseException as error:  # noqa: BLE001 - `wait` raises it
+                self._fail(error)
+            self._ended.set()
+            forks.released(self)
+
+    def _loop(self) -> None:
+        while not self._stopping.is_set() and self._error is None:
+            # The first batch loads the kernels.
+            with contextlib.nullcontext() if self.progress.batches else forks.held_off():
+                has_stepped = self.follow.step()
+            if not has_stepped:
+                if self.until_caught_up and self.follow.caught_up():
+                    return
+                self._stopping.wait(_POLL_S)
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Wait for the query's end, or end it."""
+        while query.isActive and not self._stopping.is_set() and self._error is None:
+            self._stopping.wait(_POLL_S)
+        with self._in_batch:
+            broken = query.exception()
+        # From here on batches do nothing: to stop the query would interrupt the jobs of one.
+        with contextlib.suppress(Exception):
+            query.stop()
+        if broken is not None and self._error is None:
+            raise _error_of(broken)
+        while self.until_caught_up and not self._stopping.is_set() and self._error is None:
+            if not self.follow.step() and self.follow.caught_up():
+                return
+
+    def _tend(self) -> None:
+        while not self._stopping.wait(_TEND_S):
+            try:
+                self.follow.tend()
+                # What the query does not see: a frontier behind its checkpoint, a store whose writer has ended.
+                if self.query is not None and time.monotonic() - self._stepped_at > _IDLE_STEP_S:
+                    self._stepped_at = time.monotonic()
+                    self.follow.step()
+            except Exception as error:  # noqa: BLE001 - `wait` raises it
+                self._fail(error)
+                return
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = error if self.query is None else _without_py4j(error)
+
+    # --- Spark ---------------------------------------------------------------------------------
+
+    @property
+    def _checkpoint(self) -> Path:
+        """Where Spark keeps its own files unless a folder is given."""
+        return self.follow.layout.own(own.FOLLOW_CHECKPOINT_NAME)
+
+    def _make_checkpoint(self) -> None:
+        """Make the folders that Spark fills, for the store's owner, who can then replace what a killed root left."""
+        owner = fs.owner_of(self.follow.layout.root)
+        for name in _CHECKPOINT_FOLDERS:
+            fs.make_dirs(self._checkpoint / name, owner)
+
+    def _give_checkpoint(self) -> None:
+        """Give what Spark wrote to the store's owner."""
+        if fs.exists(self._checkpoint):
+            fs.give_tree(self._checkpoint, fs.owner_of(self.follow.layout.root))
+
+    def _start_query(self, engine: SparkEngine, checkpoint: str) -> StreamingQuery:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+
+        from reput.pipeline.follow.source import NAME, LogSource
+
+        if engine.context is None:
+            raise EngineError("a follower needs a classic Spark session: Spark Connect cannot run its batches")
+        present = engine.session
+        session: SparkSession = (
+            present if isinstance(present, SparkSession) else SparkSession(engine.context)
+        ).newSession()
+        for name, value in _STREAM_SETTINGS.items():
+            session.conf.set(name, value)
+        session.dataSource.register(LogSource)
+        layout = self.follow.layout
+        stream: Any = session.readStream.format(NAME).options(
+            reput=str(layout.reput), commit_log=str(layout.commit_log), max_bytes=str(self.follow.max_batch_bytes)
+        )
+        trigger = {"availableNow": True} if self.until_caught_up else {"processingTime": "0 seconds"}
+        try:
+            writer = stream.load().writeStream.queryName(f"reput follow {layout.root}").foreachBatch(self._batch)
+            writer = writer.option("checkpointLocation", checkpoint)
+            query: StreamingQuery = writer.trigger(**trigger).start()
+        except (Py4JError, PySparkException) as error:
+            raise _error_of(error) from error
+        return query
+
+    def _batch(self, ranges: DataFrame, number: int) -> None:  # noqa: ARG002 - a foreachBatch function
+        self._stepped_at = time.monotonic()
+        try:
+            with self._in_batch:
+                self._take_in(self.follow.progress.frontier + self.follow.max_batch_bytes)
+            # Each time: after a kill of root the owner must be able to read what is there.
+            self._give_checkpoint()
+        except ReputError as error:
+            # Through Spark it would arrive as text; the query is stopped by whoever watches it.
+            self._fail(error)
+
+    def _take_in(self, limit: int) -> None:
+        """Steps up to what is confirmed after the first of them; a step ends at a log file's end."""
+        told, goal = self.follow.progress, -1
+        while self._error is None and not self._stopping.is_set() and self.follow.step():
+            goal = min(limit, told.confirmed) if goal < 0 else goal
+            if told.frontier >= goal:
+                return
+
+
+def _url(folder: Path | str) -> str:
+    """A folder as Spark wants it: with its scheme, and with blanks and other letters as they are, not as %20."""
+    text = str(folder)
+    return text if "://" in text else f"file://{Path(text.removeprefix('file:')).absolute()}"
+
+
+def _without_py4j(error: BaseException) -> BaseException:
+    """An error of the connection to Spark's JVM in our own words, any other as it is."""
+    from py4j.protocol import Py4JError
+
+    if not isinstance(error, Py4JError | ConnectionError):
+        return error
+    told = EngineError(f"Spark's JVM has ended, or does not answer any more ({type(error).__name__}: {error})")
+    told.__cause__ = error
+    return told
+
+
+def _error_of(broken: Exception) -> ReputError:
+    """What made a query end, in our own words where it is ours."""
+    text = str(broken)
+    if "ConfigError" in text:
+        told = text.split("ConfigError:", 1)[-1].strip().splitlines()[0]
+        return ConfigError(told)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return EngineError(f"the streaming query failed: {lines[0][:500] if lines else type(broken).__name__}")

@@ -1,0 +1,183 @@
+"""What every task of a job knows, and what it gives back to the driver: small values only."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from reput.errors import StaleEpochError
+from reput.files import fs, locks
+from reput.files.watermarks import Watermarks
+from reput.formats import own
+from reput.formats.batch_consume_queue import DEFAULT_FILE_SIZE as DEFAULT_BATCH_FILE_SIZE
+from reput.formats.consume_queue import QueueKey
+from reput.formats.queue_kinds import DEFAULT_KINDS
+from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
+from reput.formats.record import Verdict
+from reput.log.decode import DecodeSettings
+from reput.pipeline.split.decode import Gap
+from reput.pipeline.split.ext_job import ExtJob
+from reput.queue.kinds import QueueKind
+from reput.store.layout import StoreLayout
+from reput.store.settings import StoreSettings
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks.
+
+    A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`; no entry
+    of a record below log offset `frontier` may be overwritten then, and what a worker keeps from one task to the next
+    counts as long as `begun`, the epoch with which it began, is the same. `kinds` are the kinds of queues that are
+    built. A check looks at the store in `checked`; where a process appends to its indexes meanwhile, these are judged
+    below log offset `judged_to` only (None: wholly).
+    A queue in `deleted` gets no entry for records below its log offset.
+    """
+
+    reput_folder: str
+    staging: str
+    epoch: int
+    decode: DecodeSettings
+    queue_file_size: int
+    index_slots: int
+    index_items: int
+    owner: fs.Owner
+    build_queues: bool = True
+    build_index: bool = True
+    topics: frozenset[bytes] | None = None
+    skip_topics: frozenset[bytes] = field(default_factory=frozenset)
+    sync_in_tasks: bool = False
+    fenced: bool = True
+    live: str | None = None
+    kinds: tuple[str, ...] = DEFAULT_KINDS
+    frontier: int = 0
+    begun: int = 0
+    batch_queue_file_size: int = DEFAULT_BATCH_FILE_SIZE
+    types: QueueTypes = UNKNOWN_TYPES
+    ext: ExtJob | None = None
+    checked: str = ""
+    judged_to: int | None = None
+    deleted: dict[QueueKey, int] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of_store(
+        cls,
+        layout: StoreLayout,
+        settings: StoreSettings,
+        kinds: Iterable[QueueKind],
+        staging: Path,
+        epoch: int,
+        *,
+        tag_items: bool = True,
+    ) -> Job:
+        """A job with a store's sizes and types, its decoding, and kinds of queues; `replace` gives it the rest."""
+        return cls(
+            reput_folder=str(layout.reput),
+            staging=str(staging),
+            epoch=epoch,
+            decode=settings.decoding(tag_items),
+            queue_file_size=settings.queue_file_size,
+            batch_queue_file_size=settings.batch_queue_file_size,
+            types=settings.types,
+            index_slots=settings.index_slots,
+            index_items=settings.index_items,
+            owner=fs.owner_of(layout.root),
+            kinds=tuple(kind.name for kind in kinds) or DEFAULT_KINDS,
+        )
+
+    @property
+    def of_all_topics(self) -> bool:
+        """Whether the queues of every topic are built."""
+        return self.topics is None and not self.skip_topics
+
+    def wants(self, topic: bytes) -> bool:
+        """Whether the queues of this topic are built."""
+        return topic not in self.skip_topics and (self.topics is None or topic in self.topics)
+
+    @cached_property
+    def parts_folder(self) -> str:
+        """Where tasks leave what a later stage reads; gone before the swap."""
+        return f"{self.staging}/parts"
+
+    @cached_property
+    def queue_folder(self) -> str:
+        """The consumequeue folder that is written."""
+        return f"{self.live or self.staging}/consumequeue"
+
+    @cached_property
+    def ext_folder(self) -> str:
+        """The consumequeue_ext folder that is written."""
+        return f"{self.live or self.staging}/consumequeue_ext"
+
+    @cached_property
+    def batch_queue_folder(self) -> str:
+        """The batchconsumequeue folder that is written."""
+        return f"{self.live or self.staging}/batchconsumequeue"
+
+    @cached_property
+    def index_folder(self) -> str:
+        """The index folder that is written."""
+        return f"{self.live or self.staging}/index"
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the fence while a task writes, and make sure that the job still owns the store.
+
+        Raises:
+            StaleEpochError: another job took the store over.
+        """
+        if not self.fenced:
+            # A check writes only into a folder of its own, outside the store.
+            yield
+            return
+        folder = Path(self.reput_folder)
+        with locks.task_fence(folder / own.FENCE_NAME):
+            watermarks = Watermarks(folder / own.WATERMARKS_NAME)
+            try:
+                if watermarks["epoch"] != self.epoch:
+                    raise StaleEpochError(f"{folder}: epoch {watermarks['epoch']} has replaced {self.epoch}")
+            finally:
+                watermarks.close()
+            yield
+
+
+class Oddities(NamedTuple):
+    """What a split held that a report names: counts, and the log offset of the first of each (-1: none)."""
+
+    prepared: int
+    rolled_back: int
+    without_entry: int
+    first_without_entry: int
+    time_regressions: int
+    first_time_regression: int
+
+
+class SplitResult(NamedTuple):
+    """What a decode task tells the driver about its split; offsets are log offsets, times ms (-1: no record)."""
+
+    number: int
+    begin: int
+    first_record: int
+    chain_end: int
+    gaps: tuple[Gap, ...]
+    open_verdict: Verdict | None
+    records: int
+    items: int
+    queue_entries: int
+    records_after_last_item: int
+    last_record: int
+    last_record_size: int
+    first_store_timestamp: int
+    last_store_timestamp: int
+    max_store_timestamp: int
+    oddities: Oddities
+    skipped: frozenset[bytes] = frozenset()
+    """Topics of the split that the job was asked to skip."""
+    batches: int = 0
+    """Entries of the split for queues of batches; a second stage writes them."""
+    inferred: frozenset[bytes] = frozenset()
+    """Topics of the split that are known for queues of batches by their records alone."""

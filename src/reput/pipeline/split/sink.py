@@ -1,0 +1,80 @@
+"""sink: entries go straight to their places in the ConsumeQueue files, staged or live.
+
+Entry n of a queue stands at byte n * 20, so tasks need no shuffle, and a retried or speculative task writes the same
+bytes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from reput.files import fs
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
+from reput.formats.paths import offset_name
+from reput.pipeline.split.job import Job
+
+
+def queue_path(folder: str, key: QueueKey) -> str:
+    """The folder of a queue below a consumequeue folder; the decode kernel has checked that the topic can be a name."""
+    return f"{folder}/{key.topic.decode()}/{key.queue_id}"
+
+
+def write_entries(job: Job, key: QueueKey, first: int, entries: memoryview) -> None:
+    """Write consecutive entries of a queue, the first of which has queue offset `first`."""
+    folder = queue_path(job.queue_folder, key)
+    position, file_size = first * ENTRY_SIZE, job.queue_file_size
+    while entries:
+        start = position // file_size * file_size
+        piece = entries[: start + file_size - position]
+        _write_piece(job, f"{folder}/{offset_name(start)}", piece, position - start)
+        entries = entries[len(piece) :]
+        position += len(piece)
+
+
+def would_overwrite(job: Job, key: QueueKey, first: int, size: int) -> bool:
+    """Whether entries of records below the frontier stand where `size` bytes from queue offset `first` would go."""
+    folder = queue_path(job.queue_folder, key)
+    position, end = first * ENTRY_SIZE, first * ENTRY_SIZE + size
+    while position < end:
+        start = position // job.queue_file_size * job.queue_file_size
+        until = min(end, start + job.queue_file_size)
+        data = fs.read_bytes(f"{folder}/{offset_name(start)}", until - position, position - start) or b""
+        present = np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
+        if bool(((present["size"] > 0) & (present["physical_offset"] < job.frontier)).any()):
+            return True
+        position = until
+    return False
+
+
+def _write_piece(job: Job, path: str, piece: memoryview, offset: int) -> None:
+    descriptor = fs.open_sized(path, job.queue_file_size, job.owner)
+    try:
+        with fs.errors_named(path, f"write {len(piece)} bytes at {offset}"):
+            fs.pwrite(descriptor, piece, offset)
+            finish_file(job, descriptor)
+    finally:
+        fs.close(descriptor)
+
+
+def finish_file(job: Job, descriptor: int) -> None:
+    """After the last write of a task to a file: sync it, where the driver's sync would not reach its machine."""
+    if job.sync_in_tasks:
+        fs.sync(descriptor)
+
+
+def finish_folders(job: Job, folders: Iterable[str]) -> None:
+    """After the last new name of a task: sync these folders and those above them, where the driver's sync would not do.
+
+    A synced file is lost all the same in a power cut when its folder's new name is.
+    """
+    if not job.sync_in_tasks:
+        return
+    top = job.live or job.staging
+    found = set(folders)
+    for folder in [*found]:
+        while len(folder := folder.rpartition("/")[0]) >= len(top):
+            found.add(folder)
+    for folder in sorted(found, reverse=True):
+        fs.sync_path(folder)

@@ -1,0 +1,101 @@
+"""The tasks of the first stage: decode a split, dispatch it, sink it. Plain functions over (job, split)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reput.dispatch.batch import QueueBatch, group_by_queue
+from reput.kernels.columns import Columns, Scratch, State
+from reput.pipeline.split import parts
+from reput.pipeline.split.decode import DecodedSplit, decode_split
+from reput.pipeline.split.job import Job, Oddities, SplitResult
+from reput.pipeline.split.parts import key_order
+from reput.pipeline.split.plan import Split
+from reput.pipeline.split.sinks import SINKS
+
+_scratch = Scratch()
+
+
+def columns_for(split: Split) -> Columns:
+    """Columns with room for a split, those of this thread's split before where they are large enough."""
+    return _scratch.for_range(split.size)
+
+
+def decode_and_sink(job: Job, split: Split) -> SplitResult:
+    """Decode a split, write its entries into staging, and leave its ranges and items for the next stages."""
+    decoded = decode_split(split, job.decode, columns_for(split))
+    with job.writing():
+        if job.build_index:
+            parts.save_items(job, split.number, parts.items_of(decoded.columns))
+        return sink_split(job, decoded)
+
+
+def sink_split(job: Job, decoded: DecodedSplit) -> SplitResult:
+    """Write the queue entries of a decoded split, and leave its ranges; the caller holds the fence."""
+    if not job.build_queues:
+        return split_result(decoded, 0)
+    batch = group_by_queue(decoded.columns, job.types, job.deleted)
+    entries = _sink_queues(job, decoded.split, batch)
+    result = leave_batches(job, batch, split_result(decoded, entries))
+    if not job.skip_topics:
+        return result
+    topics = {key.topic for _, key in batch.queues()} | {key.topic for key in batch.batches.entries}
+    return result._replace(skipped=job.skip_topics & topics)
+
+
+def leave_batches(job: Job, batch: QueueBatch, result: SplitResult) -> SplitResult:
+    """Leave a split's entries for queues of batches to the second stage; returns the result with what they come to."""
+    found = batch.batches
+    wanted = {key: entries for key, entries in found.entries.items() if job.wants(key.topic)}
+    if wanted:
+        parts.save_batches(job, result.number, wanted)
+    return result._replace(
+        batches=sum(map(len, wanted.values())),
+        inferred=found.inferred,
+        oddities=result.oddities._replace(
+            without_entry=found.without_entry, first_without_entry=found.first_without_entry
+        ),
+    )
+
+
+def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
+    chosen = [(row, key) for row, key in batch.queues() if job.wants(key.topic)]
+    chosen.sort(key=lambda one: key_order(one[1]))
+    rows = [row for row, _ in chosen]
+    for kind in job.kinds:
+        SINKS[kind](job, split, batch, rows)
+    wanted = np.array(rows, dtype=np.int64)
+    parts.save_ranges(job, split.number, batch, wanted)
+    return int(np.diff(batch.start)[wanted].sum())
+
+
+def split_result(decoded: DecodedSplit, queue_entries: int) -> SplitResult:
+    """What the driver is told about a decoded split."""
+    columns, records = decoded.columns, decoded.columns.records
+    state = columns.state
+    last_with_item = int(np.searchsorted(columns.first_item[: records + 1], columns.items)) if columns.items else 0
+    return SplitResult(
+        number=decoded.split.number,
+        begin=decoded.split.begin,
+        first_record=decoded.first_record,
+        chain_end=decoded.chain_end,
+        gaps=tuple(decoded.gaps),
+        open_verdict=decoded.open_verdict,
+        records=records,
+        items=columns.items,
+        queue_entries=queue_entries,
+        records_after_last_item=records - last_with_item,
+        last_record=int(columns.position[records - 1]) if records else -1,
+        last_record_size=int(columns.size[records - 1]) if records else 0,
+        first_store_timestamp=int(state[State.FIRST_STORE_TIMESTAMP]),
+        last_store_timestamp=int(state[State.LAST_STORE_TIMESTAMP]),
+        max_store_timestamp=int(state[State.MAX_STORE_TIMESTAMP]),
+        oddities=Oddities(
+            prepared=int(state[State.PREPARED]),
+            rolled_back=int(state[State.ROLLED_BACK]),
+            without_entry=0,
+            first_without_entry=-1,
+            time_regressions=int(state[State.TIME_REGRESSIONS]),
+            first_time_regression=int(state[State.FIRST_TIME_REGRESSION]),
+        ),
+    )

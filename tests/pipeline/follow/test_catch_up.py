@@ -1,0 +1,224 @@
+"""Catch-up: indexes that go on from the frontier, in place, are byte for byte those of a rebuild."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import reput
+from reput.errors import DamagedLogError
+from reput.formats import own, paths
+from reput.pipeline.build import grow as room
+from reput.pipeline.follow.catch_up import SparkIndexer
+from reput.pipeline.spark.engine import LoopEngine
+from reput.store.indexer import CatchUp, CatchUpTask
+from reput.store.layout import find_store
+from reput.store.opening import open_view
+from reput.store.owner import own_store
+from support import stores
+from support.checked import assert_sound
+from support.records import LogBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reput.config import StoreConfig
+
+
+def catch_up(store: Path, config: StoreConfig = stores.SMALL, end: int | None = None) -> CatchUp:
+    """One catch-up in this process, as an open store does it."""
+    layout = find_store(store, config)
+    with own_store(layout) as owned:
+        view = open_view(layout, config).view
+        ends = view.queues_table.durable_ends()
+        task = CatchUpTask(
+            layout, view.settings, owned, view.frontiers, end or view.follower.offset, ends, tag_items=True
+        )
+        try:
+            return SparkIndexer(LoopEngine()).catch_up(task)
+        finally:
+            view.close()
+
+
+def rebuilt(store: Path, folder: Path) -> dict[str, bytes]:
+    """The queue files and IndexFiles that a rebuild of a copy makes."""
+    copy = shutil.copytree(store, folder)
+    shutil.rmtree(copy / paths.CONSUME_QUEUE, ignore_errors=True)
+    shutil.rmtree(copy / paths.INDEX, ignore_errors=True)
+    shutil.rmtree(copy / paths.REPUT, ignore_errors=True)
+    stores.rebuild(copy)
+    return contents(copy)
+
+
+def contents(store: Path) -> dict[str, bytes]:
+    """Queue files and IndexFiles, without the checkpoint."""
+    found = stores.indexes(store)
+    del found["checkpoint"]
+    return found
+
+
+def grow(log: LogBuilder, rng: random.Random, count: int) -> None:
+    """Messages of a few queues, now and then with tags and keys, a repeated or a missing queue offset."""
+    for _ in range(count):
+        topic, queue_id = rng.choice("abc"), rng.randrange(2)
+        options = {"keys": f"k{rng.randrange(5)}" if rng.random() < 0.7 else "", "tags": rng.choice(["", "t", "u"])}
+        log.message(topic, queue_id=queue_id, body=bytes(rng.randrange(60)), **options)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("splits", ["one", "many"])
+def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Caught up in steps of any length, over file borders, with one split or many, a store is what a rebuild makes."""
+    if splits == "many":
+        monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 500)
+        monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 700)
+    rng = random.Random(seed)
+    log = LogBuilder(4096)
+    for step in range(8):
+        grow(log, rng, rng.randrange(1, 25))
+        store = stores.with_log(tmp_path, log)
+        done = catch_up(store)
+        assert done.frontiers == (log.end, log.end)
+        assert contents(store) == rebuilt(store, tmp_path / f"copy{step}")
+        assert stores.leftovers(store) == []
+    assert_sound(store, stores.SMALL)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ranges_decoded_ahead(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long catch-up, each range of which is decoded while the one before is placed, gives what a rebuild makes.
+
+    Bodies that imitate records, at whose borders splits begin, leave no trace in place.
+    """
+    monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 100)
+    monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 230)
+    monkeypatch.setattr(room, "_RANGE_BYTES", 2000)
+    rng = random.Random(seed)
+    log = LogBuilder(4096)
+    for step in range(3):
+        grow(log, rng, rng.randrange(50, 120))
+        log.message("a", queue_offset=rng.randrange(60), keys="k")
+        for _ in range(5):
+            log.imitation("d")
+        store = stores.with_log(tmp_path, log)
+        done = catch_up(store)
+        assert done.frontiers == (log.end, log.end)
+        assert contents(store) == rebuilt(store, tmp_path / f"copy{step}")
+        assert stores.leftovers(store) == []
+    assert_sound(store, stores.SMALL)
+
+
+@pytest.mark.parametrize("odd", ["repeat", "gap", "restart"])
+@pytest.mark.parametrize("splits", ["one", "many"])
+def test_crooked_queues(odd: str, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeated, missing and restarting queue offsets right behind the frontier are met by the rebuild's rules."""
+    if splits == "many":
+        monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 500)
+        monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 700)
+    log = LogBuilder(4096)
+    for _ in range(15):
+        log.message("a", keys="k")
+        log.message("b", keys="k")
+    store = stores.with_log(tmp_path, log)
+    catch_up(store)
+    begin = {"repeat": 12, "gap": 18, "restart": 0}[odd]
+    for number in range(8):
+        log.message("a", queue_offset=begin + number, keys="k")
+        log.message("b", keys="k")
+    stores.with_log(tmp_path, log)
+    done = catch_up(store)
+    assert [text.split(":")[0] for text in done.crooked_queues] == ["a/0"]
+    assert contents(store) == rebuilt(store, tmp_path / "copy")
+
+
+def test_nothing_to_do(tmp_path: Path) -> None:
+    """A store whose indexes are complete is left as it is."""
+    log = LogBuilder(4096)
+    log.message("a", keys="k")
+    store = stores.with_log(tmp_path, log)
+    catch_up(store)
+    before = stores.digest(store, inodes=True)
+    assert catch_up(store).messages == 0
+    assert stores.digest(store, inodes=True) == before
+
+
+def test_up_to_the_confirmed_offset(tmp_path: Path) -> None:
+    """What lies behind the end that was asked for gets no entry."""
+    log = LogBuilder(4096)
+    log.message("a", keys="k")
+    middle = log.end
+    log.message("a", keys="k")
+    store = stores.with_log(tmp_path, log)
+    assert catch_up(store, end=middle).frontiers == (middle, middle)
+    assert len(stores.entries(store, "a", 0)[1]) == 1
+    assert catch_up(store).frontiers == (log.end, log.end)
+    assert len(stores.entries(store, "a", 0)[1]) == 2
+
+
+def test_lost_frontier(tmp_path: Path) -> None:
+    """Without its frontier a store is taken up by RocketMQ's rule, and comes to the same."""
+    log = LogBuilder(4096)
+    rng = random.Random(1)
+    grow(log, rng, 40)
+    store = stores.with_log(tmp_path, log)
+    catch_up(store)
+    (store / paths.REPUT / own.FRONTIER_NAME).unlink()
+    grow(log, rng, 30)
+    stores.with_log(tmp_path, log)
+    catch_up(store)
+    assert contents(store) == rebuilt(store, tmp_path / "copy")
+
+
+def test_index_file_without_length(tmp_path: Path) -> None:
+    """An IndexFile that a killed task had made, and not given its length yet, is made anew."""
+    log = LogBuilder(4096)
+    rng = random.Random(1)
+    grow(log, rng, 40)
+    store = stores.with_log(tmp_path, log)
+    catch_up(store)
+    (store / paths.INDEX / "99991231235959999").touch()
+    grow(log, rng, 30)
+    stores.with_log(tmp_path, log)
+    catch_up(store)
+    assert contents(store) == rebuilt(store, tmp_path / "copy")
+
+
+def test_queue_file_without_length(tmp_path: Path) -> None:
+    """A queue file that a killed task had not given its length yet, with later ones behind it, keeps nobody out."""
+    log = LogBuilder(1 << 14)
+    for _ in range(15):
+        log.message("a", keys="k")
+    store = stores.with_log(tmp_path, log)
+    catch_up(store)
+    folder = store / paths.CONSUME_QUEUE / "a" / "0"
+    (folder / paths.offset_name(400)).touch()
+    (folder / paths.offset_name(600)).write_bytes(bytes(200))
+    for _ in range(25):
+        log.message("a", keys="k")
+    stores.with_log(tmp_path, log)
+    with reput.MessageStore.open(store, stores.SMALL, create=True) as opened:
+        assert opened.max_offset("a", 0) == 40
+    assert contents(store) == rebuilt(store, tmp_path / "copy")
+
+
+def test_damage_moves_nothing(tmp_path: Path) -> None:
+    """A damaged record between frontier and end is an error that names it; the frontier stays."""
+    log = LogBuilder(4096)
+    log.message("a", keys="k")
+    store = stores.with_log(tmp_path, log)
+    catch_up(store)
+    frontier = (store / paths.REPUT / own.FRONTIER_NAME).read_bytes()
+    at = log.end
+    log.message("a", body=b"x" * 50)
+    log.message("a")
+    stores.with_log(tmp_path, log)
+    path = store / paths.COMMIT_LOG / paths.offset_name(0)
+    data = bytearray(path.read_bytes())
+    data[at + 100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DamagedLogError, match=f"log offset {at}"):
+        catch_up(store, end=log.end)
+    assert (store / paths.REPUT / own.FRONTIER_NAME).read_bytes() == frontier
