@@ -165,7 +165,7 @@ def test_beside_a_writer(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         ({"columns": "bodi"}, "'bodi' is no column"),
-        ({"columns": []}, "is no column"),
+        ({"columns": []}, "columns="),
         ({"topic": []}, "topic="),
         ({"key": ""}, "key="),
         ({"queue_id": -1}, "queue_id=-1"),

@@ -116,3 +116,43 @@ def test_later_values_win(twin: str) -> None:
     done, table = read(twin, data, np.array([placed.offset]), np.array([len(data)], dtype=np.int32))
     assert done == 1
     assert pairs_of(twin, data, table) == [{b"ab": b"two", b"a": b"three"}]
+
+
+@given(
+    data=st.binary(max_size=200),
+    place=st.lists(st.tuples(st.integers(-2, 210), st.integers(-1, 24)), max_size=5),
+    offset=st.integers(0, (1 << 63) - 1),
+)
+@settings(deadline=None)
+def test_message_ids_are_hosts_and_offsets_in_hex(
+    twin: str, data: bytes, place: list[tuple[int, int]], offset: int
+) -> None:
+    """Each id is its host and its log offset; a host that does not lie in the buffer, or no room, is refused."""
+    at, size = (np.array([one[part] for one in place], dtype=np.int64) for part in (0, 1))
+    places = np.arange(len(place), dtype=np.int64) ^ offset
+    inside = all(begin >= 0 and length >= 0 and begin + length <= len(data) for begin, length in place)
+    room = sum(2 * (max(0, length) + 8) for _, length in place)
+    spell, offsets = field_kernels(twin).spell_ids, np.zeros(len(place) + 1, dtype=np.int32)
+    out = np.zeros(room, dtype=np.uint8)
+    assert spell(as_buffer(data), at, size, places, out, offsets) == (room if inside else -1)
+    if inside:
+        wanted = [
+            data[begin : begin + length].hex().upper() + f"{number:016X}"
+            for (begin, length), number in zip(place, places.tolist(), strict=True)
+        ]
+        assert [out[begin:end].tobytes().decode() for begin, end in pairwise(offsets.tolist())] == wanted
+    if place:
+        assert spell(as_buffer(data), at, size, places, out[:-1].copy(), offsets) == -1
+
+
+@given(
+    data=st.binary(max_size=60),
+    place=st.lists(st.tuples(st.integers(-2, 64), st.integers(-1, 3)), max_size=4),
+)
+@settings(deadline=None)
+def test_equal_stretches_are_told_from_others(twin: str, data: bytes, place: list[tuple[int, int]]) -> None:
+    """Stretches are equal when their bytes are; one that does not lie in the buffer equals nothing."""
+    at, size = (np.array([one[part] for one in place], dtype=np.int64) for part in (0, 1))
+    inside = all(begin >= 0 and length >= 0 and begin + length <= len(data) for begin, length in place)
+    same = len({data[begin : begin + length] for begin, length in place}) <= 1
+    assert field_kernels(twin).are_equal(as_buffer(data), at, size) == (inside and same)

@@ -18,10 +18,9 @@ from reput.connect.schemas import Column, Need
 from reput.errors import DamagedLogError, ReputError
 from reput.formats.record import Host
 from reput.kernels import field_kernels
-from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field
 
-_HEX_PAIRS = np.frombuffer(b"".join(b"%02X" % value for value in range(256)), dtype=np.uint16)
-"""The two digits of each byte, as they stand in memory."""
+_HIGH_BITS = 0x8080808080808080
 _LOG_APPEND_TIME = 1
 _US_PER_MS = 1000
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -78,7 +77,7 @@ class Rows:
         return self._read()[1]
 
     def _read(self) -> tuple[Int64s, int]:
-        table = field_table(len(self))
+        table = _buffer(len(Field) * len(self) * 8)[1].view(np.int64).reshape(len(Field), len(self))
         done = field_kernels().read_fields(
             self.buffer, self.base, len(self.buffer), self.crc_check, self.wants, self.position, self.size, table
         )
@@ -159,11 +158,20 @@ def texts_of(rows: Rows, row: Field) -> pa.Array:
 def _gathered(rows: Rows, at: Int64s, size: Int64s, kind: pa.DataType) -> pa.Array:
     """Stretches of the log as binary or text; a size below 0 is null."""
     total = int(np.maximum(size, 0).sum())
-    data, offsets = np.empty(total, dtype=np.uint8), np.empty(len(size) + 1, dtype=np.int32)
+    (held, data), offsets = _buffer(total), np.empty(len(size) + 1, dtype=np.int32)
     if field_kernels().gather_bytes(rows.buffer, at, size, data, offsets) != total:
         raise ReputError(f"{rows.path}: a record's parts changed while they were read")
     valid, nulls = _validity(size >= 0)
-    return pa.Array.from_buffers(kind, len(size), [valid, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
+    return pa.Array.from_buffers(kind, len(size), [valid, pa.py_buffer(offsets), held], nulls)
+
+
+def _buffer(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
+    """So many bytes, as Arrow and as numpy see them.
+
+    Arrow's allocator keeps what is freed: fresh memory for each batch cost a quarter of a scan in page faults.
+    """
+    held = pa.allocate_buffer(size)
+    return held, np.frombuffer(held, dtype=np.uint8)
 
 
 def _validity(present: NDArray[np.bool_]) -> tuple[pa.Buffer | None, int]:
@@ -173,6 +181,9 @@ def _validity(present: NDArray[np.bool_]) -> tuple[pa.Buffer | None, int]:
 
 def _text(array: pa.Array) -> pa.Array:
     """The same, with bytes that are no UTF-8 replaced: other readers would stumble over them."""
+    _, _, data = array.buffers()
+    if data is None or _is_ascii(np.frombuffer(data, np.uint8)):
+        return array
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -181,6 +192,15 @@ def _text(array: pa.Array) -> pa.Array:
             [None if value is None else value.decode("utf-8", "replace") for value in raw.to_pylist()], pa.string()
         )
     return array
+
+
+def _is_ascii(data: NDArray[np.uint8]) -> bool:
+    """Whether no byte has its highest bit: nearly all names and keys, and much quicker to see than UTF-8."""
+    whole = len(data) & ~7
+    return (
+        int(np.bitwise_or.reduce(data[:whole].view(np.uint64), initial=0)) & _HIGH_BITS == 0
+        and not (data[whole:] & 0x80).any()
+    )
 
 
 def _times(milliseconds: Int64s) -> pa.Array:
@@ -242,58 +262,30 @@ def _headers(rows: Rows) -> pa.Array:
 def _hosts(rows: Rows, row: Field) -> pa.Array:
     """Hosts as text: few are distinct, and only those are spelt."""
     at, size = rows.table[row], rows.table[row + 1]
-    raw = _gathered(rows, at, size, pa.binary())
-    if len(raw) and _is_one_value(raw):
-        return pa.repeat(_host_text(raw[0].as_py()), len(raw))
-    raw = raw.dictionary_encode()
+    if len(rows) and field_kernels().are_equal(rows.buffer, at, size):
+        begin = int(at[0])
+        return pa.repeat(_host_text(rows.buffer[begin : begin + int(size[0])].tobytes()), len(rows))
+    raw = _gathered(rows, at, size, pa.binary()).dictionary_encode()
     return pa.array(map(_host_text, raw.dictionary.to_pylist()), pa.string()).take(raw.indices)
 
 
-def _is_one_value(array: pa.Array) -> bool:
-    """Whether all values of a binary array are the same: a cheap look, since nearly all stores have one store host."""
-    _, offsets, data = array.buffers()
-    size = len(array[0].as_py())
-    if data.size != size * len(array) or (np.frombuffer(offsets, np.int32) != size * np.arange(len(array) + 1)).any():
-        return False
-    # Each value is the one before it.
-    values = np.frombuffer(data, np.uint8)
-    return bool((values[size:] == values[:-size]).all())
-
-
 def _host_text(value: bytes) -> str:
-    return str(Host.decode(value))
+    return str(Host(value[:-4], int.from_bytes(value[-4:], signed=True)))
 
 
 def _message_ids(rows: Rows) -> pa.Array:
     """Store host and log offset, in upper-case hex."""
     at, size = rows.table[Field.STORE_HOST_AT], rows.table[Field.STORE_HOST_SIZE]
-    ends = np.cumsum(2 * (size + 8))
-    offsets = np.concatenate([[0], ends]).astype(np.int32)
-    if len(size) and size.min() == size.max():
-        data = _hex_ids(rows, at, int(size[0]), slice(None)).reshape(-1)
-    else:
-        data = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
-        for length in np.unique(size).tolist():
-            chosen = np.flatnonzero(size == length)
-            places = offsets[chosen][:, None] + np.arange(2 * (length + 8))
-            data[places] = _hex_ids(rows, at, length, chosen)
-    return pa.Array.from_buffers(pa.string(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(data)], 0)
-
-
-def _hex_ids(rows: Rows, at: Int64s, length: int, chosen: Any) -> NDArray[np.uint8]:
-    """The ids of rows whose store hosts have one length, a row each."""
-    places = rows.places[chosen].astype(">i8")
-    host = np.empty(len(places) * length, dtype=np.uint8)
-    sizes, offsets = np.full(len(places), length, dtype=np.int64), np.empty(len(places) + 1, dtype=np.int32)
-    if field_kernels().gather_bytes(rows.buffer, np.ascontiguousarray(at[chosen]), sizes, host, offsets) != len(host):
+    total = int(2 * (size + 8).sum())
+    (held, data), offsets = _buffer(total), np.empty(len(rows) + 1, dtype=np.int32)
+    if field_kernels().spell_ids(rows.buffer, at, size, rows.places, data, offsets) != total:
         raise ReputError(f"{rows.path}: a record's parts changed while they were read")
-    raw = np.concatenate([host.reshape(-1, length), places.view(np.uint8).reshape(-1, 8)], axis=1)
-    digits: NDArray[np.uint8] = np.take(_HEX_PAIRS, raw).view(np.uint8).reshape(len(raw), -1)
-    return digits
+    return pa.Array.from_buffers(pa.string(), len(rows), [None, pa.py_buffer(offsets), held], 0)
 
 
 def _field(row: Field) -> Callable[[Rows], pa.Array]:
-    return lambda rows: pa.array(rows.table[row])
+    # Copied, or the column would keep all fields in memory.
+    return lambda rows: pa.array(rows.table[row].copy())
 
 
 def _small_field(row: Field) -> Callable[[Rows], pa.Array]:

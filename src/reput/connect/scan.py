@@ -32,6 +32,7 @@ from reput.log.decode import DecodeSettings, RangeDecoder
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20
 _PIECE_BYTES = 16 << 20
+_SLACK_BYTES = 1 << 20
 
 Mask = NDArray[np.bool_]
 Int64s = NDArray[np.int64]
@@ -251,7 +252,9 @@ def batches(job: ScanJob, rows: Rows, inner: Int64s, within: Span = EVERYTHING) 
         end = min(len(rows), begin + BATCH_ROWS)
         if ends is not None:
             before = int(ends[begin - 1]) if begin else 0
-            end = min(end, max(begin + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))))
+            # A piece of the log is about as large as a batch: a few rows over it are no batch of their own.
+            if int(ends[-1]) - before > BATCH_BYTES + _SLACK_BYTES:
+                end = min(end, max(begin + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))))
         piece = rows if end - begin == len(rows) else rows.taken(slice(begin, end))
         begin = end
         piece = _matching(selection, piece)

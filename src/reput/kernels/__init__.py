@@ -251,6 +251,8 @@ class FieldKernels(NamedTuple):
     read_fields: Callable[..., int]
     gather_bytes: Callable[..., int]
     gather_pairs: Callable[..., int]
+    are_equal: Callable[..., bool]
+    spell_ids: Callable[..., int]
 
 
 @_Choice

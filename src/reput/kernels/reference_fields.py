@@ -144,3 +144,31 @@ def gather_pairs(
             name_offsets[pairs], value_offsets[pairs] = names_used, values_used
         pair_offsets[n + 1] = pairs
     return pairs
+
+
+def are_equal(buffer: Bytes, at: Int64s, size: Int64s) -> bool:
+    """Whether these stretches of the buffer hold the same bytes; False where one does not lie in the buffer."""
+    found = set()
+    for begin, length in zip(at.tolist(), size.tolist(), strict=True):
+        if begin < 0 or length < 0 or begin + length > len(buffer):
+            return False
+        found.add(buffer[begin : begin + length].tobytes())
+    return len(found) <= 1
+
+
+def spell_ids(buffer: Bytes, at: Int64s, size: Int64s, places: Int64s, out: Bytes, offsets: Int32s) -> int:
+    """Write message ids, one behind the other: each host (a stretch of the buffer) and log offset in upper-case hex.
+
+    Returns the bytes written; `offsets` (int32, one more than ids) tells where each begins. -1 where a stretch does not
+    lie in the buffer, or `out` is full.
+    """
+    written = 0
+    offsets[0] = 0
+    for n, (begin, length, place) in enumerate(zip(at.tolist(), size.tolist(), places.tolist(), strict=True)):
+        if begin < 0 or length < 0 or begin + length > len(buffer) or written + 2 * (length + 8) > len(out):
+            return -1
+        text = (buffer[begin : begin + length].tobytes() + place.to_bytes(8, signed=True)).hex().upper().encode()
+        out[written : written + len(text)] = np.frombuffer(text, dtype=np.uint8)
+        written += len(text)
+        offsets[n + 1] = written
+    return written

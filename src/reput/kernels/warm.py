@@ -108,6 +108,9 @@ def warm_field_kernels() -> None:
     run.gather_bytes(buffer, table[Field.BODY_AT], table[Field.BODY_SIZE], out[0], offsets[0])
     at, length = table[Field.PROPERTIES_AT], table[Field.PROPERTIES_SIZE]
     run.gather_pairs(buffer, at, length, offsets[0], offsets[1], out[0], offsets[2], out[1])
+    host_at, host_size = table[Field.STORE_HOST_AT], table[Field.STORE_HOST_SIZE]
+    run.are_equal(buffer, host_at, host_size)
+    run.spell_ids(buffer, host_at, host_size, position, out[0], offsets[0])
 
 
 def warm_line_kernels() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from reput.formats import record as fmt
 from reput.kernels.compiled.decode import find_properties
 from reput.kernels.compiled.examine import GOOD, examine_parts
@@ -13,6 +15,7 @@ from reput.kernels.compiled.memory import (
     load_be32,
     load_be64,
     separators_32,
+    store_8,
     trailing_zeros,
 )
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field
@@ -185,3 +188,44 @@ def gather_pairs(buffer, at, size, pair_offsets, name_offsets, names, value_offs
             piece = stop + 1
         pair_offsets[n + 1] = pairs
     return pairs
+
+
+@kernel
+def are_equal(buffer, at, size):
+    """Whether these stretches of the buffer hold the same bytes; see the reference."""
+    data = address_of(buffer)
+    for n in range(len(at)):
+        if size[n] != size[0] or at[n] < 0 or size[n] < 0 or at[n] + size[n] > len(buffer):
+            return False
+        first, other = data + at[0], data + at[n]
+        for place in range(size[0]):
+            if byte_at(first + place) != byte_at(other + place):
+                return False
+    return True
+
+
+@kernel
+def _spell(target, value):
+    """Write a byte as two upper-case hex digits."""
+    high, low = value >> 4, value & 15
+    store_8(target, np.uint8(high + (55 if high > 9 else 48)))
+    store_8(target + 1, np.uint8(low + (55 if low > 9 else 48)))
+
+
+@kernel
+def spell_ids(buffer, at, size, places, out, offsets):
+    """Write message ids: hosts and log offsets in upper-case hex; see the reference."""
+    data, target = address_of(buffer), address_of(out)
+    written = 0
+    offsets[0] = 0
+    for n in range(len(at)):
+        if at[n] < 0 or size[n] < 0 or at[n] + size[n] > len(buffer) or written + 2 * (size[n] + 8) > len(out):
+            return -1
+        for place in range(size[n]):
+            _spell(target + written + 2 * place, byte_at(data + at[n] + place))
+        written += 2 * size[n]
+        for place in range(8):
+            _spell(target + written + 2 * place, (places[n] >> (56 - 8 * place)) & 0xFF)
+        written += 16
+        offsets[n + 1] = written
+    return written
