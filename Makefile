@@ -89,6 +89,10 @@ bench-store: setup  ## put, get and look up beside RocketMQ itself, in one run (
 bench-follow: setup  ## follow a writer, catch up and scan beside RocketMQ itself (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/follow.py
 
+.PHONY: bench-scan
+bench-scan: setup  ## reput.scan beside the decode kernel alone, in one run (QUICK=1 to see that it works)
+	$(WITH_JAVA) $(PYTHON) bench/scan.py
+
 .PHONY: bench-queues
 bench-queues: setup  ## RocksDB queues and a million queues beside RocketMQ itself, in one run (needs Maven; QUICK=1 to see that it works)
 	$(WITH_JAVA) $(PYTHON) bench/queues.py
