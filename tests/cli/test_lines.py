@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 
 from reput.cli import output
 from reput.cli.dump_parts import record_cells, record_values
+from reput.cli.get_format import format_form
 from reput.cli.lines import Form, LineWriter, body_form, cells_form, json_form, raw_form
 from reput.errors import DamagedLogError
+from reput.formats.properties import decode_properties
 from reput.formats.record import Record, decode_record, encode_record
 from reput.kernels import SWITCH
 from reput.kernels.line_columns import MOST_PAIRS, WHOLE
@@ -99,6 +101,17 @@ def show_raw(record: Record) -> None:
     output.show_bytes(record.body + b"\0;")
 
 
+def show_letters(record: Record) -> None:
+    """Shows a record as `--format` with all letters does."""
+    named = decode_properties(record.properties)
+    headers = b",".join(name + b"=" + value for name, value in named.items())
+    key = named.get(b"KEYS", b"")
+    numbers = b"%d|%d|%d|%d|%d|%%" % (
+        record.queue_id, record.queue_offset, len(key), len(record.body), record.store_timestamp,
+    )  # fmt: skip
+    output.show_bytes(b"|".join((record.topic, numbers, key, record.body, headers)) + b"\0\xff")
+
+
 FORMS: list[tuple[Form, Callable[[Record], None]]] = [
     (json_form(), lambda record: output.emit_json(record_values(record))),
     (json_form(7), lambda record: output.emit_json(record_values(record, 7))),
@@ -107,6 +120,7 @@ FORMS: list[tuple[Form, Callable[[Record], None]]] = [
     (cells_form(WHOLE), lambda record: show_cells(len(record.body))(record)),
     (body_form(), show_body),
     (raw_form(b"\0;"), show_raw),
+    (format_form("%t|%p|%o|%K|%S|%T|%%|%k|%s|%h\\0\\xFF"), show_letters),
 ]
 
 

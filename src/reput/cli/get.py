@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from reput.cli import opened as stores
 from reput.cli import options, output
-from reput.cli.dump_parts import body_values
-from reput.cli.get_format import LETTERS_HELP, delimiter, formatter
+from reput.cli.get_format import LETTERS_HELP, delimiter, format_form
 from reput.cli.get_read import EARLIEST, LATEST, QueueReader, Reader, begin_of, keep_last
+from reput.cli.lines import Form, LineWriter, body_form, cells_form, json_form, raw_form
+from reput.kernels.line_columns import WHOLE
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore
-    from reput.store.message import StoredMessage
     from reput.store.sql_filter import SqlFilter
 
 _COUNT = 32
+_MANY = 2000
 _INTERRUPTED = 130
 _OFFSETS = {"beginning": EARLIEST, "end": LATEST, EARLIEST: EARLIEST, LATEST: LATEST}
 
@@ -96,7 +97,7 @@ def get(
     config = options.config_of(config_path, assignments, store)
     bounds = _Bounds.of(offset, since, until, follow)
     wanted = _wanted(tags, sql)
-    show = _shower(as_json, with_details, line_format, raw, delimiter_text)
+    writer = LineWriter(_form(as_json, with_details, line_format, raw, delimiter_text))
     is_cut = count is None and not follow
     limit = _COUNT if is_cut else count
     try:
@@ -104,13 +105,15 @@ def get(
             if follow:
                 resources.enter_context(_ended_by_sigterm())
             opened = resources.enter_context(stores.reading(store, config))
-            readers = [
-                QueueReader(opened, topic, found.queue_id, 0, wanted)
-                for topic in dict.fromkeys(topics)
-                for found in stores.queues_of(opened, topic, queue_id)
+            queues = [
+                (topic, found) for topic in dict.fromkeys(topics) for found in stores.queues_of(opened, topic, queue_id)
             ]
+            readers = [QueueReader(opened, topic, found.queue_id, 0, wanted) for topic, found in queues]
             bounds.apply(readers)
-            reader = Reader(readers, show)
+            held = sum(found.max_offset - reader.offset for reader, (_, found) in zip(readers, queues, strict=True))
+            if held > _MANY and (limit is None or limit > _MANY):
+                opened.expect_many()
+            reader = Reader(readers, writer)
             if follow:
                 reader.follow(limit, _NewQueues(opened, topics, queue_id, wanted, readers).found)
                 return 0
@@ -199,10 +202,8 @@ def _say_what_is_left(reader: Reader) -> None:
         )
 
 
-def _shower(
-    as_json: bool, with_details: bool, line_format: str | None, raw: bool, delimiter_text: str | None
-) -> Callable[[StoredMessage], None]:
-    """What shows a message, as the options ask for.
+def _form(as_json: bool, with_details: bool, line_format: str | None, raw: bool, delimiter_text: str | None) -> Form:
+    """What the line of a message looks like, as the options ask for.
 
     Raises:
         click.UsageError: they ask for several ways at once.
@@ -214,14 +215,12 @@ def _shower(
     if delimiter_text is not None and not raw:
         raise click.UsageError("-D is what --raw writes behind a body: add --raw")
     if line_format is not None:
-        line = formatter(line_format)
-        return lambda message: output.show_bytes(line(message))
+        return format_form(line_format)
     if raw:
-        behind = delimiter("\\n" if delimiter_text is None else delimiter_text)
-        return lambda message: output.show_bytes(message.body + behind)
-    if as_json or with_details:
-        return lambda message: stores.show_message(message, len(message.body), as_json)
-    return lambda message: output.show(_body_line(message.body))
+        return raw_form(delimiter("\\n" if delimiter_text is None else delimiter_text))
+    if as_json:
+        return json_form()
+    return cells_form(WHOLE) if with_details else body_form()
 
 
 class _EndedError(BaseException):
@@ -252,10 +251,3 @@ def _wanted(tags: str | None, sql: str | None) -> str | SqlFilter | None:
     from reput.store.sql_filter import SqlFilter
 
     return SqlFilter(sql)
-
-
-def _body_line(body: bytes) -> str:
-    try:
-        return body.decode().replace("\n", "\\n")
-    except UnicodeDecodeError:
-        return f"base64:{body_values(body)['body']}"

@@ -8,64 +8,70 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reput.cli import output
+from reput.cli.lines import Form, Step
 from reput.formats import properties as props
+from reput.kernels.field_columns import Field
+from reput.kernels.line_columns import Piece
 
 if TYPE_CHECKING:
-    from reput.store.message import StoredMessage
+    from reput.formats.record import Record
 
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _PIECE = re.compile(r"%(.?)|\\(x[0-9a-fA-F]{2}|.?)|[^%\\]+", re.DOTALL)
 
 
-def _headers(message: StoredMessage) -> bytes:
-    named = props.decode_properties(message.record.properties)
-    return b",".join(name + b"=" + value for name, value in named.items())
+def _headers(record: Record) -> bytes:
+    return b",".join(name + b"=" + value for name, value in props.decode_properties(record.properties).items())
 
 
-def _key(message: StoredMessage) -> bytes:
-    return props.decode_properties(message.record.properties).get(props.KEYS, b"")
+def _key(record: Record) -> bytes:
+    return props.decode_properties(record.properties).get(props.KEYS, b"")
 
 
-_LETTERS: dict[str, Callable[[StoredMessage], bytes]] = {
-    "t": lambda message: message.record.topic,
-    "p": lambda message: b"%d" % message.queue_id,
-    "o": lambda message: b"%d" % message.queue_offset,
-    "k": _key,
-    "K": lambda message: b"%d" % len(_key(message)),
-    "s": lambda message: message.body,
-    "S": lambda message: b"%d" % len(message.body),
-    "T": lambda message: b"%d" % message.store_timestamp,
-    "h": _headers,
-    "%": lambda _: b"%",
+_LETTERS: dict[str, tuple[Step, Callable[[Record], bytes]]] = {
+    "t": ((Piece.BYTES, Field.TOPIC_AT, 0), lambda record: record.topic),
+    "p": ((Piece.NUMBER, Field.QUEUE_ID, 0), lambda record: b"%d" % record.queue_id),
+    "o": ((Piece.NUMBER, Field.QUEUE_OFFSET, 0), lambda record: b"%d" % record.queue_offset),
+    "k": ((Piece.BYTES, Field.KEYS_AT, 0), _key),
+    "K": ((Piece.LENGTH, Field.KEYS_AT, 0), lambda record: b"%d" % len(_key(record))),
+    "s": ((Piece.BYTES, Field.BODY_AT, 0), lambda record: record.body),
+    "S": ((Piece.LENGTH, Field.BODY_AT, 0), lambda record: b"%d" % len(record.body)),
+    "T": ((Piece.NUMBER, Field.STORE_TIMESTAMP, 0), lambda record: b"%d" % record.store_timestamp),
+    "h": ((Piece.PAIRS, Field.PROPERTIES_AT, 0), _headers),
 }
+"""What each letter writes: as a piece of a line, and of a single record."""
 LETTERS_HELP = """\
 %t topic, %p queue, %o queue offset, %k keys, %K their length, %s body, %S its length, %T store time (ms), %h
 properties (NAME=VALUE with commas between), %% a percent sign; \\n \\t \\r \\0 \\\\ \\xFF\
 """
 
 
-def formatter(text: str) -> Callable[[StoredMessage], bytes]:
-    """The function that makes a message's line.
+def format_form(text: str) -> Form:
+    """The form of a message's line.
 
     Raises:
         click.BadParameter: the text has letters that mean nothing.
     """
-    pieces: list[bytes | Callable[[StoredMessage], bytes]] = []
+    steps: list[Step] = []
+    makers: list[bytes | Callable[[Record], bytes]] = []
     for found in _PIECE.finditer(text):
         letter, escape = found[1], found[2]
-        if letter is not None:
-            if letter not in _LETTERS:
-                raise click.BadParameter(f"no %{letter}; there are {LETTERS_HELP}", param_hint="--format")
-            pieces.append(_LETTERS[letter])
-        elif escape is not None:
-            pieces.append(_escaped(escape, "--format"))
-        else:
-            pieces.append(found[0].encode("utf-8", "surrogateescape"))
+        if letter in _LETTERS:
+            step, maker = _LETTERS[letter]
+            steps.append(step)
+            makers.append(maker)
+            continue
+        if letter is not None and letter != "%":
+            raise click.BadParameter(f"no %{letter}; there are {LETTERS_HELP}", param_hint="--format")
+        plain = found[0].encode("utf-8", "surrogateescape") if escape is None else _escaped(escape, "--format")
+        steps.append(b"%" if letter == "%" else plain)
+        makers.append(b"%" if letter == "%" else plain)
 
-    def line(message: StoredMessage) -> bytes:
-        return b"".join(piece if isinstance(piece, bytes) else piece(message) for piece in pieces)
+    def one(record: Record) -> bytes:
+        return b"".join(maker if isinstance(maker, bytes) else maker(record) for maker in makers)
 
-    return line
+    return Form(steps, one, output.show_bytes)
 
 
 def delimiter(text: str) -> bytes:

@@ -2,24 +2,67 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from reput.cli import opened as stores
 from reput.cli import output
+from reput.cli.lines import fields_of
+from reput.kernels.field_columns import Field
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from reput.cli.lines import LineWriter
     from reput.embedded import MessageStore
-    from reput.store.message import StoredMessage
     from reput.store.results import GetResult
     from reput.store.sql_filter import SqlFilter
 
 EARLIEST, LATEST = "earliest", "latest"
-_AT_ONCE = 500
+_AT_ONCE, _AT_ONCE_OF_MANY = 8192, 512
+"""Messages of a pull: of one queue, and of each where there are several."""
+_BYTES_AT_ONCE = 16 << 20
 _POLL_S = 0.1
 _LOOK_FOR_QUEUES_S = 1.0
+
+
+class Found(NamedTuple):
+    """Messages that a pull has found: log offsets, sizes in bytes, and the files that hold them with their starts."""
+
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int32]
+    maps: Sequence[tuple[int, NDArray[np.uint8]]]
+
+    def of(self, rows: NDArray[np.bool_] | slice) -> Found:
+        """Some of them."""
+        return Found(self.offsets[rows], self.sizes[rows], self.maps)
+
+    def by_file(self) -> Iterator[tuple[int, NDArray[np.uint8], slice]]:
+        """Runs of messages in one file: its start, its bytes, and which messages."""
+        maps = dict(self.maps)
+        starts = np.array(sorted(maps), dtype=np.int64)
+        file = np.searchsorted(starts, self.offsets, side="right") - 1
+        ends = [*(np.flatnonzero(np.diff(file)) + 1).tolist(), len(file)]
+        begin = 0
+        for end in ends if len(file) else ():
+            start = int(starts[file[begin]])
+            yield start, maps[start], slice(begin, end)
+            begin = end
+
+    def stored_ms(self) -> NDArray[np.int64]:
+        """Store times; -1 for a message whose record cannot be read: whoever shows it says so."""
+        times = np.full(len(self.offsets), -1, dtype=np.int64)
+        for start, array, rows in self.by_file():
+            done = rows.start
+            while done < rows.stop:
+                left = slice(done, rows.stop)
+                table, readable = fields_of(array, start, self.offsets[left], self.sizes[left])
+                times[done : done + readable] = table[Field.STORE_TIMESTAMP]
+                done += readable + 1
+        return times
 
 
 class QueueReader:
@@ -37,6 +80,7 @@ class QueueReader:
         self.end: int | None = None
         self.end_time_ms: int | None = None
         self.floor = 0
+        self.at_once = _AT_ONCE
         self.name = ""
         self.last: GetResult | None = None
 
@@ -46,21 +90,25 @@ class QueueReader:
         last = self.opened.offset_by_time(self.topic, self.queue_id, time_ms, "upper")
         self.end = last + 1
 
-    def available(self, room: Callable[[], int], follow: bool) -> Iterator[StoredMessage]:
-        """The wanted messages that are there now; `room` tells how many more may come."""
-        while (count := room()) > 0 and (self.end is None or self.offset < self.end):
-            asked = min(_AT_ONCE, count, _AT_ONCE if self.end is None else self.end - self.offset)
-            result = self.last = self.opened.get_message(self.topic, self.queue_id, self.offset, asked, self.wanted)
+    def available(self, limit: int | None, follow: bool) -> Iterator[Found]:
+        """The wanted messages that are there now, at most `limit`."""
+        while (limit is None or limit > 0) and (self.end is None or self.offset < self.end):
+            left = self.at_once if self.end is None else self.end - self.offset
+            asked = min(self.at_once, left, self.at_once if limit is None else limit)
+            result = self.last = self.opened.get_message(
+                self.topic, self.queue_id, self.offset, asked, self.wanted, _BYTES_AT_ONCE
+            )
             at, self.offset = self.offset, result.next_offset
-            is_bounded = self.floor or self.end_time_ms is not None
-            yield from filter(self._is_wanted, result) if is_bounded else result
+            found = self._wanted_of(Found(result.physical_offsets, result.sizes, tuple(result.maps)))
+            limit = None if limit is None else limit - len(found.offsets)
+            yield found
             if not self._goes_on(at, result, follow):
                 return
 
-    def _is_wanted(self, message: StoredMessage) -> bool:
-        return message.physical_offset >= self.floor and (
-            self.end_time_ms is None or message.store_timestamp <= self.end_time_ms
-        )
+    def _wanted_of(self, found: Found) -> Found:
+        if self.floor:
+            found = found.of(found.offsets >= self.floor)
+        return found if self.end_time_ms is None else found.of(found.stored_ms() <= self.end_time_ms)
 
     def _goes_on(self, at: int, result: GetResult, follow: bool) -> bool:
         """Whether there may be more now."""
@@ -95,12 +143,13 @@ class QueueReader:
 class Reader:
     """Reads queues in the order in which their messages were stored; `shown` messages so far."""
 
-    def __init__(self, readers: Sequence[QueueReader], show: Callable[[StoredMessage], None]) -> None:
-        self.readers, self.show = list(readers), show
+    def __init__(self, readers: Sequence[QueueReader], writer: LineWriter) -> None:
+        self.readers, self.writer = list(readers), writer
         self.shown = 0
         if len(self.readers) > 1:
             for reader in self.readers:
                 reader.name = f"{reader.topic}/{reader.queue_id}: "
+                reader.at_once = _AT_ONCE_OF_MANY
 
     def read(self, count: int | None) -> None:
         """Show `count` messages, or all that are there."""
@@ -129,38 +178,78 @@ class Reader:
             time.sleep(_POLL_S)
 
     def _show_available(self, count: int | None, *, follow: bool) -> None:
-        def room() -> int:
-            return _AT_ONCE if count is None else count - self.shown
-
-        streams = (reader.available(room, follow) for reader in self.readers)
-        for message in heapq.merge(*streams, key=lambda message: message.physical_offset):
-            if room() <= 0:
+        limit = None if count is None else count - self.shown
+        for found in merged([reader.available(limit, follow) for reader in self.readers]):
+            chosen = found if count is None else found.of(slice(0, count - self.shown))
+            for start, array, rows in chosen.by_file():
+                self.writer.write(array, start, chosen.offsets[rows], chosen.sizes[rows])
+            self.shown += len(chosen.offsets)
+            if self.shown == count:
                 return
-            self.show(message)
-            self.shown += 1
+
+
+def merged(streams: Sequence[Iterator[Found]]) -> Iterator[Found]:
+    """The messages of several queues in the order of the log, each queue's in its own order.
+
+    A queue whose order is not the log's lets its messages wait for those before them in the queue.
+    """
+    if len(streams) == 1:
+        yield from streams[0]
+        return
+    waiting = [_Waiting(stream) for stream in streams]
+    while waiting := [one for one in waiting if one.fill()]:
+        # What comes later in these queues comes after this in the log.
+        bound = min((int(one.keys[-1]) for one in waiting if one.ahead is not None), default=None)
+        parts = [(one.found.maps, *one.take(bound)) for one in waiting]
+        keys, offsets, sizes = (np.concatenate([part[n] for part in parts]) for n in (1, 2, 3))
+        order = np.argsort(keys, kind="stable")
+        maps = {start: array for part in parts for start, array in part[0]}
+        yield Found(offsets[order], sizes[order], list(maps.items()))
+
+
+class _Waiting:
+    """Messages of a queue that wait for those of others; `ahead` are those that come after them, None for none.
+
+    `keys`: the highest log offset up to each message.
+    """
+
+    def __init__(self, stream: Iterator[Found]) -> None:
+        self._stream = stream
+        self._top = -1
+        self.ahead = next(stream, None)
+        self.found = Found(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32), ())
+        self.keys = self.found.offsets
+
+    def fill(self) -> bool:
+        """Whether messages wait; where none are left the next ones do."""
+        while not len(self.keys) and self.ahead is not None:
+            self.found, self.ahead = self.ahead, next(self._stream, None)
+            self.keys = np.maximum(np.maximum.accumulate(self.found.offsets), self._top)
+            self._top = int(self.keys[-1]) if len(self.keys) else self._top
+        return len(self.keys) > 0
+
+    def take(self, bound: int | None) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """Keys, log offsets and sizes of the messages with keys up to a bound; they wait no longer."""
+        count = len(self.keys) if bound is None else int(np.searchsorted(self.keys, bound, side="right"))
+        taken, keys = self.found.of(slice(0, count)), self.keys[:count]
+        self.found, self.keys = self.found.of(slice(count, None)), self.keys[count:]
+        return keys, taken.offsets, taken.sizes
 
 
 def keep_last(readers: Sequence[QueueReader], count: int) -> None:
     """Let readers, which each begin at most `count` messages before their ends, give the `count` stored last of all."""
     if len(readers) == 1:
         return
-    offsets = (offset for reader in readers for offset in _physical_offsets(reader, count))
-    kept = heapq.nlargest(count, offsets)
+    offsets = np.sort(np.concatenate([_physical_offsets(reader, count) for reader in readers]))
     for reader in readers:
-        reader.floor = kept[-1] if kept else 0
+        reader.floor = int(offsets[-count:][0]) if len(offsets) else 0
 
 
-def _physical_offsets(reader: QueueReader, count: int) -> Iterator[int]:
+def _physical_offsets(reader: QueueReader, count: int) -> NDArray[np.int64]:
     """The log offsets of a queue's messages from its begin on, whatever the filter."""
     every = QueueReader(reader.opened, reader.topic, reader.queue_id, reader.offset, None)
-    left = count
-
-    def room() -> int:
-        return left
-
-    for message in every.available(room, follow=False):
-        yield message.physical_offset
-        left -= 1
+    found = [found.offsets for found in every.available(count, follow=False)]
+    return np.concatenate([np.empty(0, dtype=np.int64), *found])
 
 
 def begin_of(reader: QueueReader, offset: str | int) -> int:

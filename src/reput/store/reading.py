@@ -7,7 +7,7 @@ from typing import cast
 
 from reput.errors import ConfigError
 from reput.files.forks import NotPickled
-from reput.kernels import lookup_kernels
+from reput.kernels import SMALL_BYTES, expect_work, lookup_kernels
 from reput.kernels.lookup_columns import ASK, COUNT_BITS, COUNT_MASK, NEEDS_ROOM
 from reput.queue.by_time import Boundary, boundary_of
 from reput.store import counts, keys, pulls, times
@@ -36,8 +36,16 @@ class Reading(NotPickled):
     def __init__(self, view: StoreView) -> None:
         self._closed = False
         self._room = Places()
-        self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
+        self._choose_kernels()
         self._read(view)
+
+    def _choose_kernels(self) -> None:
+        self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
+
+    def expect_many(self) -> None:
+        """Expect to be asked for many messages: the compiled kernels serve from now on, inside `small_work`, too."""
+        expect_work(SMALL_BYTES)
+        self._choose_kernels()
 
     def _read(self, view: StoreView) -> None:
         """Have this view answer from now on."""
