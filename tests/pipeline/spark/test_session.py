@@ -15,7 +15,7 @@ import pytest
 from pyspark.accumulators import AccumulatorUnixServer, UpdateRequestHandler
 
 from reput.pipeline.spark.engine import _failure
-from reput.pipeline.spark.session import _not_started, log_errors_of
+from reput.pipeline.spark.session import _not_started, log_errors_of, settings
 from support.processes import in_session
 
 
@@ -30,6 +30,13 @@ def test_a_master_that_nobody_reaches_is_named() -> None:
     assert (
         _failure(Exception(": java.io.IOException: full"), "local") == "a Spark job failed: java.io.IOException: full"
     )
+
+
+def test_the_log_settings_are_there() -> None:
+    """The file that the JVM is told to read its log's settings from exists: without it Spark logs all it does."""
+    options = settings("local[1]", use_archive=False)["spark.driver.extraJavaOptions"].split()
+    (told,) = (word.partition("=file://")[2] for word in options if "log4j2.configurationFile" in word)
+    assert "rootLogger" in Path(told).read_text("utf-8")
 
 
 def test_a_port_of_something_else_is_no_null_pointer() -> None:
