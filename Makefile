@@ -9,6 +9,9 @@ WITH_JAVA = JAVA_HOME="$$(cat $(VENV)/java-home)"
 PYTEST = $(WITH_JAVA) $(PYTHON) -m pytest
 # Two processes: the tests that share a Spark session in one, all others beside it. tests/conftest.py has the order.
 PYTEST_WORKERS ?= 2
+# Tests make and sync thousands of small files. In memory that takes no time; `make nightly` has them on the disk.
+MEMORY := /dev/shm
+IN_MEMORY = env $$(scripts/has_room.sh $(MEMORY) 4 && echo TMPDIR=$(MEMORY))
 SOURCES := src tests bench examples
 
 .PHONY: help
@@ -32,7 +35,7 @@ test: setup lint pytest  ## style, types and all tests
 
 .PHONY: pytest
 pytest:
-	$(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(IN_MEMORY) $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: test-python
 test-python:  ## all tests on another Python: VERSION=3.12 (needs python3.12 on the PATH; makes .venv-3.12)
@@ -47,6 +50,11 @@ test-install: setup  ## install the wheel without Spark into a folder of its own
 .PHONY: fuzz
 fuzz: setup  ## the property tests on new random examples, ROUNDS=10 times over
 	rounds=$$(seq $(or $(ROUNDS),10)) && for round in $$rounds; do $(PYTEST) -n $(PYTEST_WORKERS) -q -m hypothesis --hypothesis-profile=random || exit 1; done
+
+.PHONY: nightly
+nightly: setup  ## all tests on the disk, with long random searches, then fuzz: hours
+	REPUT_SEARCH=long $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(MAKE) --no-print-directory fuzz
 
 .PHONY: test-golden
 test-golden: setup  ## only the comparisons with RocketMQ's own stores (REPUT_GOLDEN=folder for others)
