@@ -19,13 +19,14 @@ from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
 from reput.errors import ConfigError
 from support.filter_tables import EXPRESSION_TEST, REFUSED, RULES
 from support.filters import NAMES, TEXTS, conditions
+from support.search import cases
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 pytestmark = pytest.mark.peer
 
-FILTERS = 100
+FILTERS = cases(40, 1000)
 SETS = 30
 # RocketMQ stops at what it cannot make part of a filter, and overlooks the rest of the text; a filter cut short by
 # mistake then means something else. Here that is refused.

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 STAGES = ("decode", "redo", "batches", "rocksdb", "queues", "index")
 AGAIN = "looked at again"
+MOST_CHECKS = 30
 
 
 class AtEveryStage(ProgressListener):
@@ -101,13 +102,15 @@ def test_a_writer_that_never_rests(name: str, tmp_path: Path) -> None:
         reading = threading.Thread(target=process.stdout.read)
         reading.start()
         try:
-            seen = []
-            for _ in range(3):
+            seen: list[tuple[int, int]] = []
+            # On a busy machine the writer may not get on between two checks.
+            while len(set(seen)) < 3 and len(seen) < MOST_CHECKS:
                 report = check(path, config)
                 assert_one_clean_look(report)
                 assert (report.held_by, report.held_by_pid) == (Who.WRITER, process.pid)
                 seen.append((report.log_max_offset, report.messages))
-            assert seen == sorted(set(seen))
+            assert seen == sorted(seen)
+            assert len(set(seen)) == 3
         finally:
             process.kill()
             reading.join()
