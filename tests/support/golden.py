@@ -57,6 +57,9 @@ maxIndexNum={INDEX_ITEMS}
 
 _GIVEN = os.environ.get(SWITCH)
 
+# Taken once: a test may have another folder for temporary files, which goes with it.
+_TEMPORARY = tempfile.gettempdir()
+
 
 def use_given(given: bool) -> None:
     """Use the stores that REPUT_GOLDEN names, or those of the repository: here, and in processes that start here."""
@@ -218,7 +221,7 @@ def shared(name: str) -> Path:
 
 @cache
 def _unpacked_once(_of: Path, name: str) -> Path:
-    target = Path(tempfile.mkdtemp(prefix="reput-golden-"))
+    target = Path(tempfile.mkdtemp(prefix="reput-golden-", dir=_TEMPORARY))
     atexit.register(shutil.rmtree, target, ignore_errors=True)
     return unpack(name, target)
 
