@@ -53,7 +53,7 @@ fuzz: setup  ## the property tests on new random examples, ROUNDS=10 times over
 
 .PHONY: nightly
 nightly: setup  ## all tests on the disk, with long random searches, then fuzz: hours
-	REPUT_SEARCH=long $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder
+	REPUT_SEARCH=long $(PYTEST) -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder -o faulthandler_timeout=0
 	$(MAKE) --no-print-directory fuzz
 
 .PHONY: test-golden

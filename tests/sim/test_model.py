@@ -1,7 +1,6 @@
-"""A store under thousands of random operations, beside a model that is a few lists of Python.
+"""A store under hundreds of random operations, beside a model that is a few lists of Python.
 
-A failing run names its seed: `test_model[flush-kernels-SEED]` repeats it. `REPUT_MODEL_SEED` adds to all seeds, and
-`REPUT_MODEL_STEPS` multiplies the steps: for a night's run, with `-o faulthandler_timeout=0`.
+A failing run names its seed: `test_model[flush-kernels-SEED]` repeats it. `REPUT_MODEL_SEED` adds to all seeds.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from reput.formats import own, paths
 from reput.kernels import SWITCH
 from support.checked import assert_sound
 from support.model import GROUPS, KEYS, QUEUES, TOPICS, Held, Model, as_columns
+from support.search import cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -473,7 +473,7 @@ def test_every_choice_follows_the_switch(kind: str) -> None:
 def test_model(flush: str, kind: str, seed: int, clock: list[int], tmp_path: Path) -> None:
     """Whatever is done in whatever order, the store answers as the model does, and its indexes are sound each time."""
     seed += int(os.environ.get("REPUT_MODEL_SEED", "0"))
-    steps = (350 if kind == "compiled" else 60) * int(os.environ.get("REPUT_MODEL_STEPS", "1"))
+    steps = cases(150, 5000) if kind == "compiled" else cases(40, 800)
     TOLD.warning("seed %d, %s, %s kernels, %d steps", seed, flush, kind, steps)
     run = Run(tmp_path / "store", CONFIGS[flush], random.Random(f"{flush} {seed}"), clock)
     operations: dict[str, Callable[[], None]] = {name: getattr(run, name) for name in WEIGHTS}

@@ -231,7 +231,7 @@ def test_locks_that_other_threads_hold_at_a_fork_hold_up_no_child(config: reput.
         put(store, 1)
 
         def work(call: Callable[[], object]) -> None:
-            while not stop.wait(0.0002):
+            while not stop.wait(0.002):
                 call()
 
         calls = [
