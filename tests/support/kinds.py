@@ -86,8 +86,7 @@ def messages(seed: int, mix: Mix = OURS) -> Iterator[tuple[reput.Message, int]]:
             topic,
             (chance.randbytes(8) * (size // 8 + 1))[:size],
             tags=chance.choice(TAGS),
-            keys=[chance.choice(("k", "k", "键")) + str(chance.randrange(40)) for _ in range(chance.randrange(4))]
-            or None,
+            keys=[chance.choice(_KEYS) for _ in range(chance.randrange(4))] or None,
             properties=properties or None,
             flag=chance.randrange(-(1 << 31), 1 << 31),
             sys_flag=sys_flag,
