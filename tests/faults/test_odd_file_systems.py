@@ -108,14 +108,15 @@ def test_a_log_that_may_not_be_read(open_folder: Path, capfd: pytest.CaptureFixt
     assert "Traceback" not in told
 
 
-@pytest.mark.parametrize("number", [1, 3])
-def test_a_folder_in_the_place_of_a_log_file(number: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("where", ["inside", "next"])
+def test_a_folder_in_the_place_of_a_log_file(where: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """In the middle of the log, or where the next file comes, it is named, and so is what to do with it."""
     store = golden.unpack("basic", tmp_path)
-    place = store / paths.COMMIT_LOG / paths.offset_name(number << 20)
+    files = len(list((store / paths.COMMIT_LOG).iterdir()))
+    place = store / paths.COMMIT_LOG / paths.offset_name((1 if where == "inside" else files) * golden.LOG_FILE_SIZE)
     place.unlink(missing_ok=True)
     place.mkdir()
-    if number == 1:
+    if where == "inside":
         for command in ("get STORE -t orders -q 0 -c 1", "put STORE -t orders", "rebuild STORE --engine loop"):
             code, told = call(command, store, capfd)
             assert code == DamagedStoreError.exit_code

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reput.formats import paths
+from reput.formats import rocksdb as fmt
 from reput.queue.file_kind import FileKind
 from reput.queue.rocksdb_kind import RocksdbKind, open_reader
 
@@ -24,6 +25,17 @@ def content(store: Path) -> dict[str, dict[bytes, bytes]]:
     """Every key and value, by column family."""
     with open_reader(store / paths.CONSUME_QUEUE) as reader:
         return {name: dict(family.walk()) for name, family in reader.families.items()}
+
+
+def queues_content(store: Path) -> dict[str, dict[bytes, bytes]]:
+    """The same without the place up to which the database is complete.
+
+    RocketMQ notes the end of the last record that has an entry, and reput the end of the log. They differ where the log
+    ends with messages of transactions that were prepared or rolled back.
+    """
+    found = content(store)
+    del found[fmt.OFFSET_FAMILY][fmt.RESTART_KEY]
+    return found
 
 
 def rocksdb(store: Path) -> RocksdbKind:
