@@ -25,7 +25,6 @@ SEED, COUNT = 11, 3100
 HOLD = (
     "tests/store/test_golden_answers.py::test_answers[compiled-basic]",
     "tests/cli/test_info.py::test_text_tells_the_main_things",
-    "tests/cli/test_info.py::test_a_topic_shows_its_queues",
     "tests/cli/test_info.py::test_json_tells_all",
     "tests/cli/test_dump.py::test_log_ranges",
     "tests/cli/test_dump.py::test_queue_ranges",
@@ -34,13 +33,9 @@ HOLD = (
     "tests/cli/test_dump.py::test_nothing_is_never_silent",
     "tests/cli/test_get.py::test_what_the_default_count_leaves_is_said",
     "tests/cli/test_offset.py::test_offsets_by_time",
-    "tests/cli/test_rebuild.py::test_json_report",
-    "tests/cli/test_rebuild.py::test_damage_exits_with_1",
     "tests/pipeline/test_check.py::test_a_damaged_body_is_found",
-    "tests/pipeline/test_check.py::test_what_a_crash_leaves_behind_is_told_from_damage",
-    "tests/connect/test_plans.py::test_plans_agree",
 )
-"""Golden tests that need the store basic alone, and expect counts, offsets and tables."""
+"""Quick golden tests that need the store basic alone, and expect counts, offsets and tables."""
 NOT_GOLDEN = "tests/pipeline/test_convert.py::test_nothing_to_compare"
 """Needs the store crash, which the other folder does not have."""
 

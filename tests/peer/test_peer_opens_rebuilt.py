@@ -12,6 +12,7 @@ import pytest
 import reput
 from reput.formats.consume_queue import Entry, encode_entry
 from reput.formats.paths import offset_name
+from support import golden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,13 +24,6 @@ pytestmark = [pytest.mark.peer, pytest.mark.golden]
 # When `crash` was asked, RocketMQ had destroyed its last index file and indexed again, so that four answers
 # hold one message twice. `noindexes` is about the same log with indexes built from its start, as ours are.
 ANSWERS = {"basic": "basic", "crash": "noindexes"}
-
-SETTINGS = """
-mappedFileSizeCommitLog=1048576
-mappedFileSizeConsumeQueue=6000
-maxHashSlotNum=500
-maxIndexNum=2000
-"""
 
 
 @pytest.fixture(params=ANSWERS)
@@ -48,7 +42,7 @@ def abort(request: pytest.FixtureRequest) -> bool:
 def config(tmp_path: Path) -> Path:
     """A broker.conf with the golden stores' sizes."""
     path = tmp_path / "broker.conf"
-    path.write_text(SETTINGS)
+    path.write_text(golden.CONFIG)
     return path
 
 

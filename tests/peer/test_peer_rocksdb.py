@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
+from peer import peer as program
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import QueueKey
 from support import databases, dying, golden, kinds, stores
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.peer, pytest.mark.golden]
 
-OPTIONS = {
-    "rocksdb": ("--set", "storeType=defaultRocksDB"),
-    "double": ("--set", "rocksdbCQDoubleWriteEnable=true"),
-}
+OPTIONS = {name: program.GOLDEN_KINDS[name] for name in ("rocksdb", "double")}
 ROCKSDB = replace(kinds.CONFIG, store_type="defaultRocksDB")
 
 

@@ -141,17 +141,17 @@ def test_missing_family(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-000005", "000011.sst"])
+@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*", "*.sst"])
 def test_damaged_files(name: str, tmp_path: Path) -> None:
     """What is cut off or gone is damage, with the file's name and what to do; a rebuild makes the store whole."""
     for cut in (False, True):
         store = golden.unpack("rocksdb", tmp_path / str(cut))
-        path = store / paths.CONSUME_QUEUE / name
+        path = max((store / paths.CONSUME_QUEUE).glob(name))
         path.write_bytes(b"x\n" if cut else b"")
         if not cut:
             path.unlink()
         config = replace(stores.GOLDEN, store_type="defaultRocksDB")
-        if name != "MANIFEST-000005" or not cut:
+        if name != "MANIFEST-*" or not cut:
             with pytest.raises(DamagedStoreError, match="reput rebuild"):
                 reput.MessageStore.open(store, config, read_only=True)
         reput.rebuild(store, spark=False, config=config)
@@ -181,7 +181,7 @@ def test_hostile_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("number", [742 + 900_000, 10**12, (1 << 63) - 1])
+@pytest.mark.parametrize("number", [1_000_000, 10**12, (1 << 63) - 1])
 def test_max_far_behind_the_entries(number: int, tmp_path: Path) -> None:
     """A `max` that no log of this size can have brought is not believed, and none is walked down to the entries."""
     store = golden.unpack("rocksdb", tmp_path)
