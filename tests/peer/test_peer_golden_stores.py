@@ -33,10 +33,10 @@ HOLD = (
     "tests/cli/test_dump.py::test_nothing_is_never_silent",
     "tests/cli/test_get.py::test_what_the_default_count_leaves_is_said",
     "tests/cli/test_offset.py::test_offsets_by_time",
-    "tests/pipeline/test_check.py::test_a_damaged_body_is_found",
+    "tests/pipeline/check/test_check.py::test_a_damaged_body_is_found",
 )
 """Quick golden tests that need the store basic alone, and expect counts, offsets and tables."""
-NOT_GOLDEN = "tests/pipeline/test_convert.py::test_nothing_to_compare"
+NOT_GOLDEN = "tests/pipeline/convert/test_convert.py::test_nothing_to_compare"
 """Needs the store crash, which the other folder does not have."""
 
 
