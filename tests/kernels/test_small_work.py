@@ -85,6 +85,39 @@ def test_a_change_in_the_middle_changes_no_answer(
     assert contents(tmp_path) == expected
 
 
+HEAVY = ("numba", "pyspark", "py4j", "pyarrow", "pandas", "rich", "rocksdict", "sqlglot")
+WRITING = ("reput.store.writing", "reput.log.append", "reput.log.flush", "reput.store.owner")
+"""What only a store that is opened to write needs."""
+SELDOM = ("reput.dispatch.sql", "reput.queue.rocksdb_kind", "reput.store.consumer_filters")
+"""What is loaded for a SQL92 filter, or for a store that has its queues in RocksDB."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (["--help"], (*HEAVY, *WRITING, *SELDOM, "numpy", "reput.store")),
+        (["get", "--help"], (*HEAVY, *WRITING, *SELDOM, "numpy", "reput.store")),
+        (["get", "STORE", "-t", "orders", "-c", "1"], (*HEAVY, *WRITING, *SELDOM, "reput.store.progress")),
+        (["query", "STORE", "-t", "orders", "--key", "no such key"], (*HEAVY, *WRITING, *SELDOM)),
+        (["offset", "STORE", "-t", "orders"], (*HEAVY, *WRITING, *SELDOM)),
+        (["progress", "STORE"], (*HEAVY, *WRITING, *SELDOM)),
+        (["put", "STORE", "-t", "orders", "-q", "0"], ("numba", "pyspark", "sqlglot")),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_a_start_loads_what_it_needs(arguments: list[str], absent: tuple[str, ...], tmp_path: Path) -> None:
+    """A start took 0.9 s, most of it for modules that the question did not need."""
+    store = golden.unpack("basic", tmp_path)
+    given = [str(store) if argument == "STORE" else argument for argument in arguments]
+    code = (
+        "import sys; from reput.cli import main; code = main.run(sys.argv[1:]); "
+        f"print(*sorted(set({absent!r}) & set(sys.modules)), file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *given], check=False, input=b"a line\n", capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stderr.decode().splitlines()[-1] == ""
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

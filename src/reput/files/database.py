@@ -397,11 +397,6 @@ class Batch:
         return len(self.changes)
 
 
-def is_database(folder: Path) -> bool:
-    """Whether a folder has the files of a RocksDB."""
-    return fs.exists(folder / "CURRENT") or fs.exists(folder / "IDENTITY")
-
-
 def _families(names: Sequence[str], cache: Any) -> dict[str, Any]:
     return {name: _options(cache) for name in names}
 

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from reput.files import fs
 from reput.files.fs import errors_named
 
 
@@ -26,6 +27,11 @@ def is_empty_dir(path: Path | str) -> bool:
     with errors_named(path, "list the folder"), contextlib.suppress(FileNotFoundError), os.scandir(path) as names:
         return next(names, None) is None
     return True
+
+
+def is_database(path: Path) -> bool:
+    """Whether a folder has the files of a RocksDB; RocksDB is not loaded for that."""
+    return fs.exists(path / "CURRENT") or fs.exists(path / "IDENTITY")
 
 
 def is_own_dir(path: Path | str) -> bool:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from reput.errors import StoreLockedError
 from reput.files import database, fs, locks
+from reput.files import names as folder_names
 from reput.files.database import DatabaseOwner, DatabaseReader
 from reput.formats import paths, queue_kinds
 from reput.formats import rocksdb as fmt
@@ -96,7 +97,7 @@ class RocksdbQueues:
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
         """Open the database anew: a rebuild may have put another one in its place."""
         self.close()
-        if database.is_database(self.folder):
+        if folder_names.is_database(self.folder):
             self._reader = open_reader(self.folder)
             self._table = EntryTable(self._reader.families, self._log_end)
         self._frontier, self._log_min = frontier_offset, log_min_offset
@@ -291,7 +292,7 @@ class RocksdbKind:
 
     def is_present(self) -> bool:
         """Whether the folder is a database."""
-        return database.is_database(self.folder)
+        return folder_names.is_database(self.folder)
 
     def is_held(self) -> bool:
         """Whether another process has the database open to write, as a broker has from before it takes its own lock."""

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.dispatch.sql.columns import RecordProperties
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.log.maps import LogMaps
@@ -189,6 +188,8 @@ class _Pull:
 
     def _matches(self, wanted: SqlFilter, physical_offset: int) -> bool:
         """Whether a batch's own properties match; those of the messages in it nobody looks at."""
+        from reput.dispatch.sql.columns import RecordProperties
+
         start = physical_offset // self._log.file_size * self._log.file_size
         position = np.array([physical_offset - start], dtype=np.int64)
         return bool(wanted.compiled.select(RecordProperties(self._log.array(start), position))[0])

@@ -21,7 +21,6 @@ from reput.files import fs
 from reput.formats import consumer_filter
 from reput.formats.consumer_filter import SQL92, FilterData
 from reput.store.progress import wall_clock_ms
-from reput.store.sql_filter import BloomBits, SqlFilter
 
 KEPT_DEAD_MS = 24 * 3600 * 1000
 _DEAD_AT_LOAD_MS = 30 * 1000
@@ -176,33 +175,3 @@ def _decoded(path: Path) -> list[FilterData]:
     if not data:
         raise FileNotFoundError(path)
     return consumer_filter.decode(data, str(path))
-
-
-class RegisteredBits:
-    """The bits by which a pull may believe bitmaps: those of its group's filter, while that is the registered one.
-
-    The file is read again when it has changed. Beside a live broker, or behind one that crashed, it is not to be used:
-    the broker computes bitmaps for filters that it has not written down yet.
-    """
-
-    def __init__(self, config_folder: Path, bloom: BloomFilter) -> None:
-        self._folder, self._bloom = config_folder, bloom
-        self._read_ms: int | None = None
-        self._filters = ConsumerFilters(config_folder, bloom)
-
-    def __call__(self, topic: str, wanted: SqlFilter) -> BloomBits | None:
-        """The bits of this filter on this topic; None where no group has registered it.
-
-        Raises:
-            DamagedStoreError: consumerFilter.json is damaged.
-        """
-        if wanted.group is None:
-            return None
-        changed_ms = fs.modified_ms(self._folder / consumer_filter.FILE_NAME)
-        if changed_ms != self._read_ms:
-            self._filters = ConsumerFilters.load(self._folder, self._bloom)
-            self._read_ms = changed_ms
-        found = self._filters.get(topic, wanted.group)
-        if found is None or found.expression != wanted.expression:
-            return None
-        return BloomBits(found.bit_positions, found.bits, found.born_ms)

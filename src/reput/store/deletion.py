@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from reput.errors import DamagedStoreError
 from reput.files import fs
@@ -23,7 +24,9 @@ from reput.queue.files import list_topic_queues, move_queues_aside
 from reput.queue.kinds import QueueKind
 from reput.store.kinds import present_kinds
 from reput.store.layout import StoreLayout, refuse_linked_indexes
-from reput.store.owner import Ownership
+
+if TYPE_CHECKING:
+    from reput.store.owner import Ownership
 
 _LIMIT = 256 << 20
 _NAMED = 5

@@ -12,14 +12,14 @@ from pathlib import Path
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError, StoreLockedError, UnsupportedStoreError
 from reput.files import fs, locks
+from reput.files import names as folder_names
 from reput.formats import own, paths
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE, QueueKey
-from reput.formats.queue_kinds import DEFAULT_KINDS, DEFAULT_STORE_TYPE, DOUBLE_WRITE, STORE_TYPES
+from reput.formats.queue_kinds import DEFAULT_KINDS, DEFAULT_STORE_TYPE, DOUBLE_WRITE, FILE, ROCKSDB, STORE_TYPES
 from reput.queue.batch_files import BatchFiles
 from reput.queue.file_kind import FileKind
 from reput.queue.files import some_queues
 from reput.queue.kinds import QueueKind
-from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.layout import StoreLayout
 
 _QUEUES_ASKED = 200
@@ -27,12 +27,17 @@ _QUEUES_ASKED = 200
 
 def all_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> dict[str, QueueKind]:
     """Every kind that reput knows, by name, in the order in which they are asked."""
-    logs, log_end = layout.own(own.ROCKSDB_LOGS), partial(_log_end, layout.commit_log)
-    kinds: list[QueueKind] = [
-        FileKind(layout.consume_queue, file_size),
-        RocksdbKind(layout.consume_queue, logs, log_end),
-    ]
-    return {kind.name: kind for kind in kinds}
+    return {name: kind_named(name, layout, file_size) for name in (FILE, ROCKSDB)}
+
+
+def kind_named(name: str, layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> QueueKind:
+    """The queues of one kind in a store, there or not."""
+    if name == FILE:
+        return FileKind(layout.consume_queue, file_size)
+    # RocksDB is loaded only for a store that has it: that takes longer than a small question.
+    from reput.queue.rocksdb_kind import RocksdbKind
+
+    return RocksdbKind(layout.consume_queue, layout.own(own.ROCKSDB_LOGS), partial(_log_end, layout.commit_log))
 
 
 def _log_end(commit_log: Path) -> int:
@@ -46,7 +51,11 @@ def _log_end(commit_log: Path) -> int:
 
 def present_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> list[QueueKind]:
     """The kinds of which the store has queues."""
-    return [kind for kind in all_kinds(layout, file_size).values() if kind.is_present()]
+    files = kind_named(FILE, layout, file_size)
+    found = [files] if files.is_present() else []
+    if folder_names.is_database(layout.consume_queue):
+        found.append(kind_named(ROCKSDB, layout, file_size))
+    return found
 
 
 def configured_kinds(config: StoreConfig) -> list[str]:
@@ -85,8 +94,7 @@ def store_kinds(
             f"{layout.consume_queue}: the configuration asks for {' and '.join(missing)} queues, and there are "
             f"{' and '.join(names)} queues. `reput convert` makes them"
         )
-    kinds = all_kinds(layout, file_size)
-    return [kinds[name] for name in _in_order(wanted, names) or DEFAULT_KINDS]
+    return [kind_named(name, layout, file_size) for name in _in_order(wanted, names) or DEFAULT_KINDS]
 
 
 def _has_queue(kind: QueueKind) -> bool:

@@ -31,7 +31,6 @@ from reput.store.follower import TAIL_MAX_ENTRIES
 from reput.store.frontier import durable_offset
 from reput.store.layout import find_or_make_store, refuse_what_we_cannot_build
 from reput.store.opening import open_view
-from reput.store.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
 from reput.store.progress_calls import ProgressCalls
 from reput.store.reading import Reading
 from reput.store.reopening import Reopening
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from reput.store.layout import StoreLayout
     from reput.store.opening import Opened
     from reput.store.owner import Ownership
+    from reput.store.progress import ConsumerProgress
     from reput.store.view import PullLimits, StoreView
     from reput.store.writing import StoreWriter
 
@@ -178,6 +178,8 @@ class MessageStore(ProgressCalls, Reading):
         return self._progress or self._load_progress()
 
     def _load_progress(self) -> ConsumerProgress:
+        from reput.store.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
+
         config = self.config
         with self._progress_lock:
             if self._progress is None:

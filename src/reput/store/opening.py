@@ -16,7 +16,6 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.checkpoint import read_checkpoint
-from reput.store.consumer_filters import RegisteredBits
 from reput.store.contradictions import refuse_contradictions
 from reput.store.follower import TAIL_MAX_ENTRIES, Follower
 from reput.store.frontier import read_frontier
@@ -32,6 +31,7 @@ from reput.store.layout import StoreLayout
 from reput.store.lookup import Watched
 from reput.store.queue_types import refuse_batches_beside, refuse_misplaced_queues
 from reput.store.recovery import LogTail, Start, find_start, judge_tail
+from reput.store.registered_bits import RegisteredBits
 from reput.store.settings import resolve_settings
 from reput.store.view import PullLimits, StoreView
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from reput.errors import ConfigError
-from reput.store.progress import ConsumerProgress
+
+if TYPE_CHECKING:
+    from reput.store.progress import ConsumerProgress
 
 
 class ProgressCalls(ABC):

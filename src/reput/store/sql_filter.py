@@ -10,19 +10,19 @@ Source: `ExpressionMessageFilter.isMatchedByConsumeQueue`, `isMatchedByCommitLog
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.dispatch.sql import CompiledFilter
-from reput.dispatch.sql import compile as compile_sql
-from reput.dispatch.sql.columns import RecordProperties
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
 from reput.formats.consume_queue_ext import MAX_ADDRESS, UNIT_SIZE
 from reput.kernels import expect_work
 from reput.log.maps import LogMaps
 from reput.queue.ext import ExtReader
+
+if TYPE_CHECKING:
+    from reput.dispatch.sql import CompiledFilter
 
 MATCHES = 1
 """The tags code by which entries that match are marked for the kernel that chooses; others have 0."""
@@ -55,6 +55,9 @@ class SqlFilter:
     __slots__ = ("compiled", "group")
 
     def __init__(self, expression: str, group: str | None = None) -> None:
+        # Loaded only where there is a filter: that takes longer than a small question.
+        from reput.dispatch.sql import compile as compile_sql
+
         self.compiled: CompiledFilter = compile_sql(expression)
         self.group = group
 
@@ -137,6 +140,8 @@ def matching_records(
     begin: NDArray[np.int64], there: NDArray[np.bool_], wanted: CompiledFilter, log: LogMaps
 ) -> NDArray[np.bool_]:
     """Which records (bool) match, of those that stand at these places in the log and are `there` (bool)."""
+    from reput.dispatch.sql.columns import RecordProperties
+
     # To evaluate a filter takes about as long as to decode a record.
     expect_work(len(begin) * _BYTES_A_RECORD)
     starts = begin // log.file_size * log.file_size

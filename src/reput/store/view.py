@@ -16,7 +16,6 @@ from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE, Verdict, examine
 from reput.index.search import IndexSearch
 from reput.log.maps import LogMaps
-from reput.log.message import illegal
 from reput.queue.batch import BatchQueues
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
@@ -226,6 +225,8 @@ class StoreView:
         key = QueueKey(topic, queue_id)
         damage = damaged_queue(self.kinds, key, self.settings.queue_file_size)
         if damage is not None:
+            from reput.log.message import illegal
+
             raise illegal(damage)
         with self.follower.lock:
             is_batch = topic.decode("utf-8", "surrogateescape") in self.batches.topics
