@@ -25,14 +25,14 @@ from reput.formats.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
 from reput.kernels import decode_arguments, filter_kernels, kernels, lookup_kernels, queue_arguments
-from reput.kernels.batch_words import Batch
+from reput.kernels.batch_layout import Batch
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.kernels.compiled.crc import crc32
 from reput.kernels.compiled.hashing import java_hash
 from reput.kernels.lookup_columns import Room
+from reput.log.column_batch import ColumnBatches
 from reput.log.encode import RecordEncoder
 from reput.log.message import MessageRefusedError
-from reput.log.plain_batch import PlainBatches
 from reput.log.queue_directory import Piece, QueueDirectory
 from reput.log.settings import LogSettings
 from reput.log.topics import TopicTable
@@ -49,7 +49,7 @@ LENGTHS = (0, 1, 0x5A, 0x5B, 0x7F, 0xFF, 0x7FFF, 0x8000, 0x7FFFFFFF, 0x80000000,
 LISTS = (b"%LMQ%a,%LMQ%b", b"1,2", b"%LMQ%a,x,y/z,%LMQ%", b"0,1,2,3", b",", b"3,,4", b"%LM")
 LENGTH_FIELDS_AT = (0, 12, 20, 28, 36, 80, 84, 96, 108)
 CAPACITIES = ((1, 2, 1), (2, 3, 2), (8, 4, 8), (40, 200, 40))
-PLAIN = PlainBatches(
+BATCHES = ColumnBatches(
     QueueDirectory(TopicTable({}, 0, True), RecordEncoder(LogSettings().store_host, append_crc=False), 4000)
 )
 COLUMNS = [guard_outputs(Columns(*capacity)) for capacity in CAPACITIES]
@@ -233,8 +233,8 @@ def run_filters(chance: Random, buffer: NDArray[np.uint8], positions: list[int])
         twin.read_double(*texts, guarded_array(count, np.float64), status)
 
 
-def run_plain_batch(chance: Random) -> None:
-    """The kernels of plain batches: offsets that point anywhere, and others when the records are written."""
+def run_batch(chance: Random) -> None:
+    """The encode kernels: offsets that point anywhere, and others when the records are written."""
     rows, held, arrays = chance.randrange(1, 6), [], {}
     for name in ("topic", "body", *chance.sample(("tags", "keys", "unique_key"), chance.randrange(4))):
         data = chance.choice((b"", bytes(chance.choices(b"ab\xc3\x01 ", (20, 20, 1, 1, 1), k=chance.randrange(60)))))
@@ -258,20 +258,21 @@ def run_plain_batch(chance: Random) -> None:
     # Only now: Arrow itself has looked at the first offset and the last.
     for offsets, _ in held:
         bend(chance, offsets, 0.1)
-    batch = PLAIN.batch(table)
-    if batch is None:
+    try:
+        batch = BATCHES.batch(table)
+    except MessageRefusedError:
         return
     # Laid out once more, into outputs of exactly the size needed.
-    desk = batch._desk = copy(batch._desk)
-    desk.rows = 0  # so that no other batch gets it
-    words, directory = desk.words, PLAIN.directory
-    desk.queues, desk.touched = (guarded_array(rows, np.int32) for _ in range(2))
+    scratch = batch._scratch = copy(batch._scratch)
+    scratch.rows = 0  # so that no other batch gets it
+    record, directory = scratch.record, BATCHES.directory
+    scratch.queues, scratch.touched = (guarded_array(rows, np.int32) for _ in range(2))
     outputs = batch._sizes, batch._places, batch._numbers = [guarded_array(rows, np.int64) for _ in range(3)]
-    places = (Batch.QUEUE_AT, Batch.TOUCHED_AT, Batch.SIZE_AT, Batch.PLACE_AT, Batch.NUMBER_AT)
-    for word, array in zip(places, (desk.queues, desk.touched, *outputs), strict=True):
-        words[word] = address_of(array)
-    words[Batch.DONE] = words[Batch.SIZE] = words[Batch.TOUCHED] = 0
-    words[Batch.STAMP] = next(directory.stamps)
+    places = (Batch.queue_at, Batch.touched_at, Batch.size_at, Batch.place_at, Batch.number_at)
+    for word, array in zip(places, (scratch.queues, scratch.touched, *outputs), strict=True):
+        record[word] = address_of(array)
+    record[Batch.done] = record[Batch.size] = record[Batch.touched] = 0
+    record[Batch.stamp] = next(directory.stamps)
     assert batch.lay_out()
     for offsets, valid in held:
         bend(chance, offsets, 0.2)
@@ -354,7 +355,7 @@ def main(note: str, what: str, cases: int = 0) -> None:
             positions = [at for at in range(4, len(data)) if data[at : at + 3] == b"\xda\xa3\x20"]
             run_case(chance, place(data), [at - 4 for at in positions])
             run_filters(chance, place(data), [at - 4 for at in positions])
-            run_plain_batch(chance)
+            run_batch(chance)
 
 
 if __name__ == "__main__":

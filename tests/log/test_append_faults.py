@@ -14,7 +14,6 @@ from reput.errors import AccessError, FlushError, ReputError
 from reput.files import fs
 from reput.formats.record import encode_blank
 from reput.log import append_file
-from reput.log.append import LogAppender
 from reput.log.batch import raise_numbers
 from reput.log.message import Message, PutStatus
 from reput.log.topics import TopicTable
@@ -226,14 +225,11 @@ def test_a_disk_that_is_full_under_the_map(tmp_path: Path, faults: Faults) -> No
 
 
 @pytest.mark.parametrize("broken", [KeyboardInterrupt, MemoryError])
-@pytest.mark.parametrize("general", [False, True])
 def test_a_batch_that_is_interrupted_leaves_nothing(
-    broken: type[BaseException], general: bool, tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
+    broken: type[BaseException], tmp_path: Path, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two pieces, or behind the last, all can come: the batch is zeros again, and no number is used."""
     messages = pa.table({"topic": ["orders"] * 4000, "body": [bytes(300)] * 4000})
-    if general:
-        monkeypatch.setattr(LogAppender, "_plain_batch", lambda *_: None)
     with open_log(tmp_path, file_size=1 << 22) as log:
         log.append(one())
         before, true, calls = (log.wrote, log.next_offset("orders", 0)), fs.pwrite, []
@@ -241,7 +237,7 @@ def test_a_batch_that_is_interrupted_leaves_nothing(
         def breaks_off(descriptor: int, data: bytes | memoryview, offset: int) -> None:
             calls.append(offset)
             true(descriptor, data, offset)
-            if len(calls) == (1 if general else 2):
+            if len(calls) == 2:
                 raise broken
 
         monkeypatch.setattr(fs, "pwrite", breaks_off)

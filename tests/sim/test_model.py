@@ -462,7 +462,7 @@ def forget_choices() -> None:
 
 def test_every_choice_follows_the_switch(kind: str) -> None:
     """No function that chooses kernels keeps what it chose for another test."""
-    assert {"plain_kernels", "backlog_kernels", "table_kernels"} < set(choices())
+    assert {"encode_kernels", "backlog_kernels", "table_kernels"} < set(choices())
     for choice in choices().values():
         assert not choice._loaded
         assert choice() == choice(kind)

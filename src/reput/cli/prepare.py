@@ -14,14 +14,14 @@ def prepare() -> int:
     Once a machine and user, half a minute; later starts of `rebuild` and `check` then take some two seconds less.
     Without it all works the same.
     """
-    from reput.kernels import encode_kernels, lookup_kernels
+    from reput.kernels import lookup_kernels
     from reput.kernels.warm import (
         warm_backlog_kernels,
+        warm_encode_kernels,
         warm_field_kernels,
         warm_filter_kernels,
         warm_kernels,
         warm_line_kernels,
-        warm_plain_kernels,
         warm_table_kernels,
     )
     from reput.pipeline.spark.jvm_archive import java_command, make_archive
@@ -31,11 +31,10 @@ def prepare() -> int:
     warm_field_kernels()
     warm_filter_kernels()
     warm_backlog_kernels()
-    warm_plain_kernels()
+    warm_encode_kernels()
     warm_line_kernels()
     warm_table_kernels()
     lookup_kernels()
-    encode_kernels()
     output.say("kernels: compiled and cached")
     if not has_pyspark():
         output.say("Spark: PySpark is not installed (pip install 'reput[spark]'), so there is nothing to prepare")

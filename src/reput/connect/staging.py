@@ -15,9 +15,10 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
-from reput.log.columns import ColumnBatch
+from reput.log.column_batch import ColumnBatches
 from reput.log.encode import RecordEncoder
 from reput.log.message import MessageRefusedError
+from reput.log.queue_directory import QueueDirectory
 from reput.log.settings import LogSettings
 from reput.log.topics import TopicTable
 from reput.store.layout import StoreLayout
@@ -37,6 +38,8 @@ class Stager:
         self.files: list[str] = []
         self._tables: list[pa.Table] = []
         self._bytes = 0
+        records = RecordEncoder(self.settings.store_host)
+        self._batches = ColumnBatches(QueueDirectory(TopicTable({}, 0), records, self.max_body))
 
     def add(self, table: pa.Table) -> None:
         """Take in messages.
@@ -45,9 +48,8 @@ class Stager:
             ConfigError: one of them cannot be stored.
         """
         if table.num_rows:
-            encoder = RecordEncoder(self.settings.store_host)
             try:
-                ColumnBatch(table, TopicTable({}, 0), encoder, self.max_body)
+                self._batches.batch(table)
             except MessageRefusedError as error:
                 raise ConfigError(str(error)) from error
             self._tables.append(table)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import struct
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+WORD_SIZE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +22,17 @@ class Field:
     code: str
     meaning: str
 
+    @classmethod
+    def nested(cls, name: str, layout: Layout, meaning: str) -> Field:
+        """A field that holds another layout."""
+        return cls(name, f"{layout.size}s", meaning)
+
 
 class Layout:
     """A fixed layout of fields without padding.
 
-    `byte_order` is `>` (big-endian) for RocketMQ's files and `<` for our own mapped file.
+    `byte_order` is `>` (big-endian) for RocketMQ's files, `<` for our own mapped file, and `=` (native) for the records
+    that kernels are called with.
     """
 
     def __init__(self, title: str, source: str, fields: Iterable[Field], byte_order: str = ">") -> None:
@@ -42,6 +51,23 @@ class Layout:
             offsets[field.name] = position
             position += struct.calcsize(self.byte_order + field.code)
         return offsets
+
+    @cached_property
+    def words(self) -> Any:
+        """The number of each field's first 8-byte word, as attributes of a named tuple: kernels compile it in.
+
+        Raises:
+            ValueError: a field does not begin at a word.
+        """
+        if any(offset % WORD_SIZE for offset in self.offsets.values()):
+            raise ValueError(f"{self.title}: each field must take whole words of {WORD_SIZE} bytes")
+        words: Any = namedtuple("Words", list(self.offsets))  # type: ignore[misc]  # noqa: PYI024 - the layout's names
+        return words(*(offset // WORD_SIZE for offset in self.offsets.values()))
+
+    @property
+    def word_count(self) -> int:
+        """Words of 8 bytes that the layout takes."""
+        return self.size // WORD_SIZE
 
     @cached_property
     def dtype(self) -> Any:

@@ -157,10 +157,11 @@ def kernels(kind: str) -> Kernels:
 
 
 class EncodeKernels(NamedTuple):
-    """The kernels that write records; signatures stand in `reput.kernels.reference_encode`."""
+    """The kernels that write records; signatures are in `reput.kernels.reference_encode`."""
 
-    measure_records: Callable[..., tuple[int, int]]
-    encode_records: Callable[..., int]
+    lay_out: Callable[[int], int]
+    write_records: Callable[[int, int, int, int, int, int], int]
+    add_queue: Callable[[int, int, int, int, int], int]
     body_crc: Callable[[bytes], int]
 
 
@@ -168,26 +169,12 @@ class EncodeKernels(NamedTuple):
 def encode_kernels(kind: str) -> EncodeKernels:
     """The encode kernels of that kind; readers never load them."""
     module = _twin("encode", kind)
+    body_crc = module.body_crc
     if kind == COMPILED:
-        from reput.kernels.compiled import crc
         from reput.kernels.compiled.jit import entry_point
 
-        return EncodeKernels(module.measure_records, module.encode_records, entry_point(crc.body_crc))
-    return EncodeKernels(module.measure_records, module.encode_records, module.body_crc)
-
-
-class PlainKernels(NamedTuple):
-    """The kernels of plain batches; signatures stand in `reput.kernels.reference_plain`."""
-
-    lay_out: Callable[[int], int]
-    write_rows: Callable[[int, int, int, int, int, int], int]
-    add_queue: Callable[[int, int, int, int, int], int]
-
-
-@_Choice
-def plain_kernels(kind: str) -> PlainKernels:
-    """The kernels of plain batches of that kind."""
-    return _all_of(PlainKernels, "plain", kind)
+        body_crc = entry_point(body_crc)
+    return EncodeKernels(module.lay_out, module.write_records, module.add_queue, body_crc)
 
 
 class LookupKernels(NamedTuple):

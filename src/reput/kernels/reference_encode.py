@@ -1,19 +1,17 @@
-"""The encode kernels in plain Python: the specification that the compiled ones are tested against.
+"""The encode kernels in plain Python: the specification of `reput.kernels.compiled.encode`.
 
-`measure_records` looks at a whole batch before a byte of it is written; `encode_records` then cannot fail. Both take
-what `reput.kernels.message_columns` describes.
+`reput.kernels.batch_layout` describes the record that they are called with.
 """
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import zlib
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterator
 
 from reput.formats import properties as props
+from reput.formats.layout import WORD_SIZE
 from reput.formats.record import (
     CRC_PROPERTY_SIZE,
     HOST_V4_SIZE,
@@ -23,160 +21,259 @@ from reput.formats.record import (
     encode_record,
     record_size,
 )
-from reput.kernels.message_columns import Refusal, Texts
+from reput.kernels.batch_layout import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, Refusal, Texts
 
-if TYPE_CHECKING:
-    from reput.kernels.message_columns import Frame, Groups, MessageColumns, QueueTable
-
-
+_MAX_QUEUE_ID = 0x7FFFFFFF
 _TAIL_V4_SIZE = HOST_V4_SIZE + 4 + 8
-_NOWHERE = Texts(np.zeros(1, dtype=np.int64), np.full(1, -1, dtype=np.int64), np.empty(0, dtype=np.uint8))
-"""A text that lies outside its data."""
+_WORD_MASK = (1 << 64) - 1
+_HASH_SHIFT = 20
+_BAD_TEXT, _BAD_KEY = b"\x01\x02", b"\x01\x02 "
 
 
-def measure_records(
-    columns: MessageColumns,
-    queues: QueueTable,
-    frame: Frame,
-    max_body: int,
-    append_crc: bool,
-    size_out: NDArray[np.int32],
-) -> tuple[int, int]:
-    """Fill `size_out` with each record's bytes; returns the first message that cannot be stored and its `Refusal`.
-
-    Without such a message that is (-1, NONE).
-    """
-    for n in range(len(columns.queue)):
-        why = _refusal(columns, n, max_body, append_crc)
-        if why is not Refusal.NONE:
-            return n, int(why)
-        properties = bytes(CRC_PROPERTY_SIZE) if append_crc else b""
-        properties += _properties(columns, n)
-        size_out[n] = record_size(
-            _text(queues.topic, int(columns.queue[n]))[1:],
-            _text(columns.body, n),
-            properties,
-            0,
-            0,
-        )
-        # The topic's part has its length in front: one byte, which every record has, or two.
-        size_out[n] += len(frame.born_host) - HOST_V4_SIZE + len(frame.tail) - _TAIL_V4_SIZE
-    return -1, int(Refusal.NONE)
+def _get(record: int, place: int) -> int:
+    return int(ctypes.c_int64.from_address(record + WORD_SIZE * place).value)
 
 
-def _refusal(columns: MessageColumns, n: int, max_body: int, append_crc: bool) -> Refusal:
-    """What is wrong with a message: the first thing, in the order in which its parts stand here."""
-    if not _is_inside(columns.body, n):
-        return Refusal.BAD_OFFSETS
-    if columns.body.end[n] - columns.body.begin[n] > max_body:
-        return Refusal.BODY_TOO_LONG
-    parts = [(columns.tags, n, b"\x01\x02", True, Refusal.BAD_TAGS)]
-    key_rows = _rows(columns.key_rows, n, columns.keys)
-    parts += [(columns.keys, row, b"\x01\x02 ", False, Refusal.BAD_KEY) for row in key_rows or ()]
-    if key_rows is None:
-        parts.append((_NOWHERE, 0, b"", False, Refusal.BAD_OFFSETS))
-    parts.append((columns.unique_key, n, b"\x01\x02", True, Refusal.BAD_UNIQUE_KEY))
-    pair_rows = _rows(columns.pair_rows, n, columns.names, columns.values)
-    if pair_rows is None:
-        parts.append((_NOWHERE, 0, b"", False, Refusal.BAD_OFFSETS))
-    for row in pair_rows or ():
-        parts += [(texts, row, b"\x01\x02", False, Refusal.BAD_PROPERTY) for texts in (columns.names, columns.values)]
-    for texts, row, bad, may_be_empty, why in parts:
-        if may_be_empty and texts.begin[row] == texts.end[row]:
-            continue
-        if not _is_inside(texts, row):
+def _set(record: int, place: int, value: int) -> None:
+    ctypes.c_int64.from_address(record + WORD_SIZE * place).value = value
+
+
+def _int32(address: int, row: int) -> int:
+    return int(ctypes.c_int32.from_address(address + 4 * row).value)
+
+
+def _set_int32(address: int, row: int, value: int) -> None:
+    ctypes.c_int32.from_address(address + 4 * row).value = value
+
+
+def _bit(valid: int, bit: int) -> bool:
+    return not valid or bool(ctypes.string_at(valid + bit // 8, 1)[0] >> bit % 8 & 1)
+
+
+class _Column:
+    """A column of texts."""
+
+    def __init__(self, batch: int, place: int) -> None:
+        fields = (_get(batch, place + number) for number in range(TEXTS_LAYOUT.word_count))
+        self.fields = type(Texts)(*fields)
+
+    def _offset(self, row: int) -> int:
+        at = self.fields.offsets_at
+        return _get(at, row) if self.fields.width == WORD_SIZE else _int32(at, row)
+
+    def is_there(self, row: int) -> bool:
+        """Whether a row has a text, though it may be empty."""
+        return bool(self.fields.width) and _bit(self.fields.valid_at, self.fields.first_bit + row)
+
+    def text(self, row: int) -> bytes | None:
+        """The text of a row, empty where there is none; None where it lies outside the data."""
+        if not self.is_there(row):
+            return b""
+        begin, end = self._offset(row), self._offset(row + 1)
+        if not 0 <= begin <= end <= self.fields.data_size:
+            return None
+        return ctypes.string_at(self.fields.data_at + begin, end - begin)
+
+
+class _Message:
+    """A row of the batch; a text is None where it lies outside its data."""
+
+    def __init__(self, batch: int, row: int) -> None:
+        def text(place: int) -> bytes | None:
+            return _Column(batch, place).text(row)
+
+        self.body, self.further = text(Batch.body), text(Batch.properties)
+        self.tags, self.keys, self.unique_key = text(Batch.tags), text(Batch.keys), text(Batch.unique_key)
+        self.has_no_key = _Column(batch, Batch.keys).is_there(row) and not self.keys
+
+    @property
+    def properties(self) -> bytes:
+        """The properties' bytes, but for the CRC."""
+        named = ((props.TAGS, self.tags), (props.KEYS, self.keys), (props.UNIQ_KEY, self.unique_key))
+        return (self.further or b"") + b"".join(name + b"\x01" + value + b"\x02" for name, value in named if value)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether all texts lie in their data."""
+        return None not in (self.body, self.further, self.tags, self.keys, self.unique_key)
+
+    def refusal(self, batch: int) -> Refusal:
+        """What is wrong with it: the first of these."""
+        if self.body is None:
             return Refusal.BAD_OFFSETS
-        text = _text(texts, row)
-        if not text or _has(text, bad):
-            return why
-    room = props.MAX_PROPERTIES_SIZE - (CRC_PROPERTY_SIZE if append_crc else 0)
-    return Refusal.PROPERTIES_TOO_LONG if len(_properties(columns, n)) > room else Refusal.NONE
+        if len(self.body) > _get(batch, Batch.max_body):
+            return Refusal.BODY_TOO_LONG
+        is_one_key = not _get(batch, Batch.keys_are_joined)
+        for text, bad, why in (
+            (self.further, b"", Refusal.BAD_OFFSETS),
+            (self.tags, _BAD_TEXT, Refusal.BAD_TAGS),
+            (self.keys, _BAD_KEY if is_one_key else _BAD_TEXT, Refusal.BAD_KEY),
+            (self.unique_key, _BAD_TEXT, Refusal.BAD_UNIQUE_KEY),
+        ):
+            if text is None:
+                return Refusal.BAD_OFFSETS
+            if set(text) & set(bad) or (why is Refusal.BAD_KEY and is_one_key and self.has_no_key):
+                return why
+        is_too_long = len(self.properties) + _crc_size(batch) > props.MAX_PROPERTIES_SIZE
+        return Refusal.PROPERTIES_TOO_LONG if is_too_long else Refusal.NONE
 
 
-def _is_inside(texts: Texts, row: int) -> bool:
-    return bool(0 <= texts.begin[row] <= texts.end[row] <= len(texts.data))
+def _crc_size(batch: int) -> int:
+    return CRC_PROPERTY_SIZE if _get(batch, Batch.append_crc) else 0
 
 
-def _rows(groups: Groups, n: int, *tables: Texts) -> range | None:
-    """A message's rows in tables of texts, None where a table has no such rows."""
-    first, last = int(groups.first[n]), int(groups.last[n])
-    count = min(len(places) for texts in tables for places in (texts.begin, texts.end))
-    return range(first, last) if 0 <= first <= last <= count else None
+def _queue_id(batch: int, row: int) -> int:
+    width = _get(batch, Batch.queue_id_width)
+    if not width:
+        return 0
+    at = _get(batch, Batch.queue_id_at)
+    return _get(at, row) if width == WORD_SIZE else _int32(at, row)
 
 
-def _has(text: bytes, bad: bytes) -> bool:
-    return any(byte in bad for byte in text)
+def _hash_of(topic: bytes, queue_id: int, factor: int) -> int:
+    factor &= _WORD_MASK
+    value = queue_id * factor & _WORD_MASK ^ len(topic)
+    whole = len(topic) // 8 * 8
+    # Behind the last whole word the last eight bytes, some of them for the second time.
+    steps = [topic[at : at + 8] for at in range(0, whole, 8)] + ([topic[-8:]] if topic[whole:] else [])
+    for step in steps:
+        value = (value ^ int.from_bytes(step, "little")) * factor & _WORD_MASK
+        value ^= value >> 32
+    return value * factor & _WORD_MASK
 
 
-def _text(texts: Texts, row: int) -> bytes:
-    return texts.data[int(texts.begin[row]) : int(texts.end[row])].tobytes()
+def _places(batch: int, value: int) -> Iterator[int]:
+    mask = _get(batch, Batch.mask)
+    place = value >> _HASH_SHIFT & mask
+    while True:
+        yield place
+        place = place + 1 & mask
 
 
-def _properties(columns: MessageColumns, n: int) -> bytes:
-    pieces = [
-        _text(columns.names, row) + b"\x01" + _text(columns.values, row) + b"\x02"
-        for row in range(int(columns.pair_rows.first[n]), int(columns.pair_rows.last[n]))
-    ]
-    keys = [_text(columns.keys, row) for row in range(int(columns.key_rows.first[n]), int(columns.key_rows.last[n]))]
-    own = (
-        (props.TAGS, _text(columns.tags, n)),
-        (props.KEYS, b" ".join(keys)),
-        (props.UNIQ_KEY, _text(columns.unique_key, n)),
-    )
-    pieces += [name + b"\x01" + value + b"\x02" for name, value in own if value]
-    return b"".join(pieces)
+def _part(batch: int, row: int) -> bytes:
+    begin = _get(batch, Batch.names_at) + _get(_get(batch, Batch.part_at), row)
+    return ctypes.string_at(begin, _int32(_get(batch, Batch.part_size_at), row))
 
 
-def encode_records(
-    columns: MessageColumns,
-    queues: QueueTable,
-    frame: Frame,
-    size: NDArray[np.int32],
-    append_crc: bool,
-    born_timestamp: NDArray[np.int64],
-    store_timestamp: int,
-    physical_offset: int,
-    next_offset: NDArray[np.int64],
-    queue_offset_out: NDArray[np.int64],
-    buffer: NDArray[np.uint8],
-    position: int,
-) -> int:
-    """Write the records of a measured batch into `buffer` from `position` on; returns the position behind them.
+def _name(batch: int, row: int) -> bytes:
+    prefix = 2 if _int32(_get(batch, Batch.magic_at), row) == MAGIC_V2 else 1
+    return _part(batch, row)[prefix:]
 
-    The first stands at log offset `physical_offset`. Each takes the next offset of its queue: `next_offset` (int64,
-    per queue) is raised, `queue_offset_out` (int64, per message) says which it was.
+
+def _queue_row(batch: int, topic: bytes, queue_id: int) -> int:
+    for place in _places(batch, _hash_of(topic, queue_id, _get(batch, Batch.factor))):
+        row = _int32(_get(batch, Batch.table_at), place) - 1
+        if row < 0 or (_name(batch, row) == topic and _int32(_get(batch, Batch.id_at), row) == queue_id):
+            return row
+    return -1
+
+
+def _size(batch: int, row: int, message: _Message) -> int:
+    """Bytes of a record."""
+    size = record_size(_part(batch, row)[1:], message.body or b"", message.properties, 0, 0) + _crc_size(batch)
+    return size + _get(batch, Batch.born_host_size) - HOST_V4_SIZE + _get(batch, Batch.tail_size) - _TAIL_V4_SIZE
+
+
+def _refuse(batch: int, row: int, why: Refusal) -> int:
+    _set(batch, Batch.done, row)
+    _set(batch, Batch.refusal, why)
+    return REFUSED
+
+
+def lay_out(batch: int) -> int:
+    """Check and measure all messages, the first time, and find the queues of those from `done` on.
+
+    Fills what `BATCH_LAYOUT` says. Returns LAID_OUT; or for message `done` that its queue has no row yet (NEW_QUEUE;
+    the next call goes on there) or that it cannot be stored (REFUSED, and why in `refusal`).
     """
-    *store_host, tries, prepared = struct.unpack(f">{len(frame.tail) - 16}siiq", frame.tail.tobytes())
-    begin = position
-    for n in range(len(columns.queue)):
-        queue = int(columns.queue[n])
-        queue_offset_out[n] = next_offset[queue]
-        next_offset[queue] += 1
-        magic = int(queues.magic[queue])
+    rows, first = _get(batch, Batch.rows), _get(batch, Batch.done)
+    for n in range(rows if first == 0 else 0):
+        why = _Message(batch, n).refusal(batch)
+        if why is not Refusal.NONE:
+            return _refuse(batch, n, why)
+    for n in range(first, rows):
+        topic, queue_id = _Column(batch, Batch.topic).text(n), _queue_id(batch, n)
+        if topic is None:
+            return _refuse(batch, n, Refusal.BAD_OFFSETS)
+        if not 0 <= queue_id <= _MAX_QUEUE_ID:
+            return _refuse(batch, n, Refusal.BAD_QUEUE_ID)
+        row = _queue_row(batch, topic, queue_id)
+        if row < 0:
+            return NEW_QUEUE
+        if _get(_get(batch, Batch.stamp_at), row) != _get(batch, Batch.stamp):
+            _set(_get(batch, Batch.stamp_at), row, _get(batch, Batch.stamp))
+            _set_int32(_get(batch, Batch.touched_at), _get(batch, Batch.touched), row)
+            _set(batch, Batch.touched, _get(batch, Batch.touched) + 1)
+        size = _size(batch, row, _Message(batch, n))
+        _set_int32(_get(batch, Batch.queue_at), n, row)
+        _set(_get(batch, Batch.size_at), n, size)
+        _set(_get(batch, Batch.place_at), n, _get(batch, Batch.size))
+        _set(batch, Batch.size, _get(batch, Batch.size) + size)
+        _set(batch, Batch.done, n + 1)
+    return LAID_OUT
+
+
+def _born(batch: int, row: int, store_timestamp: int) -> int:
+    at = _get(batch, Batch.born_at)
+    is_given = at and _bit(_get(batch, Batch.born_valid_at), _get(batch, Batch.born_first_bit) + row)
+    return _get(at, row) if is_given else store_timestamp
+
+
+def write_records(batch: int, first: int, last: int, store_timestamp: int, physical_offset: int, buffer: int) -> int:
+    """Write the records of messages [first, last) of a batch that is laid out to the address `buffer`.
+
+    The first is at log offset `physical_offset`. Each takes its queue's next offset, which is raised. Returns how
+    many bytes were written, or CHANGED: a text is not as long any more as it was measured, or outside its data.
+    """
+    at = buffer
+    tail = ctypes.string_at(_get(batch, Batch.tail_at), _get(batch, Batch.tail_size))
+    *store_host, tries, prepared = struct.unpack(f">{len(tail) - 16}siiq", tail)
+    born_host = ctypes.string_at(_get(batch, Batch.born_host_at), _get(batch, Batch.born_host_size))
+    flags, sys_flags = _get(batch, Batch.flag_at), _get(batch, Batch.sys_flag_at)
+    for n in range(first, last):
+        row, message = _int32(_get(batch, Batch.queue_at), n), _Message(batch, n)
+        if not message.is_inside or _size(batch, row, message) != _get(_get(batch, Batch.size_at), n):
+            return CHANGED
+        assert message.body is not None
+        number = _get(_get(batch, Batch.next_at), row)
+        _set(_get(batch, Batch.next_at), row, number + 1)
+        _set(_get(batch, Batch.number_at), n, number)
+        _set(_get(batch, Batch.place_at), n, physical_offset + at - buffer)
         data = encode_record(
             Record(
-                topic=_text(queues.topic, queue)[2 if magic == MAGIC_V2 else 1 :],
-                body=_text(columns.body, n),
-                properties=_properties(columns, n),
-                queue_id=int(queues.queue_id[queue]),
-                flag=int(columns.flag[n]),
-                queue_offset=int(queue_offset_out[n]),
-                physical_offset=physical_offset + position - begin,
-                sys_flag=int(columns.sys_flag[n]),
-                born_timestamp=int(born_timestamp[n]),
-                born_host=Host.decode(frame.born_host.tobytes()),
+                topic=_name(batch, row),
+                body=message.body,
+                properties=message.properties,
+                queue_id=_int32(_get(batch, Batch.id_at), row),
+                flag=_int32(flags, n) if flags else 0,
+                queue_offset=number,
+                physical_offset=physical_offset + at - buffer,
+                sys_flag=_int32(sys_flags, n) if sys_flags else _get(batch, Batch.sys_flag),
+                born_timestamp=_born(batch, n, store_timestamp),
+                born_host=Host.decode(born_host),
                 store_timestamp=store_timestamp,
                 store_host=Host(*store_host),
                 reconsume_times=tries,
                 prepared_transaction_offset=prepared,
-                magic=magic,
+                magic=_int32(_get(batch, Batch.magic_at), row),
             ),
-            append_crc,
+            bool(_get(batch, Batch.append_crc)),
         )
-        assert len(data) == size[n]
-        buffer[position : position + len(data)] = np.frombuffer(data, dtype=np.uint8)
-        position += len(data)
-    return position
+        ctypes.memmove(at, data, len(data))
+        at += len(data)
+    return at - buffer
+
+
+def add_queue(batch: int, row: int, begin: int, size: int, queue_id: int) -> int:
+    """Have a row of the directory, which is filled, found under a topic's bytes and a queue id."""
+    value = _hash_of(ctypes.string_at(begin, size), queue_id, _get(batch, Batch.factor))
+    ctypes.c_uint64.from_address(_get(batch, Batch.hash_at) + WORD_SIZE * row).value = value
+    table = _get(batch, Batch.table_at)
+    for place in _places(batch, value):
+        if not _int32(table, place):
+            _set_int32(table, place, row + 1)
+            return 0
+    return 0
 
 
 def body_crc(body: bytes) -> int:

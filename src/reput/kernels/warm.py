@@ -9,14 +9,14 @@ from reput.formats.record import CHECK_BODY, Record, encode_record
 from reput.kernels import (
     backlog_kernels,
     decode_arguments,
+    encode_kernels,
     field_kernels,
     filter_kernels,
     kernels,
     line_kernels,
-    plain_kernels,
     table_kernels,
 )
-from reput.kernels.batch_words import WORDS, Batch
+from reput.kernels.batch_layout import BATCH_LAYOUT, Batch
 from reput.kernels.columns import Columns
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
 from reput.kernels.line_columns import line_table
@@ -85,15 +85,16 @@ def warm_backlog_kernels() -> None:
     run.find_row(topic, 0, 0, *places)
 
 
-def warm_plain_kernels() -> None:
-    """Call the kernels of plain batches once, with a batch of no messages."""
-    words, table, hashes = np.zeros(WORDS, dtype=np.int64), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64)
-    at, table_at, hashes_at = (int(array.__array_interface__["data"][0]) for array in (words, table, hashes))
-    words[Batch.TABLE_AT], words[Batch.HASH_AT] = table_at, hashes_at
-    run = plain_kernels()
+def warm_encode_kernels() -> None:
+    """Call the kernels that write records once, with a batch of no messages."""
+    batch = np.zeros(BATCH_LAYOUT.word_count, dtype=np.int64)
+    table, hashes = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64)
+    at, table_at, hashes_at = (int(array.__array_interface__["data"][0]) for array in (batch, table, hashes))
+    batch[Batch.table_at], batch[Batch.hash_at] = table_at, hashes_at
+    run = encode_kernels()
     run.add_queue(at, 0, at, 0, 0)
     run.lay_out(at)
-    run.write_rows(at, 0, 0, 0, 0, at)
+    run.write_records(at, 0, 0, 0, 0, at)
 
 
 def warm_field_kernels() -> None:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from reput.files.watermarks import Watermarks
-    from reput.log.plain_batch import PlainBatches
+    from reput.log.column_batch import ColumnBatches
 
 _OK = PutStatus.PUT_OK
 _new_tuple = tuple.__new__
@@ -131,7 +131,7 @@ class LogAppender:
         self._shapes = self._records.shapes
         self._born_host, self._host_bits = self._records.host_parts[0], self._records.host_bits
         self._crc = encode_kernels().body_crc
-        self._plain: PlainBatches | None = None
+        self._columns: ColumnBatches | None = None
         self._max_body = settings.max_message_size
         self._stopped: ReputError | None = None
         self._blocked: MessageRefusedError | None = None
@@ -379,22 +379,17 @@ class LogAppender:
             FlushError: an earlier flush failed.
         """
         try:
-            return self._append_prepared(self._plain_batch(table) or self._column_batch(table))
+            return self._append_prepared(self._column_batch(table))
         except MessageRefusedError as refusal:
             return stored_nothing(refusal.status, refusal.reason)
 
-    def _plain_batch(self, table: pa.Table | pa.RecordBatch) -> Prepared | None:
-        if self._plain is None:
-            from reput.log.plain_batch import PlainBatches
+    def _column_batch(self, table: pa.Table | pa.RecordBatch) -> Prepared:
+        if self._columns is None:
+            from reput.log.column_batch import ColumnBatches
             from reput.log.queue_directory import QueueDirectory
 
-            self._plain = PlainBatches(QueueDirectory(self._topics, self._records, self._max_body))
-        return None if self._records.append_crc else self._plain.batch(table)
-
-    def _column_batch(self, table: pa.Table | pa.RecordBatch) -> Prepared:
-        from reput.log.columns import ColumnBatch
-
-        return ColumnBatch(table, self._topics, self._records, self._max_body)
+            self._columns = ColumnBatches(QueueDirectory(self._topics, self._records, self._max_body))
+        return self._columns.batch(table)
 
     def _append_prepared(self, batch: Prepared) -> PutManyResult:
         with self._lock:

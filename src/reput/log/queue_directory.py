@@ -1,29 +1,30 @@
-"""The queues that plain batches have had messages for, one row each, as the kernels look them up."""
+"""The queues that batches of columns have had messages for, one row each, as the kernels look them up."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from itertools import count
 from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reput.files.maps import address_of
-from reput.kernels import plain_kernels
-from reput.kernels.batch_words import WORDS, Batch
+from reput.formats.paths import MAX_TOPIC_BYTES
+from reput.kernels import encode_kernels
+from reput.kernels.batch_layout import BATCH_LAYOUT, Batch
 from reput.log.encode import RecordEncoder
 from reput.log.topics import Topic, TopicTable
 
 MOST_QUEUES = 1 << 16
-"""Rows; batches with messages for further queues go the general way. Rows that nobody uses cost no memory."""
-_NAMES_SIZE = MOST_QUEUES * 64
+"""Rows. Rows that nobody uses cost no memory."""
 _PIECE_BYTES = 512 << 10
 """Records that are encoded at once and then written: they stay in the processor's cache.
 
 In pieces of a quarter a batch costs a fifth more: each write has its own price.
 """
+_SCRATCH_ROWS = 1 << 14
 
 
 class Piece(NamedTuple):
@@ -39,52 +40,76 @@ def piece_of(size: int) -> Piece:
     return Piece(array.data, address_of(array))
 
 
-class QueueDirectory:
-    """Rows for the queues of one log's writer. Rows are added under a lock and never change; nothing ever moves."""
+class Scratch:
+    """What a batch of up to `rows` messages needs only until it is stored: to make it costs 5 us."""
 
-    def __init__(self, topics: TopicTable, records: RecordEncoder, max_body: int) -> None:
+    def __init__(self, directory: QueueDirectory, rows: int) -> None:
+        self.directory = directory
+        self.rows = max(rows, _SCRATCH_ROWS)
+        self.record: NDArray[np.int64] = directory.template.copy()
+        self.at = address_of(self.record)
+        self.queues, self.touched = (np.empty(self.rows, dtype=np.int32) for _ in range(2))
+        self.queues_at, self.touched_at = address_of(self.queues), address_of(self.touched)
+
+    def leave(self) -> None:
+        """Have it for the next batch, if it is no larger than most of them need."""
+        if self.rows == _SCRATCH_ROWS:
+            self.directory.free.append(self)
+
+
+class QueueDirectory:
+    """Rows for the queues of one log's writer. Rows are added under a lock and never change; nothing ever moves.
+
+    A directory that is full gives way to `fresh`, an empty one; a batch keeps the directory that it began with.
+    """
+
+    def __init__(self, topics: TopicTable, records: RecordEncoder, max_body: int, rows: int = 0) -> None:
         self.topics = topics
+        self.host_bits = records.host_bits
         self.queues: list[tuple[Topic, int]] = []
-        self.template = np.zeros(WORDS, dtype=np.int64)
+        self.template = np.zeros(BATCH_LAYOUT.word_count, dtype=np.int64)
         self.piece_bytes = _PIECE_BYTES
         self.piece = piece_of(_PIECE_BYTES)
+        self.free: list[Scratch] = []
+        self._records, self._max_body = records, max_body
+        self._rows = rows = max(rows, MOST_QUEUES)
         self._lock = Lock()
         self._names_end = 0
         self._known: dict[tuple[Topic, int], int] = {}
-        self._names = np.zeros(_NAMES_SIZE, dtype=np.uint8)
+        self._names = np.zeros(rows * (2 + MAX_TOPIC_BYTES), dtype=np.uint8)
         self._names_at = address_of(self._names)
-        self._table = np.zeros(4 * MOST_QUEUES, dtype=np.int32)
-        self._hashes = np.zeros(MOST_QUEUES, dtype=np.uint64)
-        self._ids, self._magics, self._part_sizes = (np.zeros(MOST_QUEUES, dtype=np.int32) for _ in range(3))
-        self._parts, self.next_offsets, self._stamps = (np.zeros(MOST_QUEUES, dtype=np.int64) for _ in range(3))
-        born_host, tail = (np.frombuffer(part, dtype=np.uint8) for part in records.host_parts)
-        self._frame = born_host, tail
-        self._add_queue: Callable[[int, int, int, int, int], int] = plain_kernels().add_queue
+        self._table = np.zeros(4 << (rows - 1).bit_length(), dtype=np.int32)
+        self._hashes = np.zeros(rows, dtype=np.uint64)
+        self._ids, self._magics, self._part_sizes = (np.zeros(rows, dtype=np.int32) for _ in range(3))
+        self._parts, self.next_offsets, self._stamps = (np.zeros(rows, dtype=np.int64) for _ in range(3))
+        self._hosts = born_host, tail = tuple(np.frombuffer(part, dtype=np.uint8) for part in records.host_parts)
         self.stamps = count(1)
         """A number for each batch that no other batch has."""
-        words = {
-            Batch.MAX_BODY: max_body,
-            Batch.SYS_FLAG: records.host_bits,
-            Batch.BORN_HOST_AT: address_of(born_host),
-            Batch.BORN_HOST_SIZE: len(born_host),
-            Batch.TAIL_AT: address_of(tail),
-            Batch.TAIL_SIZE: len(tail),
-            Batch.TABLE_AT: address_of(self._table),
-            Batch.MASK: len(self._table) - 1,
-            # So that nobody can choose topics which all meet at one place of the table.
-            Batch.FACTOR: secrets.randbits(62) << 1 | 1,
-            Batch.HASH_AT: address_of(self._hashes),
-            Batch.ID_AT: address_of(self._ids),
-            Batch.MAGIC_AT: address_of(self._magics),
-            Batch.PART_SIZE_AT: address_of(self._part_sizes),
-            Batch.PART_AT: address_of(self._parts),
-            Batch.NAMES_AT: self._names_at,
-            Batch.NEXT_AT: address_of(self.next_offsets),
-            Batch.STAMP_AT: address_of(self._stamps),
-        }
-        for word, value in words.items():
-            self.template[word] = value
-        self.template_at = address_of(self.template)
+        template = self.template
+        template[Batch.max_body], template[Batch.append_crc] = max_body, records.append_crc
+        template[Batch.sys_flag] = records.host_bits
+        template[Batch.born_host_at], template[Batch.born_host_size] = address_of(born_host), len(born_host)
+        template[Batch.tail_at], template[Batch.tail_size] = address_of(tail), len(tail)
+        template[Batch.table_at], template[Batch.mask] = address_of(self._table), len(self._table) - 1
+        # So that nobody can choose topics which all meet at one place of the table.
+        template[Batch.factor] = secrets.randbits(62) << 1 | 1
+        template[Batch.hash_at], template[Batch.id_at] = address_of(self._hashes), address_of(self._ids)
+        template[Batch.magic_at], template[Batch.names_at] = address_of(self._magics), self._names_at
+        template[Batch.part_size_at], template[Batch.part_at] = address_of(self._part_sizes), address_of(self._parts)
+        template[Batch.next_at], template[Batch.stamp_at] = address_of(self.next_offsets), address_of(self._stamps)
+        self._at = address_of(template)
+
+    def fresh(self, rows: int) -> QueueDirectory:
+        """An empty directory with at least so many rows."""
+        return QueueDirectory(self.topics, self._records, self._max_body, rows)
+
+    def scratch(self, rows: int) -> Scratch:
+        """Scratch buffers that are free; a batch takes them in one step, and gives them back."""
+        try:
+            scratch = self.free.pop()
+        except IndexError:
+            return Scratch(self, rows)
+        return scratch if rows <= scratch.rows else Scratch(self, rows)
 
     def add(self, name: str, queue_id: int) -> bool:
         """Give a queue a row. False where no row is left for it.
@@ -97,13 +122,14 @@ class QueueDirectory:
             if (topic, queue_id) in self._known:
                 return True
             row, begin, end = len(self.queues), self._names_end, self._names_end + len(topic.part)
-            if row == MOST_QUEUES or end > _NAMES_SIZE:
+            if row == self._rows:
                 return False
             self._names[begin:end] = np.frombuffer(topic.part, dtype=np.uint8)
             self._ids[row], self._magics[row] = queue_id, topic.magic
             self._parts[row], self._part_sizes[row] = begin, len(topic.part)
             self._names_end = end
             self.queues.append((topic, queue_id))
-            self._add_queue(self.template_at, row, self._names_at + end - len(topic.name), len(topic.name), queue_id)
+            name_at = self._names_at + end - len(topic.name)
+            encode_kernels().add_queue(self._at, row, name_at, len(topic.name), queue_id)
             self._known[topic, queue_id] = row
             return True

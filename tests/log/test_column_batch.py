@@ -1,4 +1,4 @@
-"""Plain batches of columns: the bytes of the general way, by both twins, or left to it."""
+"""Batches of columns as the kernels read them: the same as other Arrow types give, by both twins."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput import kernels
-from reput.log import plain_batch, queue_directory
-from reput.log.append import LogAppender
+from reput.log import column_batch, queue_directory
 from reput.log.message import Message, PutStatus
 from reput.log.queue_directory import QueueDirectory
 from support.appends import open_log, read_log
@@ -60,8 +59,8 @@ def table_of(data: st.DataObject, batch: list[dict[str, Any]]) -> pa.Table:
 
 def use(patch: pytest.MonkeyPatch, kind: str) -> None:
     """Take the kernels of this kind."""
-    for module in (plain_batch, queue_directory):
-        patch.setattr(module, "plain_kernels", lambda: kernels.plain_kernels(kind))
+    for module in (column_batch, queue_directory):
+        patch.setattr(module, "encode_kernels", lambda: kernels.encode_kernels(kind))
 
 
 def stored(folder: Path, tables: list[pa.Table]) -> tuple[list[Any], bytes]:
@@ -76,23 +75,36 @@ def stored(folder: Path, tables: list[pa.Table]) -> tuple[list[Any], bytes]:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.lists(st.lists(rows, min_size=1, max_size=10), min_size=1, max_size=3))
-def test_plain_batches_are_stored_as_the_others_are(
+def test_batches_are_stored_as_other_types_are(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, batches: list[list[dict[str, Any]]]
 ) -> None:
-    """Any rows of the plain kinds give the bytes and answers of the general way, by either twin."""
+    """Any rows of the types that the kernels read give the bytes and answers of other types, by either twin."""
     tables = [table_of(data, batch) for batch in batches]
     folder = tmp_path_factory.mktemp("log")
     seen = []
-    for kind in (*TWINS, "general"):
+    for kind in (*TWINS, "other"):
         with pytest.MonkeyPatch.context() as patch:
-            if kind == "general":
-                patch.setattr(LogAppender, "_plain_batch", lambda *_: None)
+            if kind == "other":
+                seen.append(stored(folder / kind, [other_types(table) for table in tables]))
             else:
                 use(patch, kind)
-                patch.setattr("reput.log.columns.ColumnBatch", None)
-            seen.append(stored(folder / kind, tables))
+                patch.setattr(column_batch, "normalized", None)
+                seen.append(stored(folder / kind, tables))
     assert seen[0] == seen[2]
     assert seen[1] == seen[2]
+
+
+def other_types(table: pa.Table) -> pa.Table:
+    """The same messages in types that are turned into others first."""
+    columns = {name: column.combine_chunks() for name, column in zip(table.column_names, table.columns, strict=True)}
+    for name, column in columns.items():
+        if name in {"topic", "tags", "unique_key"}:
+            columns[name] = column.dictionary_encode()
+        elif name == "keys":
+            columns[name] = pa.array(
+                [None if key is None else [key] for key in column.to_pylist()], pa.list_(pa.string())
+            )
+    return pa.table(columns)
 
 
 def good(**columns: Any) -> pa.Table:
@@ -120,58 +132,45 @@ BACK = pa.Array.from_buffers(
         {"topic": FAR}, {"topic": BACK}, {"tags": FAR}, {"tags": BACK}, {"body": BACK}, {"unique_key": FAR},
     ],
 )  # fmt: skip
-def test_what_cannot_be_stored_is_left_to_the_general_way(
+def test_what_cannot_be_stored_is_refused(
     columns: dict[str, Any], twin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch with a bad message is no plain one; the general way refuses it, and nothing is stored."""
+    """A batch with a bad message is refused by its row, and nothing is stored."""
     use(monkeypatch, twin)
     with open_log(tmp_path, max_message_size=4000) as log:
-        assert log._plain_batch(good(**columns)) is None
-        assert log.append_columns(good(**columns)).status in {ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED}
+        refused = log.append_columns(good(**columns))
+        assert refused.status in {ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED}
+        assert refused.reason.startswith(("message ", "column "))
         assert log.wrote == 0
         assert not any(log.next_offsets().values())
-        assert log._plain_batch(good()) is not None
+        assert log.append_columns(good()).status is OK
 
 
 @pytest.mark.parametrize("twin", TWINS)
 def test_what_a_null_leaves_in_the_data(twin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nulls stand over bytes that no text may hold the batch is not plain, and stored all the same."""
+    """Nulls over bytes that no text may hold are stored as no text."""
     use(monkeypatch, twin)
     offsets, data = np.array([0, 1, 3, 4], np.int32), b"x\x01\x02y"
     texts = [pa.py_buffer(array) for array in (bytes([0b101]), offsets, data)]
     table = good(tags=pa.Array.from_buffers(pa.string(), 3, texts))
+    monkeypatch.setattr(column_batch, "normalized", None)
     with open_log(tmp_path) as log:
-        assert log._plain_batch(table) is None
-        assert not log._plain.directory.queues
         assert log.append_columns(table).status is OK
     assert [record.properties for record in read_log(tmp_path)] == [b"TAGS\x01x\x02", b"", b"TAGS\x01y\x02"]
 
 
-def test_no_plain_batches(tmp_path: Path) -> None:
-    """Columns of other kinds, tables of several chunks or none, and the CRC property take the general way."""
-    others = [
-        good(keys=[["a"], [], None]),
-        good(tags=pa.array(["a", "b", "c"]).dictionary_encode()),
-        good(flag=pa.array([1, None, 2], pa.int32())),
-        pa.concat_tables([good(), good()]),
-        good().slice(0, 0),
-    ]
-    with open_log(tmp_path / "log") as log:
-        assert [log._plain_batch(table) for table in others] == [None] * len(others)
-        assert [log.append_columns(table).status for table in others] == [OK] * len(others)
-    with open_log(tmp_path / "crc", enabled_append_prop_crc=True) as log:
-        assert log._plain_batch(good()) is None
-
-
 def test_more_queues_than_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the directory is full, batches for queues without a row are stored the general way."""
+    """A directory that is full gives way to an empty one, with room for any batch; numbers go on."""
     monkeypatch.setattr(queue_directory, "MOST_QUEUES", 3)
     with open_log(tmp_path) as log:
         for number in range(4):
             table = pa.table({"topic": ["a", "b"], "body": [b"1", b"2"], "queue_id": [number, 0]})
             assert log.append_columns(table).queue_offsets.tolist() == [0, number]
-            assert (log._plain_batch(table) is None) == (number >= 2)
-    assert len(read_log(tmp_path)) == 8
+        assert log.append_columns(table).queue_offsets.tolist() == [1, 4]
+        wide = pa.table({"topic": ["c"] * 9, "body": [b"3"] * 9, "queue_id": list(range(9))})
+        assert log.append_columns(wide).queue_offsets.tolist() == [0] * 9
+        assert log.append_columns(table).queue_offsets.tolist() == [2, 5]
+    assert len(read_log(tmp_path)) == 21
 
 
 def test_batches_are_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,20 +198,19 @@ def test_a_column_that_is_changed_while_it_is_stored(
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"abcdefgh")]
     table = good(**{column: pa.Array.from_buffers(kind, 3, buffers)})
     with open_log(tmp_path) as log:
-        true = log._plain_batch
+        true = log._column_batch
 
         def changed(table: pa.Table) -> Any:
             batch = true(table)
-            assert batch is not None
             offsets[2] = offset
             return batch
 
-        monkeypatch.setattr(log, "_plain_batch", changed)
+        monkeypatch.setattr(log, "_column_batch", changed)
         result = log.append_columns(table)
         assert (result.status, "was changed" in result.reason) == (ILLEGAL, True)
         assert not read_log(tmp_path)
         offsets[2] = 6
-        monkeypatch.setattr(log, "_plain_batch", true)
+        monkeypatch.setattr(log, "_column_batch", true)
         assert log.append_columns(table).status is OK
     assert len(read_log(tmp_path)) == 3
 
