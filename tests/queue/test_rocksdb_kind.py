@@ -15,8 +15,8 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey, decode_entry
+from reput.formats.layout import INT64_MAX
 from reput.formats.rocksdb import OffsetValue
-from reput.queue.kinds import NO_BOUND
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import RocksdbKind
 from reput.store.kinds import present_kinds
@@ -52,7 +52,7 @@ def straight(begin: int, end: int) -> dict[int, Entry]:
 @pytest.mark.parametrize("with_min", [False, True])
 @pytest.mark.parametrize(
     ("log_min", "frontier", "span"),
-    [(0, NO_BOUND, (10, 50)), (2000, NO_BOUND, (20, 50)), (2001, 4000, (21, 40)), (9000, NO_BOUND, (50, 50))],
+    [(0, INT64_MAX, (10, 50)), (2000, INT64_MAX, (20, 50)), (2001, 4000, (21, 40)), (9000, INT64_MAX, (50, 50))],
 )
 def test_spans(log_min: int, frontier: int, span: tuple[int, int], with_min: bool, tmp_path: Path) -> None:
     """`min` is a hint that the log's minimum overtakes, and entries past the frontier do not count."""
@@ -73,7 +73,7 @@ def test_reads_with_gaps(tmp_path: Path) -> None:
     entries = {offset: entry for offset, entry in straight(0, 30).items() if offset not in (7, 8, 29)}
     kind = kind_with(tmp_path, entries, OffsetValue(0, 0), OffsetValue(2900, 29))
     queues = kind.open()
-    queues.load(NO_BOUND, 0)
+    queues.load(INT64_MAX, 0)
     data = queues.entries(QUEUE, 5, 30).tobytes()
     found = [data[at : at + ENTRY_SIZE] for at in range(0, len(data), ENTRY_SIZE)]
     assert [number + 5 for number, entry in enumerate(found) if entry == PRE_BLANK] == [7, 8, 29]
@@ -89,7 +89,7 @@ def test_reading_ahead_gives_the_same(tmp_path: Path) -> None:
     """A reader that goes on where it ended gets blocks; they hold what single reads give."""
     kind = kind_with(tmp_path, straight(0, 5000), OffsetValue(0, 0), OffsetValue(499_900, 4999))
     queues = kind.open()
-    queues.load(NO_BOUND, 0)
+    queues.load(INT64_MAX, 0)
     assert queues.block(QUEUE, 0) is None
     queues.entries(QUEUE, 0, 32)
     assert queues.block(QUEUE, 0) is None

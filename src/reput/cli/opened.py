@@ -14,6 +14,7 @@ import click
 
 from reput.cli import output
 from reput.cli.dump_parts import record_cells, record_values
+from reput.formats.layout import INT64_MAX
 from reput.nearest import near, some, unknown_topic
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from reput.store.view import QueueInfo
 
 _SLOW_S = 1.0
-_MAX_MS = (1 << 63) - 1
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _BEFORE_NOW = re.compile(r"-([0-9]{1,12})(ms|[smhdw])")
 TIME_HELP = (
@@ -247,7 +247,7 @@ def time_ms(text: str) -> int | None:
     if before := _BEFORE_NOW.fullmatch(text):
         return max(0, now_ms() - int(before[1]) * _UNITS_MS[before[2]])
     if text.isascii() and text.isdigit():
-        return found if len(text) < 20 and (found := int(text)) <= _MAX_MS else None
+        return found if len(text) < 20 and (found := int(text)) <= INT64_MAX else None
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):

@@ -21,9 +21,9 @@ from enum import StrEnum
 from typing import Any
 
 from reput.errors import ConfigError
+from reput.formats.layout import INT64_MAX
 
 EARLIEST, LATEST = -2, -1
-_INT64_MAX = (1 << 63) - 1
 
 QueueId = tuple[str, int]
 
@@ -95,7 +95,7 @@ def _number(text: str, name: str) -> int:
         value = int(text)
     except ValueError:
         value = -1
-    if not 0 <= value <= _INT64_MAX:
+    if not 0 <= value <= INT64_MAX:
         raise ConfigError(f"option {name}={text}: give milliseconds since 1970")
     return value
 
@@ -109,7 +109,7 @@ def queue_numbers(text: str, name: str, least: int, broker_name: str | None) -> 
     found: dict[QueueId, int] = {}
     for topic, queues in _json(text, name).items():
         for queue_id, value in _of_one_broker(queues, topic, name, broker_name).items():
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _INT64_MAX:
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= INT64_MAX:
                 raise ConfigError(f"option {name}: {topic}, queue {queue_id}: {value!r} is no such number")
             found[topic, _queue_id(queue_id, topic, name)] = value
     return found

@@ -23,7 +23,8 @@ from pyspark.sql.datasource import (
 )
 
 from reput.connect.instants import ms_down, ms_up, us_of
-from reput.connect.selection import NO_END, Selection, Span
+from reput.connect.selection import Selection, Span
+from reput.formats.layout import INT64_MAX
 from reput.formats.properties import KEY_SEPARATOR
 
 _TOPIC, _QUEUE_ID = ("topic",), ("queueid", "partition")
@@ -111,7 +112,7 @@ def _ranged(one: Filter, span: Span, low: int, high: int) -> Span:
     if isinstance(one, LessThan):
         return span.cut(0, high)
     if isinstance(one, LessThanOrEqual):
-        return span.cut(0, min(NO_END, low + 1))
+        return span.cut(0, min(INT64_MAX, low + 1))
     return span
 
 

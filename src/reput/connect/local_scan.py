@@ -20,10 +20,10 @@ from reput.connect.schemas import HEADERS
 from reput.connect.selection import Selection, Span, selection_of
 from reput.connect.tasks import tasks_of
 from reput.errors import ConfigError
+from reput.formats.layout import INT64_MAX
 
 _TASK_BYTES = 64 << 20
 """Small enough that a task's batches fit into what may wait: so the next task need not stop for the caller."""
-_MS_MAX = (1 << 63) - 1
 
 
 def scan_store(
@@ -108,6 +108,6 @@ def _narrowed(
 def _milliseconds(time: Any, argument: str) -> int:
     if isinstance(time, datetime):
         return max(0, ms_up(us_of(time)))
-    if not isinstance(time, int) or not 0 <= time <= _MS_MAX:
+    if not isinstance(time, int) or not 0 <= time <= INT64_MAX:
         raise ConfigError(f"{argument}={time!r}: give a datetime, or milliseconds since 1970")
     return time

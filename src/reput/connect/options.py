@@ -14,13 +14,13 @@ from reput.connect.edges import Edge, Kind, ending_edge, queue_lists, starting_e
 from reput.connect.schemas import BODIES, Column, Need, Shape, columns_of
 from reput.dispatch.sql import compile as compile_sql
 from reput.errors import ConfigError
+from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_BODY, CHECK_NONE
 from reput.store.tag_filter import TagFilter
 
 E = TypeVar("E", bound=StrEnum)
 
 _TRUE, _FALSE = "true", "false"
-_INT64_MAX = (1 << 63) - 1
 TASK_BYTES = 256 << 20
 """A task reads at most so many bytes of log."""
 
@@ -129,7 +129,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         ending=ending_edge(options, broker_name),
         strategy=_choice(options, "startingOffsetsByTimestampStrategy", Strategy, Strategy.LATEST),
         log_begin=_number(options, "commitLogStart", 0, least=0),
-        log_end=_number(options, "commitLogEnd", _INT64_MAX, least=0),
+        log_end=_number(options, "commitLogEnd", INT64_MAX, least=0),
         max_offsets_per_trigger=_number(options, "maxOffsetsPerTrigger", 0) or None,
         max_bytes_per_trigger=_number(options, "maxBytesPerTrigger", 0) or None,
         min_partitions=_number(options, "minPartitions", 1),
@@ -260,7 +260,7 @@ def _number(options: Mapping[str, str], name: str, default: int, least: int = 1)
         value = int(text)
     except ValueError:
         value = least - 1
-    if not least <= value <= _INT64_MAX:
+    if not least <= value <= INT64_MAX:
         raise ConfigError(f"option {name}={text}: give a whole number from {least} on")
     return value
 

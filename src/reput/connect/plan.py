@@ -36,10 +36,11 @@ from reput.connect.queue_cuts import (
 from reput.connect.record_scan import RecordJob
 from reput.connect.restarts import Restarts, queues_begun
 from reput.connect.scan import ScanJob
-from reput.connect.selection import NO_END, Selection, Span, selection_of
+from reput.connect.selection import Selection, Span, selection_of
 from reput.connect.snapshot import Snapshot, take_snapshot
 from reput.errors import ConfigError
 from reput.formats.consume_queue import ENTRY_SIZE
+from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_NONE
 from reput.log.maps import LogMaps
 from reput.log.reader import CLOCK_SLACK_MS, LogWalk
@@ -212,7 +213,7 @@ class _Planner:
         times = [self.maps.store_time(cut.begin) for cut in cuts]
         kept = []
         for number, cut in enumerate(cuts):
-            behind = times[number + 1] if number + 1 < len(cuts) and cuts[number + 1].begin == cut.end else NO_END
+            behind = times[number + 1] if number + 1 < len(cuts) and cuts[number + 1].begin == cut.end else INT64_MAX
             too_old = 0 <= behind < stored.begin - CLOCK_SLACK_MS
             too_new = times[number] >= 0 and times[number] - CLOCK_SLACK_MS >= stored.end
             if not too_old and not too_new:
@@ -229,7 +230,7 @@ class _Planner:
         )
         most = self.options.max_records_per_partition or _LEAST_RECORDS
         plan.places = [tuple(places[at : at + most]) for at in range(0, len(places), most)]
-        plan.cuts = self._cuts(Span(min(self.snapshot.frontiers), NO_END))
+        plan.cuts = self._cuts(Span(min(self.snapshot.frontiers), INT64_MAX))
         return self._without_what_is_gone(plan)
 
     def _without_what_is_gone(self, plan: ScanPlan) -> ScanPlan:
@@ -281,7 +282,7 @@ class _Planner:
         plan = self._new(Scan.QUEUE, f"{entries} entries of {len(cuts)} queues are wanted")
         most = self.options.max_records_per_partition or max(_LEAST_RECORDS, entries // self._tasks())
         plan.queues = list(_grouped(cuts, most))
-        plan.cuts = self._cuts(Span(self.snapshot.frontiers.queue_offset, NO_END))
+        plan.cuts = self._cuts(Span(self.snapshot.frontiers.queue_offset, INT64_MAX))
         return plan
 
     def _tasks(self) -> int:

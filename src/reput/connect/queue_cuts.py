@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.connect.disk_queues import DiskQueue, DiskQueues
-from reput.connect.selection import NO_END, Selection, Span
+from reput.connect.selection import Selection, Span
 from reput.connect.snapshot import Snapshot
 from reput.files import fs
 from reput.formats.consume_queue import QueueKey
+from reput.formats.layout import INT64_MAX
 from reput.index.search import IndexSearch
 from reput.log.maps import LogMaps
 from reput.log.reader import CLOCK_SLACK_MS
@@ -161,7 +162,7 @@ def _span(queue: DiskQueue, selection: Selection) -> Span:
     begin, end = wanted.begin, wanted.end
     if begin < end and times.begin > CLOCK_SLACK_MS:
         begin = offset_by_time(queue.store_time, begin, end, times.begin - CLOCK_SLACK_MS, Boundary.LOWER)
-    if begin < end and times.end < NO_END - CLOCK_SLACK_MS:
+    if begin < end and times.end < INT64_MAX - CLOCK_SLACK_MS:
         end = offset_by_time(queue.store_time, begin, end, times.end + CLOCK_SLACK_MS, Boundary.LOWER)
     return Span(begin, end)
 
@@ -181,7 +182,7 @@ def key_places(snapshot: Snapshot, selection: Selection, topics: list[str]) -> l
         for topic in topics:
             for key_hash in selection.key_hashes(topic):
                 below = min(snapshot.frontiers)
-                found.update(offset for offset, _ in index.find(key_hash, 0, NO_END, below))
+                found.update(offset for offset, _ in index.find(key_hash, 0, INT64_MAX, below))
     finally:
         index.close()
     position = selection.position

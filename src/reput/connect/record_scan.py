@@ -21,11 +21,12 @@ from reput.connect.queue_members import members
 from reput.connect.read_report import Seen
 from reput.connect.scan import BATCH_ROWS, ScanJob, batches
 from reput.connect.schemas import Need
-from reput.connect.selection import NO_END, Span, is_light
+from reput.connect.selection import Span, is_light
 from reput.errors import DamagedLogError, DamagedStoreError
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
+from reput.formats.layout import INT64_MAX
 from reput.formats.record import (
     FLAG_INNER_BATCH,
     MIN_RECORD_SIZE,
@@ -123,7 +124,7 @@ def _entries(job: RecordJob, cut: QueueCut, queues: DiskQueues) -> Iterator[Entr
                 "scan=log; failOnDataLoss=false passes it over"
             )
         position, size = raw["physical_offset"].astype(np.int64), raw["size"].astype(np.int32)
-        there = np.flatnonzero(~gone & ((position != 0) | ~np.isin(size, (PRE_BLANK_SIZE, LAST_BLANK_SIZE))))
+        there = np.flatnonzero(~gone & ~is_blank(position, size))
         yield Entries(
             position[there], size[there], raw["tags_code"].astype(np.int64)[there], first + there.astype(np.int64)
         )
@@ -237,7 +238,7 @@ def _judged(job: RecordJob, rows: Rows) -> Rows:
             & ((rows.queue_offset >= offsets.begin) | is_batch)
             & (rows.queue_offset < offsets.end)
             & (rows.stored_ms() >= times.begin)
-            & ((rows.stored_ms() < times.end) | (times.end == NO_END))
+            & ((rows.stored_ms() < times.end) | (times.end == INT64_MAX))
         )
         if job.scan.restarts is not None:
             key = QueueKey(topics.dictionary[queue >> 32].as_py(), number)

@@ -18,12 +18,13 @@ from reput.connect.inner_rows import unwrapped
 from reput.connect.read_report import Lost, Seen
 from reput.connect.restarts import Restarts, RestartTable
 from reput.connect.schemas import Column, Need
-from reput.connect.selection import EVERYTHING, NO_END, Selection, Span
+from reput.connect.selection import EVERYTHING, Selection, Span
 from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql import compile as compile_sql
 from reput.dispatch.sql.columns import RecordProperties
 from reput.errors import DamagedLogError
 from reput.files import fs
+from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_NONE, Verdict
 from reput.kernels.columns import IN_QUEUE, INNER_BATCH, Columns, State, Stop
 from reput.kernels.field_columns import FIND_PROPERTIES, Field
@@ -171,7 +172,7 @@ class _LogRange:
         light, low, high, after, before = self.queues.light[row].T
         stored = columns.store_timestamp[of]
         wanted = (light != 0) & mask[of] & (offset >= low) & (offset < high)
-        wanted &= (stored >= after) & ((stored < before) | (before == NO_END))
+        wanted &= (stored >= after) & ((stored < before) | (before == INT64_MAX))
         found: Int64s = of[wanted].astype(np.int64)
         return found
 
@@ -227,7 +228,7 @@ class QueueTable:
         wanted, low, high, after, before = self.bounds[row].T
         is_batch = (columns.flags[:count] & INNER_BATCH) != 0
         mask: Mask = (wanted != 0) & ((offset >= low) | is_batch) & (offset < high)
-        mask &= (stored_ms >= after) & ((stored_ms < before) | (before == NO_END))
+        mask &= (stored_ms >= after) & ((stored_ms < before) | (before == INT64_MAX))
         return mask
 
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from reput.connect.edges import EARLIEST, LATEST, Edge, Kind, QueueId
 from reput.connect.options import ReadOptions, TopicChoice
 from reput.formats.hashing import index_key_hash, java_string_hash
+from reput.formats.layout import INT64_MAX
 from reput.formats.record import LMQ_PREFIX
-
-NO_END = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -24,9 +23,9 @@ class Span:
     """Numbers [begin, end)."""
 
     begin: int = 0
-    end: int = NO_END
+    end: int = INT64_MAX
 
-    def cut(self, begin: int = 0, end: int = NO_END) -> Span:
+    def cut(self, begin: int = 0, end: int = INT64_MAX) -> Span:
         """What of it also lies in [begin, end)."""
         return Span(max(self.begin, begin), min(self.end, end))
 
@@ -38,7 +37,7 @@ class Span:
     @property
     def is_everything(self) -> bool:
         """Whether it leaves nothing out."""
-        return self.begin <= 0 and self.end == NO_END
+        return self.begin <= 0 and self.end == INT64_MAX
 
 
 EVERYTHING = Span()
@@ -165,7 +164,7 @@ def _bounded(selection: Selection, edge: Edge, *, starting: bool) -> Selection:
             cut = (0,) if starting else (0, 0)
         elif offset == LATEST:
             # What comes after the snapshot is not read anyway.
-            cut = (NO_END,) if starting else (0,)
+            cut = (INT64_MAX,) if starting else (0,)
         else:
             cut = (offset,) if starting else (0, offset)
         offsets[queue] = offsets.get(queue, Span()).cut(*cut)

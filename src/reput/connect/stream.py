@@ -29,7 +29,7 @@ from reput.connect.known import tell_unknown
 from reput.connect.options import ReadOptions
 from reput.connect.partitions import TaskPartition, read_partition
 from reput.connect.plan import USUAL_RECORD_BYTES, job_of, split_bytes
-from reput.connect.selection import NO_END, selection_of
+from reput.connect.selection import selection_of
 from reput.connect.short_errors import short_errors, with_short_errors
 from reput.connect.snapshot import confirmed_by, take_snapshot
 from reput.connect.stream_walk import Limits, StreamWalk, Walked
@@ -37,6 +37,7 @@ from reput.connect.tasks import LogTask
 from reput.errors import ConfigError, DataLossError
 from reput.files.watermarks import Watermarks
 from reput.formats import own
+from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_NONE, Verdict
 from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files
@@ -121,11 +122,11 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         elif isinstance(limit, ReadMaxBytes):
             size = limit.max_bytes
         elif isinstance(limit, ReadAllAvailable):
-            messages, size = None, NO_END
+            messages, size = None, INT64_MAX
         limits = Limits(
-            NO_END if self.last_offset is None else self.last_offset,
+            INT64_MAX if self.last_offset is None else self.last_offset,
             size,
-            NO_END if messages is None else messages,
+            INT64_MAX if messages is None else messages,
             self._whole(),
         )
         self.walked = self._walk(log).run(int(start[_OFFSET]), limits)
@@ -217,7 +218,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _to_end(self, log: LogFiles, whole: int | None) -> Walked:
         """The last file with records, to where the log is whole; damage in front of what a writer tells is passed."""
-        end = NO_END if whole is None else whole
+        end = INT64_MAX if whole is None else whole
         last = next((file for file in reversed(log.files) if file.start < min(file.data_end, end)), None)
         if last is None:
             return Walked(log.min_offset, log.min_offset)
@@ -256,7 +257,7 @@ def refuse_batch_only(options: ReadOptions) -> None:
     Raises:
         ConfigError: a stream was given one.
     """
-    if options.ending.kind is not Kind.LATEST or options.log_end != NO_END:
+    if options.ending.kind is not Kind.LATEST or options.log_end != INT64_MAX:
         raise ConfigError(f"{options.ending.option} and commitLogEnd end a batch: a stream goes on. Leave them out")
     if LATEST in options.starting.queues.values():
         raise ConfigError("startingOffsets: -1 for a queue: a stream takes latest for all queues, or offsets")

@@ -11,10 +11,11 @@ import numpy as np
 
 from reput.connect.cuts import LogCut
 from reput.connect.scan import QueueTable
-from reput.connect.selection import NO_END, Selection
+from reput.connect.selection import Selection
 from reput.connect.snapshot import CUT_BYTES
 from reput.errors import DamagedLogError, DataLossError
 from reput.files import fs
+from reput.formats.layout import INT64_MAX
 from reput.formats.record import Verdict, examine
 from reput.kernels.columns import IN_QUEUE, MULTI_DISPATCH, Columns, Scratch, State, Stop
 from reput.log.decode import DecodeSettings, RangeDecoder
@@ -44,9 +45,9 @@ class Walked:
 class Limits:
     """Bounds on a batch: log offset, bytes of log, wanted messages; how far it is told to be whole, None if not."""
 
-    offset: int = NO_END
-    bytes: int = NO_END
-    messages: int = NO_END
+    offset: int = INT64_MAX
+    bytes: int = INT64_MAX
+    messages: int = INT64_MAX
     confirmed: int | None = None
 
 
@@ -75,8 +76,8 @@ class StreamWalk:
             begin = self.log.min_offset
         self.walked = Walked(begin, begin)
         self.left = limits.messages
-        self.stop_at = min(limits.offset, begin + limits.bytes, NO_END)
-        self.whole = NO_END if limits.confirmed is None else limits.confirmed
+        self.stop_at = min(limits.offset, begin + limits.bytes, INT64_MAX)
+        self.whole = INT64_MAX if limits.confirmed is None else limits.confirmed
         for file in self.log.files:
             if file.end <= self.walked.end:
                 continue
@@ -130,7 +131,7 @@ class StreamWalk:
             DamagedLogError: it is damage.
         """
         self.walked.verdict = verdict
-        if self.whole != NO_END and offset < self.whole and not self.tolerant:
+        if self.whole != INT64_MAX and offset < self.whole and not self.tolerant:
             raise DamagedLogError(
                 f"{place(self.log, offset)}: {verdict.meaning}, though the log is told to go on to {self.whole}. Look "
                 "with `reput check`; failOnDataLoss=false passes over it"
@@ -183,7 +184,7 @@ class _FileWalk:
         # At least one record, else a batch of few bytes would stand still before a large one.
         if begins[0] == walk.walked.begin:
             last = max(1, last)
-        if walk.left < NO_END:
+        if walk.left < INT64_MAX:
             self.queues.extend(self.columns)
             wanted = (self.columns.flags[:count] & IN_QUEUE) != 0
             mask = self.queues.mask(self.columns)

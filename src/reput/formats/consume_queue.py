@@ -5,7 +5,7 @@ Source: `org.apache.rocketmq.store.ConsumeQueue`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reput.formats.layout import Field, Layout
 
@@ -37,6 +37,11 @@ LAST_BLANK = ENTRY.struct.pack(0, LAST_BLANK_SIZE, 0)
 up to which the queue is built: after a pre-blank it would pass over all messages in the log's first 2 GiB."""
 
 
+def is_blank(physical_offset: Any, size: Any) -> Any:
+    """Whether an entry only fills a place: before a queue's first message, or in a gap. Arrays give an array."""
+    return (physical_offset == 0) & ((size == PRE_BLANK_SIZE) | (size == LAST_BLANK_SIZE))
+
+
 class QueueKey(NamedTuple):
     """A queue: its topic as stored (UTF-8) and its id."""
 
@@ -61,8 +66,8 @@ class Entry(NamedTuple):
 
     @property
     def is_pre_blank(self) -> bool:
-        """Whether this only fills the place in front of the first message, or a gap."""
-        return self.physical_offset == 0 and self.size in (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
+        """Whether it only fills a place; see `is_blank`."""
+        return bool(is_blank(self.physical_offset, self.size))
 
     @property
     def is_ext(self) -> bool:

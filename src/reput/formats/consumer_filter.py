@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
+from reput.formats.layout import INT64_MAX
 
 FILE_NAME = "consumerFilter.json"
 BACKUP_NAME = f"{FILE_NAME}.bak"
 SIZE_LIMIT = 64 << 20
 SQL92 = "SQL92"
 _MOST_BITS = 1 << 18
-_MAX_LONG = (1 << 63) - 1
 
 
 class FilterData(NamedTuple):
@@ -128,13 +128,13 @@ def _filter_of(topic: str, group: str, value: Any, where: str) -> FilterData:
         _number(value, "deadTime", where),
         bits,
         positions,
-        _number(value, "clientVersion", where, lowest=-_MAX_LONG - 1),
+        _number(value, "clientVersion", where, lowest=-INT64_MAX - 1),
     )
 
 
 def _number(value: Any, name: str, where: str, lowest: int = 0) -> int:
     found: int = _member(value, name, int, 0, where)
-    if not lowest <= found <= _MAX_LONG:
+    if not lowest <= found <= INT64_MAX:
         raise DamagedStoreError(f"{where}: {name} {found} is out of range")
     return found
 

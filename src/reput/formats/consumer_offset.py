@@ -28,6 +28,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
+from reput.formats.layout import INT64_MAX
 
 FILE_NAME = "consumerOffset.json"
 BACKUP_NAME = f"{FILE_NAME}.bak"
@@ -35,7 +36,6 @@ SEPARATOR = "@"
 SIZE_LIMIT = 256 << 20
 """The most bytes that a file may have to be read: some ten million queues."""
 MAX_QUEUE_ID = (1 << 31) - 1
-MAX_OFFSET = (1 << 63) - 1
 _DEPTH_LIMIT = 32
 
 
@@ -229,7 +229,7 @@ def _plain_table(value: object) -> dict[str, dict[int, int]] | None:
     ids = set(chain.from_iterable(value.values()))
     if set(map(type, offsets)) - {int} or not all(map(_is_plain_id, ids)):
         return None
-    if offsets and not -(1 << 63) <= min(offsets) <= max(offsets) <= MAX_OFFSET:
+    if offsets and not -INT64_MAX - 1 <= min(offsets) <= max(offsets) <= INT64_MAX:
         return None
     numbers = {text: int(text) for text in ids}
     return {key: {numbers[queue]: offset for queue, offset in queues.items()} for key, queues in value.items()}

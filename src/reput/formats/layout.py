@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 WORD_SIZE = 8
 
+INT64_MAX = (1 << 63) - 1
+"""The highest number that a field of 8 bytes holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Field:

@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from reput.formats.layout import INT64_MAX
+
 COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
 CONSUME_QUEUE_EXT = "consumequeue_ext"
@@ -45,7 +47,7 @@ def parse_offset_name(name: str) -> int | None:
     if not _OFFSET_NAME.fullmatch(name):
         return None
     offset = int(name)
-    return offset if offset <= 0x7FFFFFFFFFFFFFFF else None
+    return offset if offset <= INT64_MAX else None
 
 
 def parse_queue_name(name: str) -> int | None:

@@ -7,6 +7,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.formats.layout import INT64_MAX
 from reput.formats.properties import decode_properties
 from reput.formats.record import HEAD, HOST_V4_SIZE, HOST_V6_SIZE, MAGIC_V2, MIN_RECORD_SIZE, host_sizes
 from reput.kernels.columns import Code, Read
@@ -21,7 +22,6 @@ Truths = NDArray[np.bool_]
 _TRIES_AND_PREPARED = 12
 _MOST_DIGITS = 18
 _EXACT_MANTISSA = 1 << 53
-_LONG_MAX = (1 << 63) - 1
 assert (HOST_V4_SIZE, HOST_V6_SIZE) == (8, 20)
 
 
@@ -202,7 +202,7 @@ def compare_double(buffer: Bytes, at: Places, size: Sizes, key: int, holds: int,
 def sortable(value: float) -> int:
     """A whole number whose order is that of doubles, -0.0 below 0.0; not for NaN."""
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
-    return bits if bits >= 0 else bits ^ _LONG_MAX
+    return bits if bits >= 0 else bits ^ INT64_MAX
 
 
 def _checked_texts(buffer: Bytes, at: Places, size: Sizes, word: Words) -> list[bytes | None]:

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, is_blank
 from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT, SLOT_SIZE, Header
 from reput.formats.properties import KEYS, UNIQ_KEY, decode_properties
@@ -116,7 +116,7 @@ def _store_time(queue: int, offset: int) -> int:
     if entries <= 0:
         return -1 if entries else NEEDS_FILE - 2 * number - 1
     physical, size, _ = ENTRY.struct.unpack(_bytes(entries + place * ENTRY_SIZE, ENTRY_SIZE))
-    if physical < 0 or (physical == 0 and size in (PRE_BLANK_SIZE, LAST_BLANK_SIZE)):
+    if physical < 0 or is_blank(physical, size):
         return -1
     file_size = _word(queue, Watch.LOG_FILE_SIZE)
     number, position = divmod(physical, file_size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, LAST_BLANK_SIZE, PRE_BLANK_SIZE
+from reput.formats.consume_queue import ENTRY, is_blank
 from reput.kernels.columns import Pull
 
 
@@ -30,7 +30,7 @@ def select_entries(
             return taken, number, status, first, last
         if total >= stop_bytes:
             return taken, number, status, first, last
-        if begin < skip_below or (begin == 0 and length in (PRE_BLANK_SIZE, LAST_BLANK_SIZE)):
+        if begin < skip_below or is_blank(begin, length):
             continue
         if wanted and _int32(code) not in wanted:
             status = status if taken else Pull.NOTHING

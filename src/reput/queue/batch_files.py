@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
 from reput.formats.consume_queue import QueueKey
+from reput.formats.layout import INT64_MAX
 from reput.queue.cut import zero_past
 from reput.queue.files import QueueFile, QueueFolder, list_queues, list_topic_queues, queue_folder
-from reput.queue.kinds import NO_BOUND
 
 # One page: what a search reads at once instead of going on by halves.
 _BLOCK_ENTRIES = 4096 // BATCH_ENTRY_SIZE
@@ -76,7 +76,7 @@ class BatchQueueFiles:
             and (file.size % BATCH_ENTRY_SIZE or file.start % BATCH_ENTRY_SIZE or file.size != files[0].size)
         ]
 
-    def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> BatchSpan:
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> BatchSpan:
         """Where it begins and ends: up to its first entry that is not valid, or of a record at or behind `below`.
 
         `min_offset` is that of the first batch whose record the log still has. The reads do not grow with the queue.

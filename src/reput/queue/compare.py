@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, is_blank
 
 
 class Differences(NamedTuple):
@@ -81,8 +81,7 @@ def compare_entries(wanted: NDArray[np.uint8], present: NDArray[np.uint8]) -> Di
 
 def blanks(entries: NDArray[np.void]) -> NDArray[np.bool_]:
     """Whether entries (dtype `ENTRY`) are blank ones, of either size."""
-    blank: NDArray[np.bool_] = np.isin(entries["size"], (PRE_BLANK_SIZE, LAST_BLANK_SIZE))
-    blank &= entries["physical_offset"] == 0
+    blank: NDArray[np.bool_] = is_blank(entries["physical_offset"], entries["size"])
     return blank
 
 

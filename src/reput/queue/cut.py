@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.formats.consume_queue import LAST_BLANK_SIZE, PRE_BLANK_SIZE
+from reput.formats.consume_queue import is_blank
 from reput.formats.layout import Layout
 from reput.queue.files import QueueFile
 
@@ -58,11 +58,11 @@ def _past(entries: NDArray[np.void], least: int, end: int) -> tuple[NDArray[np.b
     Offsets ascend in a queue: one that is lower than another in front of it is what is left of a torn entry.
     """
     offset, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
-    is_blank = (offset == 0) & ((size == PRE_BLANK_SIZE) | (size == LAST_BLANK_SIZE))
-    is_record = ~is_blank & (offset >= least) & (size > 0) & (offset <= end - size)
+    blank = is_blank(offset, size)
+    is_record = ~blank & (offset >= least) & (size > 0) & (offset <= end - size)
     highest = np.maximum.accumulate(np.where(is_record, offset, least))
     is_empty = ~entries.view(np.uint8).reshape(len(entries), -1).any(axis=1)
-    past: NDArray[np.bool_] = ~(is_empty | is_blank | (is_record & (offset == highest)))
+    past: NDArray[np.bool_] = ~(is_empty | blank | (is_record & (offset == highest)))
     return past, int(highest[-1]) if len(highest) else least
 
 

@@ -17,6 +17,7 @@ from reput.files import names as folder_names
 from reput.files.maps import MapCache
 from reput.formats import paths, queue_kinds
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.formats.layout import INT64_MAX
 from reput.queue.cut import zero_past
 from reput.queue.files import (
     QueueFile,
@@ -29,16 +30,7 @@ from reput.queue.files import (
     queue_keys,
     topic_names,
 )
-from reput.queue.kinds import (
-    FILTER_ENTRIES,
-    NO_BOUND,
-    Bounds,
-    FilesOnDisk,
-    Oddities,
-    QueueOnDisk,
-    StoredQueue,
-    StoredRows,
-)
+from reput.queue.kinds import FILTER_ENTRIES, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue, StoredRows
 from reput.queue.reader import QueueSpan, queue_span, read_entries, read_rows
 from reput.queue.tail import Trimmed
 
@@ -112,7 +104,7 @@ class FileQueue:
         span = self.span(log_min_offset)
         return Bounds(span.min_offset, span.max_offset, span.last.physical_offset if span.last else -1)
 
-    def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
         """See `queue_span`."""
         return queue_span(self.folder, log_min_offset, below)
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats.consume_queue import Entry, QueueKey
+from reput.formats.layout import INT64_MAX
 from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed
 
-NO_BOUND = (1 << 63) - 1
 FILTER_ENTRIES = 800
 """Entries that a pull with a filter looks at, or as many as it may return if that is more: maxFilterMessageSize."""
 
@@ -108,7 +108,7 @@ class QueueOnDisk(Protocol):
         """Its span, without a look at its last entry where that costs one."""
         ...
 
-    def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
         """Its span and last entry; entries of records from log offset `below` on do not count."""
         ...
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, decode_entry
+from reput.formats.layout import INT64_MAX
 from reput.queue.files import QueueFile, QueueFolder
 
 # One page: what a search reads at once instead of going on by halves.
 _BLOCK_ENTRIES = 4096 // ENTRY_SIZE
 _READ_ENTRIES = 1 << 14
-_NO_BOUND = (1 << 63) - 1
 
 
 class QueueSpan(NamedTuple):
@@ -28,7 +28,7 @@ class QueueSpan(NamedTuple):
     last: Entry | None
 
 
-def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = _NO_BOUND) -> QueueSpan:
+def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
     """The span of a queue: up to its first entry that is not valid, from the first whose record the log still has.
 
     Entries of records from log offset `below` on do not count.

@@ -17,14 +17,15 @@ from reput.errors import DamagedStoreError
 from reput.files.database import Family
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey
+from reput.formats.layout import INT64_MAX
 from reput.formats.record import queue_offset_bound
 from reput.formats.rocksdb import OffsetValue
-from reput.queue.kinds import NO_BOUND, StoredQueue
+from reput.queue.kinds import StoredQueue
 
 
 def no_bound() -> int:
     """Where the log ends for somebody who knows of none: every number is believed."""
-    return NO_BOUND
+    return INT64_MAX
 
 
 class EntryTable:
@@ -103,9 +104,9 @@ class EntryTable:
         if found is not None and not found[0].is_pre_blank:
             return max(-1, found[1])
         following = next(self.messages(key, offset + 1), None)
-        return offset - (NO_BOUND if following is None else following[0])
+        return offset - (INT64_MAX if following is None else following[0])
 
-    def messages(self, key: QueueKey, begin: int, end: int = NO_BOUND) -> Iterator[tuple[int, Entry]]:
+    def messages(self, key: QueueKey, begin: int, end: int = INT64_MAX) -> Iterator[tuple[int, Entry]]:
         """The entries in [begin, end) that are there and no pre-blanks, each with its queue offset."""
         if begin < end:
             bounds = fmt.entry_key(key, begin), fmt.entry_key(key, end)

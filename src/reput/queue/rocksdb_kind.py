@@ -23,17 +23,9 @@ from reput.files.database import DatabaseOwner, DatabaseReader
 from reput.formats import paths, queue_kinds
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey
+from reput.formats.layout import INT64_MAX
 from reput.formats.rocksdb import OffsetValue
-from reput.queue.kinds import (
-    FILTER_ENTRIES,
-    NO_BOUND,
-    Bounds,
-    FilesOnDisk,
-    Oddities,
-    QueueOnDisk,
-    StoredQueue,
-    StoredRows,
-)
+from reput.queue.kinds import FILTER_ENTRIES, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue, StoredRows
 from reput.queue.reader import QueueSpan
 from reput.queue.rocksdb_entries import EntryTable, entries_in, no_bound
 from reput.queue.tail import Trimmed
@@ -150,7 +142,7 @@ class RocksdbQueues:
 
     def block_end(self, offset: int) -> int:  # noqa: ARG002 - as DurableQueues has it
         """Nothing ends a read but the queue."""
-        return NO_BOUND
+        return INT64_MAX
 
     def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
         """The entries [begin, end)."""
@@ -235,11 +227,11 @@ class RocksdbQueue:
 
     def bounds(self, log_min_offset: int = 0) -> Bounds:
         """Its span as `max` and `min` tell it."""
-        stored = self._table.stored(self._key, self._last, self._first, log_min_offset, NO_BOUND)
+        stored = self._table.stored(self._key, self._last, self._first, log_min_offset, INT64_MAX)
         is_empty = stored.min_offset >= stored.end
         return Bounds(stored.min_offset, stored.end, -1 if is_empty else self._last.physical_offset)
 
-    def span(self, log_min_offset: int = 0, below: int = NO_BOUND) -> QueueSpan:
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
         """Its span and last entry."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, below)
         found = self._table.last_message(self._key, stored.min_offset, stored.end)
@@ -434,7 +426,7 @@ class RocksdbKind:
             for key, last, first in table.ends():
                 if first is not None and first.physical_offset >= log_min_offset:
                     continue
-                stored = table.stored(key, last, first, log_min_offset, NO_BOUND)
+                stored = table.stored(key, last, first, log_min_offset, INT64_MAX)
                 if first is not None and stored.min_offset == first.queue_offset:
                     continue
                 found = table.entry(key, stored.min_offset)

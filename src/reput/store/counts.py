@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, is_blank
 from reput.store.pulls import filtered
 from reput.store.sql_filter import SqlFilter
 from reput.store.tag_filter import TagFilter
 from reput.store.view import StoreView
 
-_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 _ENTRIES_AT_ONCE = 1 << 16
 
 
@@ -46,6 +45,6 @@ def _have_records(view: StoreView, entries: NDArray[np.uint8]) -> NDArray[np.boo
     rows = entries.view(ENTRY.dtype)
     begin, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
     there = (begin >= view.log.min_offset) & (size > 0) & (begin <= view.follower.offset - size)
-    there &= (begin != 0) | ~np.isin(size, _BLANK_SIZES)
+    there &= ~is_blank(begin, size)
     found: NDArray[np.bool_] = there
     return found

@@ -13,9 +13,9 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.consume_queue_ext import MAX_ADDRESS, MIN_ADDRESS
+from reput.formats.layout import INT64_MAX
 from reput.queue.ext import ExtReader, list_ext_files
 from reput.queue.files import QueueFile, list_queue_files, list_queues
-from reput.queue.kinds import NO_BOUND
 from reput.queue.reader import queue_span
 
 _ENTRIES_AT_ONCE = 1 << 14
@@ -99,7 +99,7 @@ def _zero_behind(file: QueueFile, begin: int, owner: fs.Owner) -> bool:
     return found
 
 
-def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole: int = NO_BOUND) -> list[Path]:
+def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole: int = INT64_MAX) -> list[Path]:
     """Cut the units of all queues behind their last entries: after a cut of the queues, or behind a crash.
 
     Returns the files that changed.

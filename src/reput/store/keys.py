@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import TAG_KEY_PREFIX
+from reput.formats.layout import INT64_MAX
 from reput.kernels import lookup_kernels
 from reput.kernels.lookup_columns import ASK, NEEDS_FILE, NEEDS_ROOM
 from reput.store.lookup import TopicLookup
@@ -17,7 +18,6 @@ from reput.store.message import StoredMessage
 from reput.store.results import Places, QueryResult
 from reput.store.view import StoreView, bytes_of
 
-_END_OF_TIME = (1 << 63) - 1
 _MOST_RETRIES = 256
 _ITEM_STEP_MS = 1000
 """An index item knows its record's time to this much."""
@@ -41,7 +41,7 @@ def find(view: StoreView, asked: KeyQuestion) -> QueryResult:
     name = view.key_of(asked.topic, 0).topic
     wanted = bytes_of("key", asked.key)
     key_hash = index_key_hash(name + b"#" + (TAG_KEY_PREFIX if asked.by_tag else b"") + wanted)
-    end_ms = _END_OF_TIME if asked.end_ms is None else asked.end_ms
+    end_ms = INT64_MAX if asked.end_ms is None else asked.end_ms
     view.catch_up()
     with view.follower.lock:
         if not view.follower.items:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from reput.files.maps import MapTable, address_of
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.hashing import java_string_hash_utf8
+from reput.formats.layout import INT64_MAX
 from reput.index.search import IndexSearch
 from reput.kernels.lookup_columns import NEEDS_FILE, Index, Queue, Topic, Watch
 from reput.log.maps import LogMaps
-from reput.queue.kinds import NO_BOUND
 from reput.queue.queues import Queues
 from reput.store.message import StoredMessage
 
@@ -133,7 +133,7 @@ class Lookups:
         self._log = log
         self._index = index
         self._file_entries = table.durable.block_end(0)
-        self.can_seek = self._file_entries != NO_BOUND
+        self.can_seek = self._file_entries != INT64_MAX
         """Whether kernels find queues' entries by the numbers of files."""
         self._limits = [_NO_LIMIT if limit is None else limit for limit in limits] + [stop_bytes]
 

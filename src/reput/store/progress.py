@@ -24,6 +24,7 @@ from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
 from reput.formats import consumer_offset, paths
 from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, key_of, split_key
+from reput.formats.layout import INT64_MAX
 
 UNKNOWN = -1
 """What a query answers where nothing is known, as the broker does."""
@@ -115,7 +116,7 @@ class ConsumerProgress:
         """
         key = _key(group, topic)
         _check_number("queue id", queue_id, consumer_offset.MAX_QUEUE_ID)
-        _check_number("queue offset", offset, consumer_offset.MAX_OFFSET)
+        _check_number("queue offset", offset, INT64_MAX)
         with self._lock:
             if queue_id in self._resets.get(key, ()):
                 return False
@@ -178,7 +179,7 @@ class ConsumerProgress:
         """
         key = _key(group, topic)
         _check_number("queue id", queue_id, consumer_offset.MAX_QUEUE_ID)
-        _check_number("queue offset", offset, consumer_offset.MAX_OFFSET)
+        _check_number("queue offset", offset, INT64_MAX)
         with self._lock:
             self._resets.setdefault(key, {})[queue_id] = offset
             self._table.setdefault(key, {})[queue_id] = offset

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from reput.formats.batch_consume_queue import BatchEntry
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.formats.layout import INT64_MAX
 from reput.queue.compare import compare, rows_of, runs
 from reput.queue.ext import ExtReader
-from reput.queue.kinds import NO_BOUND, DurableQueues
+from reput.queue.kinds import DurableQueues
 from reput.store.sql_filter import plain_entries
 
 _AT_ONCE = 1 << 16
@@ -100,5 +101,5 @@ def _entries(side: DurableQueues, key: QueueKey, begin: int, end: int, ext: ExtR
 
 def whole(queues: DurableQueues, log_min_offset: int) -> DurableQueues:
     """The same queues, loaded without a frontier."""
-    queues.load(NO_BOUND, log_min_offset)
+    queues.load(INT64_MAX, log_min_offset)
     return queues

@@ -7,6 +7,7 @@ from typing import cast
 
 from reput.errors import ConfigError
 from reput.files.forks import NotPickled
+from reput.formats.layout import INT64_MAX
 from reput.kernels import SMALL_BYTES, expect_work, lookup_kernels
 from reput.kernels.lookup_columns import ASK, COUNT_BITS, COUNT_MASK, NEEDS_ROOM
 from reput.queue.by_time import Boundary, boundary_of
@@ -20,7 +21,6 @@ from reput.store.tag_filter import EVERYTHING, TagFilter
 from reput.store.topic_messages import TopicQuestion, messages_of, refuse_unknown
 from reput.store.view import QueueInfo, StoreView, number_of
 
-_END_OF_TIME = (1 << 63) - 1
 # In calls that are done in half a microsecond each look-up counts.
 _FOUND, _LOWER = GetStatus.FOUND, Boundary.LOWER
 
@@ -169,7 +169,7 @@ class Reading(NotPickled):
         except TypeError:
             queue = None
         timestamp_ms = timestamp_ms if type(timestamp_ms) is int else number_of("timestamp_ms", timestamp_ms)
-        if queue is not None and self._lookups.can_seek and -_END_OF_TIME < timestamp_ms < _END_OF_TIME:
+        if queue is not None and self._lookups.can_seek and -INT64_MAX < timestamp_ms < INT64_MAX:
             above = boundary is not _LOWER
             found = self._seek_time(queue.address, timestamp_ms, above)
             if found < ASK:

@@ -17,13 +17,13 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
+from reput.formats.layout import INT64_MAX
 from reput.formats.record import queue_offset_bound
 from reput.queue.kinds import QueueOnDisk
 from reput.store.kinds import present_kinds
 from reput.store.layout import StoreLayout
 
 _CONFIG_LIMIT = 256 << 20
-_MAX_QUEUE_OFFSET = (1 << 63) - 1
 
 
 class Retained(NamedTuple):
@@ -80,7 +80,7 @@ def unbelievable_queues(layout: StoreLayout, present: set[QueueKey], log_end: in
         key = queue.key
         # Where not even full files would bring it there, no file is read for it.
         if key not in present and queue.room > bound:
-            end = queue.end(_MAX_QUEUE_OFFSET)
+            end = queue.end(INT64_MAX)
             if end is not None and end > bound:
                 found.append(Retained(key, end, queue.place))
     return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.consume_queue_ext import MAX_ADDRESS, UNIT_SIZE
 from reput.kernels import expect_work
 from reput.log.maps import LogMaps
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 MATCHES = 1
 """The tags code by which entries that match are marked for the kernel that chooses; others have 0."""
 MATCHING_CODES: NDArray[np.int64] = np.array([MATCHES], dtype=np.int64)
-_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 _FEW_ENTRIES = 64
 _BYTES_A_RECORD = 300
 
@@ -125,7 +124,7 @@ def _marked(
     rows = entries.view(ENTRY.dtype).copy()
     begin, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
     there = (begin >= log.min_offset) & (size > 0) & (begin <= log_end - size)
-    there &= (begin != 0) | ~np.isin(size, _BLANK_SIZES)
+    there &= ~is_blank(begin, size)
     codes = np.full(len(rows), MATCHES, dtype=np.int64)
     if ruled_out is not None:
         codes[ruled_out] = 0

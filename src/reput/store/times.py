@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.kernels import lookup_kernels
 from reput.kernels.lookup_columns import ASK
 from reput.queue.by_time import Boundary
@@ -15,7 +15,6 @@ from reput.queue.by_time import offset_by_time as search
 from reput.store.lookup import QueueLookup
 from reput.store.view import StoreView
 
-_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 _MOST_RETRIES = 256
 
 
@@ -64,7 +63,7 @@ def _times_of(view: StoreView, key: QueueKey) -> Callable[[int], int]:
                 return _time_by_entry(view, key, offset)
             begin, end, data = found[0], found[0] + len(found[1]) // ENTRY_SIZE, found[1].data
         physical_offset, size, _ = place(data, (offset - begin) * ENTRY_SIZE)
-        return -1 if physical_offset == 0 and size in _BLANK_SIZES else log_time(physical_offset)
+        return -1 if is_blank(physical_offset, size) else log_time(physical_offset)
 
     return time_of
 

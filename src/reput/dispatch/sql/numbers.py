@@ -9,6 +9,8 @@ import math
 import re
 import struct
 
+from reput.formats.layout import INT64_MAX
+
 # Character.digit knows every decimal digit of Unicode's first plane.
 _WHOLE = re.compile(r"[+-]?\d+")
 _FIRST_PLANE = "\uffff"
@@ -54,4 +56,4 @@ def double_key(value: float) -> int:
     if math.isnan(value):
         return _NAN_KEY
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
-    return bits if bits >= 0 else bits ^ 0x7FFFFFFFFFFFFFFF
+    return bits if bits >= 0 else bits ^ INT64_MAX

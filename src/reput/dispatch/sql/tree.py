@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from reput.formats.layout import INT64_MAX
+
 
 class Long(int):
     """A whole number outside Java's int. RocketMQ reads the text beside it as a long, else as an int."""
@@ -20,7 +22,7 @@ Constant = str | int | float
 """A text, or a number; whole ones and decimal ones are compared by rules of their own."""
 
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
-LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
+LONG_MIN, LONG_MAX = -INT64_MAX - 1, INT64_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from reput.formats import record as fmt
+from reput.formats.layout import INT64_MAX
 from reput.kernels.columns import Code, Read
 from reput.kernels.compiled.jit import kernel
 from reput.kernels.compiled.memory import (
@@ -40,7 +41,6 @@ _EXACT_MANTISSA = 1 << 53
 _MOST_DIGITS = 18
 _BODY_SIZE_AT = _HEAD_SIZE + 2 * _V4 + _TIME_SIZE + _TRIES_AND_PREPARED
 _AHEAD = 12
-_LONG_MAX = (1 << 63) - 1
 
 
 @kernel
@@ -397,7 +397,7 @@ def compare_double(buffer, at, size, key, holds, missing, codes):
     for n in range(len(at)):
         value, outcome = _read_double(start + at[n], start + at[n] + size[n])
         bits = bits_of(value)
-        found = bits if bits >= 0 else bits ^ _LONG_MAX
+        found = bits if bits >= 0 else bits ^ INT64_MAX
         code = holds >> np.int64((found > key) - (found < key) + 1) & 1
         if outcome != _GOOD:
             code = _NO_ANSWER if outcome == _BAD else _LEFT

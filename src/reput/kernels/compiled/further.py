@@ -10,6 +10,7 @@ import numpy as np
 
 from reput.formats import properties as props
 from reput.formats import record as fmt
+from reput.formats.layout import INT64_MAX
 from reput.kernels.columns import State, Stop
 from reput.kernels.compiled.decode import next_separator, queue_key_of, same_bytes, starts_with
 from reput.kernels.compiled.examine import GOOD, examine_parts, is_topic_folder_name
@@ -26,7 +27,6 @@ _SCHEDULE_TOPIC = np.frombuffer(fmt.SCHEDULE_TOPIC, dtype=np.uint8)
 _COMMA, _MINUS, _PLUS = 0x2C, 0x2D, 0x2B
 _CHECK_NONE, _MAX_MESSAGES = fmt.CHECK_NONE, fmt.MAX_BATCH_MESSAGES
 _MIN_SIZE, _SLACK = fmt.MIN_RECORD_SIZE, fmt.QUEUE_OFFSET_SLACK
-_MAX_LONG = (1 << 63) - 1
 _REACHED_END, _RECORDS_FULL, _QUEUES_FULL = int(Stop.REACHED_END), int(Stop.RECORDS_FULL), int(Stop.QUEUES_FULL)
 _S_QUEUES, _S_NAMES, _S_FURTHER = int(State.QUEUES), int(State.NAMES), int(State.FURTHER)
 
@@ -53,7 +53,7 @@ def _parse_number(begin, end):
     value = np.int64(0)
     for place in range(at, end):
         digit = byte_at(place) - 0x30
-        if digit < 0 or digit > 9 or value > (_MAX_LONG - digit) // 10:
+        if digit < 0 or digit > 9 or value > (INT64_MAX - digit) // 10:
             return np.int64(-1)
         value = value * 10 + digit
     return np.int64(-1) if byte_at(begin) == _MINUS and value > 0 else value

@@ -28,6 +28,7 @@ from reput.kernels.compiled.memory import (
     prefetch,
     store_64,
 )
+from reput.kernels.compiled.select import is_blank
 from reput.kernels.lookup_columns import (
     ASK,
     COUNT_BITS,
@@ -43,7 +44,6 @@ from reput.kernels.lookup_columns import (
 )
 
 _ENTRY_SIZE, _SIZE_AT = queue_fmt.ENTRY_SIZE, queue_fmt.ENTRY.offsets["size"]
-_PRE_BLANK_SIZE, _LAST_BLANK_SIZE = queue_fmt.PRE_BLANK_SIZE, queue_fmt.LAST_BLANK_SIZE
 _MIN_SIZE, _SYS_FLAG_AT, _CHECK_NONE = fmt.MIN_RECORD_SIZE, fmt.SYS_FLAG_AT, fmt.CHECK_NONE
 _BORN_V6 = fmt.FLAG_BORN_HOST_V6
 _TIME_AT, _TIME_AT_V6 = fmt.STORE_TIMESTAMP_AT_V4, fmt.STORE_TIMESTAMP_AT_V4 + fmt.HOST_V6_SIZE - fmt.HOST_V4_SIZE
@@ -188,7 +188,7 @@ def seek_time(queue, timestamp, above):
             at = entries + (probe - queue_begin) * _ENTRY_SIZE
             if entries > 0:
                 physical, size = load_be64(at), load_be32(at + _SIZE_AT)
-                if physical > 0 or (physical == 0 and size not in (_PRE_BLANK_SIZE, _LAST_BLANK_SIZE)):
+                if physical > 0 or (physical == 0 and not is_blank(physical, size)):
                     if not log_begin <= physical < log_end:
                         number = physical // file_size
                         log_begin, log_end = number * file_size, (number + 1) * file_size

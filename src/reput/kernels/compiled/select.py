@@ -9,9 +9,14 @@ from reput.kernels.compiled.memory import address_of, load_be32, load_be64
 
 _ENTRY_SIZE = fmt.ENTRY_SIZE
 _SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_code"]
-_PRE_BLANK_SIZE = fmt.PRE_BLANK_SIZE
-_LAST_BLANK_SIZE = fmt.LAST_BLANK_SIZE
+_BLANK_SIZES = fmt.PRE_BLANK_SIZE, fmt.LAST_BLANK_SIZE
 _NOTHING, _FOUND, _REMOVED = int(Pull.NOTHING), int(Pull.FOUND), int(Pull.REMOVED)
+
+
+@kernel
+def is_blank(physical_offset, size):
+    """Whether an entry only fills a place; the twin of `reput.formats.consume_queue.is_blank`."""
+    return physical_offset == 0 and size in _BLANK_SIZES
 
 
 @kernel
@@ -36,7 +41,7 @@ def select_entries(entries, log_begin, log_end, log_file_size, codes, max_messag
             return taken, number, status, first, last
         code = load_be64(at + _TAGS_CODE_AT)
         at += _ENTRY_SIZE
-        if begin < skip_below or (begin == 0 and length in (_PRE_BLANK_SIZE, _LAST_BLANK_SIZE)):
+        if begin < skip_below or is_blank(begin, length):
             continue
         if len(codes) > 0:
             low = ((code + 0x80000000) & 0xFFFFFFFF) - 0x80000000

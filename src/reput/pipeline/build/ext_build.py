@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from reput.dispatch.bitmaps import FilterBits, bitmaps_of
 from reput.dispatch.sql.columns import RecordProperties
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.consume_queue_ext import FILE_END, MAX_ADDRESS, MIN_ADDRESS, UNIT, UNIT_SIZE
 from reput.formats.paths import offset_name
 from reput.formats.record import (
@@ -45,7 +45,6 @@ _TIME_AT_V6 = STORE_TIMESTAMP_AT_V4 + HOST_V6_SIZE - HOST_V4_SIZE
 # Behind the hosts, two times and a count: what FLAG_STORE_HOST_V6 and FLAG_BORN_HOST_V6 move.
 _BODY_SIZE_AT_V4 = STORE_TIMESTAMP_AT_V4 + 8 + HOST_V4_SIZE + 4 + 8
 assert _BODY_SIZE_AT_V4 == 84
-_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 
 
 class ExtWork(NamedTuple):
@@ -136,7 +135,7 @@ class _QueueUnits:
         data = fs.read_bytes(path, count * ENTRY_SIZE, first * ENTRY_SIZE - start) or b""
         entries = np.frombuffer(bytearray(data), dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
         begin, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
-        rows = np.flatnonzero((size > 0) & ((begin != 0) | ~np.isin(size, _BLANK_SIZES)))
+        rows = np.flatnonzero((size > 0) & ~is_blank(begin, size))
         rows = rows[self._are_own(begin[rows])]
         if not len(rows):
             return 0

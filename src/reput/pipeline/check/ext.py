@@ -21,7 +21,7 @@ from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql.columns import RecordProperties
 from reput.errors import DamagedStoreError
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, UNIT_SIZE
 from reput.formats.paths import offset_name
 from reput.formats.record import LMQ_PREFIX, MIN_RECORD_SIZE
@@ -42,7 +42,6 @@ _BITS_IN_WORDS = {
     _MISSING_BITS: "bitmaps without the bits of a registered filter that matches: its group does not get the message",
     STRAY_BITS: "bitmaps with bits that no registered filter gives: another one had been registered, or damage",
 }
-_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 
 
 class UnitFinding(NamedTuple):
@@ -159,7 +158,7 @@ class _Walk:
         entries = np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
         begin, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
         codes = entries["tags_code"].astype(np.int64)
-        is_message = (size > 0) & ((begin != 0) | ~np.isin(size, _BLANK_SIZES))
+        is_message = (size > 0) & ~is_blank(begin, size)
         rows = np.flatnonzero(is_message & (codes <= MAX_ADDRESS))
         bare = np.flatnonzero(is_message & (codes > MAX_ADDRESS))
         bare = bare[self._should_have_units(begin[bare])]

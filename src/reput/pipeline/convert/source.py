@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK_SIZE, PRE_BLANK_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.record import HEAD, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from reput.pipeline.build.ext_build import LogFiles, store_times
 from reput.pipeline.split import parts
@@ -31,7 +31,6 @@ from reput.store.layout import StoreLayout
 from reput.store.sql_filter import plain_entries
 
 _AT_ONCE = 1 << 16
-_BLANK_SIZES = (PRE_BLANK_SIZE, LAST_BLANK_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,7 @@ class _Reader:
             entries, told = queue.rows(begin, min(begin + _AT_ONCE, part.end))
             rows = entries.view(ENTRY.dtype)
             places, sizes = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
-            blank = (places == 0) & np.isin(sizes, _BLANK_SIZES)
+            blank = is_blank(places, sizes)
             self._refuse_impossible(queue, begin, places, sizes, blank)
             times = self._times(places, sizes, blank) if told is None or self.source.needs_records else told
             times = _filled(times, blank, time_before) if told is None else told

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reput.errors import ConfigError
+from reput.formats.layout import INT64_MAX
 from reput.log.files import LogFiles
 
-_NO_END = (1 << 63) - 1
 _MIB = 1 << 20
 MAX_SPLIT_MB = 1024
 _MAX_MB = 1 << 43
@@ -49,7 +49,7 @@ def mib(argument: str, given: object, most: int = _MAX_MB) -> int:
     return max(1, int(given * _MIB))
 
 
-def plan_splits(log: LogFiles, split_bytes: int, begin_offset: int = 0, end_offset: int = _NO_END) -> list[Split]:
+def plan_splits(log: LogFiles, split_bytes: int, begin_offset: int = 0, end_offset: int = INT64_MAX) -> list[Split]:
     """The splits of a log, or of a part of it between two boundaries, in log order.
 
     No split crosses a file: a file's start is a boundary for sure.
