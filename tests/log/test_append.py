@@ -250,6 +250,23 @@ def test_a_batch_rolls_whole(tmp_path: Path) -> None:
     assert len(read_log(tmp_path)) == 6
 
 
+@pytest.mark.parametrize("puts", [0, 1, 80])
+def test_blocked_puts_are_refused(puts: int, tmp_path: Path) -> None:
+    """While puts are blocked, single ones and batches are refused with the reason; then they go on."""
+    message = one(body=bytes(700))
+    with open_log(tmp_path) as log:
+        for _ in range(puts):
+            log.append(message)
+        before = log.wrote
+        log.block_puts("no room")
+        for result in (log.append(message), log.append_many([message])):
+            assert (result.status, result.reason) == (PutStatus.DISK_FULL, "no room")
+        assert log.wrote == before
+        log.block_puts("")
+        assert log.append(message).queue_offset == puts
+    assert len(read_log(tmp_path)) == puts + 1
+
+
 @pytest.mark.parametrize(("spare", "rolls"), [(BLANK_SIZE, False), (BLANK_SIZE - 1, True)])
 def test_a_file_ends_with_a_blank_record(tmp_path: Path, spare: int, rolls: bool) -> None:
     """A record stays in its file if 8 bytes are left after it; with fewer, a blank record ends the file."""

@@ -39,6 +39,7 @@ FLAG_INNER_BATCH = 0x80
 COMPRESSION_MASK = 0x700
 
 SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
+"""Delayed messages wait under this topic; their tags code is the delivery time."""
 LMQ_PREFIX = b"%LMQ%"
 """How the names of light message queues begin."""
 
@@ -47,8 +48,6 @@ def gives_further_entries(topic: bytes) -> bool:
     """Whether messages of this topic get entries in further queues (`MixAll.topicAllowsLMQ`)."""
     return not topic.startswith((b"%RETRY%", b"rmq_sys_")) and topic != SCHEDULE_TOPIC
 
-
-"""Delayed messages wait under this topic; their tags code is the delivery time."""
 
 COMPRESSION_NAMES = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
 

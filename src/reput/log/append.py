@@ -47,7 +47,6 @@ from reput.log.message import (
     illegal,
 )
 from reput.log.rolling import RollingFiles
-from reput.log.running import RunningFlag
 from reput.log.settings import LogSettings
 from reput.log.topics import Topic, TopicTable
 
@@ -188,15 +187,11 @@ class LogAppender:
         known = self._known.get(topic)
         return 0 if known is None else max(known.next_offset(queue_id), 0)
 
-    def set_running(self, flags: RunningFlag, reason: str = "") -> None:
-        """Refuse puts while one of the flags forbids them: DISK_FULL for a full disk, else SERVICE_NOT_AVAILABLE."""
+    def block_puts(self, reason: str) -> None:
+        """Refuse puts with DISK_FULL and this reason; an empty reason lets them go on."""
         with self._lock:
-            self._blocked = None
-            if not flags.is_writeable:
-                full = RunningFlag.DISK_FULL in flags
-                status = PutStatus.DISK_FULL if full else PutStatus.SERVICE_NOT_AVAILABLE
-                reason = reason or f"{self.folder}: the store is not writeable: {flags.name}"
-                self._blocked = MessageRefusedError(status, reason)
+            self._blocked = MessageRefusedError(PutStatus.DISK_FULL, reason) if reason else None
+            if reason:
                 # Without room every put comes by the place where this is looked at.
                 self._room_end = -1
 

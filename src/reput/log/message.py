@@ -210,7 +210,6 @@ class PropertyEncoder:
         self._own_path = {_COUNT, _FURTHER} if enable_lmq else {_COUNT}
         self._append_crc = append_crc
         self._short = 0 if append_crc else _SHORT
-        self._max = MAX_PROPERTIES_SIZE - (CRC_PROPERTY_SIZE if append_crc else 0)
         self._tags: dict[str | None, str] = {None: "", "": ""}
 
     def encode(self, message: Message, inner: bool = False) -> bytes:

@@ -24,7 +24,6 @@ from reput.files import fs
 from reput.formats import own, paths
 from reput.log.append import LogAppender
 from reput.log.clean import clean
-from reput.log.running import RunningFlag
 from reput.store.expired import delete_expired_indexes
 from reput.store.layout import StoreLayout
 from reput.store.view import StoreView
@@ -105,11 +104,13 @@ class Expiry:
         """
         folder, settings = self._layout.commit_log, self._appender.settings
         decision = clean(folder, settings, deletes=asked, manual=manual, below=below, report=self._report_file)
-        self._appender.set_running(
-            RunningFlag.DISK_FULL if decision.disk_full else RunningFlag(0),
-            f"{folder}: the disk is {decision.disk_percent} % full, over {decision.warning_percent} % "
-            f"(diskSpaceWarningLevelRatio); puts go on when it is not. Make room on it. {self._outlook()}",
-        )
+        reason = ""
+        if decision.disk_full:
+            reason = (
+                f"{folder}: the disk is {decision.disk_percent} % full, over {decision.warning_percent} % "
+                f"(diskSpaceWarningLevelRatio); puts go on when it is not. Make room on it. {self._outlook()}"
+            )
+        self._appender.block_puts(reason)
         if decision.remove:
             self._view.log.refresh()
             with self._reputting:
