@@ -54,32 +54,34 @@ def rebuild(
 ) -> RebuildReport:
     """Rebuild the ConsumeQueues and IndexFiles of a store from its CommitLog.
 
-    The new indexes are built beside the old ones and swapped in when they are proved whole; until then, and after any
-    error, the old ones are untouched.
+    The new indexes are built beside the old ones and swapped in when they are proved whole.
+    Until then, and after any error, the old ones are untouched.
 
     Args:
-        path: the store's root (storePathRootDir).
-        spark: an existing session or context; None starts one (on `master`, `local[*]` by default) and leaves it
-            to be used again;
+        path: The store's root folder (storePathRootDir).
+        spark: A session or context to use. None starts one (on `master`) and leaves it to be used again.
             False runs the same tasks one after the other in this process, without Java.
-        master: Spark master URL for a session that is started here.
-        config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's
-        defaults.
-        force_setting: go on with a setting of `config` that contradicts the store's files; else that is an error.
-        only: rebuild the queues alone, or the IndexFiles alone.
-        topics: rebuild the queues of these topics alone; those of other topics are kept as they are.
-        skip_topics: keep the queues of these topics as they are.
-        index_tags: whether tags get index items: as the present IndexFiles have it, yes, or no.
-        salvage: go on behind damaged bytes, and list every gap.
-        empty_log: a log without a record gives empty indexes, even where there are others now.
-        verify_crc: check each body's CRC.
-        split_mb: size of the ranges that tasks decode, in MiB.
-        listener: told about progress.
+        master: The Spark master URL of a session that is started here; `local[*]` by default.
+        config: A StoreConfig, or the path of a broker.conf.
+            Without it the store's files decide, then RocketMQ's defaults.
+        force_setting: Go on with a setting of `config` that contradicts the store's files; otherwise that is an error.
+        only: Rebuild the queues alone, or the IndexFiles alone.
+        topics: Rebuild the queues of these topics alone, and keep those of other topics.
+        skip_topics: Keep the queues of these topics as they are.
+        index_tags: Whether tags get index items: as in the present IndexFiles, yes, or no.
+        salvage: Go on after damaged bytes, and list every gap.
+        empty_log: Let a log without a record give empty indexes, even if there are others now.
+        verify_crc: Check each body's CRC.
+        split_mb: The size of the ranges that tasks decode, in MiB.
+        listener: An object that is told about progress.
+
+    Returns:
+        What was built, and what was found on the way.
 
     Raises:
-        ConfigError: a setting contradicts the store's files, and `force_setting` is off.
-        DamagedLogError: the log is damaged in the middle, and `salvage` is off.
-        ReputError: see `reput.errors`.
+        ConfigError: A setting contradicts the store's files, and `force_setting` is off.
+        DamagedLogError: The log is damaged in the middle, and `salvage` is off.
+        ReputError: Another error of `reput.errors`; nothing was changed.
     """
     from reput.pipeline.build.rebuild import rebuild_store
     from reput.pipeline.build.rebuild_state import RebuildOptions
@@ -110,10 +112,22 @@ def check(
     split_mb: float = 128,
     listener: ProgressListener | None = None,
 ) -> CheckReport:
-    """Hold a store's indexes against its log; nothing is changed. Arguments as for `rebuild`.
+    """Compare a store's indexes with its log; nothing is changed.
+
+    Args:
+        path: The store's root folder (storePathRootDir).
+        spark: As for `rebuild`.
+        master: As for `rebuild`.
+        config: As for `rebuild`.
+        verify_crc: Check each body's CRC.
+        split_mb: The size of the ranges that tasks decode, in MiB.
+        listener: An object that is told about progress.
+
+    Returns:
+        What was found; `sound` says whether any of it is damage.
 
     Raises:
-        ReputError: the store could not be looked at; what is wrong in it is in the report instead.
+        ReputError: The store could not be looked at. What is wrong in it is in the report instead.
     """
     from reput.pipeline.check.check import check_store
 
@@ -136,23 +150,36 @@ def convert(
     split_mb: float = 128,
     listener: ProgressListener | None = None,
 ) -> RebuildReport:
-    """Make the queues of a store ones of another kind; the broker must be stopped.
+    """Change the kind of a store's queues; the broker must be stopped.
 
-    They are built beside the old ones, verified, and swapped in whole. After a kill the old queues are live, or the new
-    ones once the swap had begun; the same call starts from the beginning, or finishes that swap.
+    The new queues are built beside the old ones, verified, and swapped in whole.
+    After a kill the old queues are live, or the new ones once the swap had begun.
+    The same call then starts from the beginning, or finishes that swap.
     A store that has these kinds already is left alone: a note says so, and `built` is empty.
 
     Args:
-        path, spark, master, config, force_setting, salvage, verify_crc, split_mb, listener: as for `rebuild`.
-        to: queue files, RocksDB, or both as with RocketMQ's double write.
-        source: what they are made from: the log's records, which prove every entry, or the entries of the other kind,
-            as far as it can be believed. That is quicker, and goes on where old parts of the log are damaged; wrong
-            entries stay wrong.
+        path: The store's root folder (storePathRootDir).
+        to: Queue files, RocksDB, or both as with RocketMQ's double write.
+        source: What the queues are made from.
+            `log`: the log's records, which prove every entry.
+            `queues`: the entries of the other kind, as far as they can be believed. That is quicker, and works if old
+            parts of the log are damaged; wrong entries stay wrong.
+        spark: As for `rebuild`.
+        master: As for `rebuild`.
+        config: As for `rebuild`.
+        force_setting: As for `rebuild`.
+        salvage: As for `rebuild`.
+        verify_crc: As for `rebuild`.
+        split_mb: As for `rebuild`.
+        listener: As for `rebuild`.
+
+    Returns:
+        What was built, and what was found on the way.
 
     Raises:
-        ConfigError: there is no other kind to make them from, or nothing says how far it is complete.
-        DamagedLogError: the log is damaged in the middle, and `salvage` is off.
-        ReputError: see `reput.errors`.
+        ConfigError: There is no other kind to make the queues from, or nothing says how far it is complete.
+        DamagedLogError: The log is damaged in the middle, and `salvage` is off.
+        ReputError: Another error of `reput.errors`; nothing was changed.
     """
     from reput.pipeline.convert.convert import convert_store, nothing_to_convert
 
@@ -177,13 +204,22 @@ def convert(
 def diff(
     path: str | Path, other: str | Path | None = None, *, config: StoreConfig | str | Path | None = None
 ) -> Iterator[QueueDifference]:
-    """What differs between the queue files and the RocksDB of a store, or between the queues of two stores.
+    """Iterate over the differences between the queues of one store, or of two.
 
-    Nothing is changed; no broker must be writing.
+    With one store these are its queue files and its RocksDB.
+    Nothing is changed; no broker may be writing.
+
+    Args:
+        path: The store's root folder (storePathRootDir).
+        other: The root folder of another store.
+        config: As for `rebuild`.
+
+    Returns:
+        The differences, queue by queue.
 
     Raises:
-        ConfigError: there are no two sides.
-        ReputError: see `reput.errors`.
+        ConfigError: There are no two sides to compare.
+        ReputError: Another error of `reput.errors`.
     """
     from reput.store.diff import diff_sides, differences
 
@@ -204,28 +240,34 @@ def follow(
     listener: ProgressListener | None = None,
     tell: Callable[[FollowProgress], None] | None = None,
 ) -> FollowHandle:
-    """Let a store's indexes go on with its log, for as long as the handle that is returned is not stopped.
+    """Build a store's indexes as its log grows, until the returned handle is stopped.
 
-    A Structured Streaming query whose offset is the log's. It works beside a reput writer, in this process or another,
-    or on a store that nobody writes.
+    The follower is a Structured Streaming query whose offset is the log's.
+    It works beside a reput writer, in this process or another, or on a store that nobody writes.
 
         with reput.follow("/data/store") as follower:
             follower.wait(60)
             print(follower.progress.lag_ms)
 
     Args:
-        path, spark, master, config, force_setting: as for `rebuild`; `spark=False` follows in a thread, without
-            Java. With `until_caught_up` Spark is not started for nothing, nor without a `master` for less than 64 MiB
-            of log: that is done in a thread too.
-        until_caught_up: end when nothing is left to take in.
-        max_batch_mb: at most so much log a batch, in MiB.
-        checkpoint: folder of Spark's own files; `reput/follow-checkpoint` in the store without one.
-        listener: told notes and warnings.
-        tell: called with the progress after each batch.
+        path: The store's root folder (storePathRootDir).
+        spark: As for `rebuild`; False follows in a thread, without Java.
+            With `until_caught_up` a thread does the work if nothing is left, or, without a `master`, less than 64 MiB.
+        master: As for `rebuild`.
+        config: As for `rebuild`.
+        force_setting: As for `rebuild`.
+        until_caught_up: End when nothing is left to take in.
+        max_batch_mb: The most log that a batch takes in, in MiB.
+        checkpoint: The folder of Spark's own files; `reput/follow-checkpoint` in the store by default.
+        listener: An object that is told notes and warnings.
+        tell: A function that is called with the progress after each batch.
+
+    Returns:
+        The handle of the follower, a context manager.
 
     Raises:
-        StoreLockedError: another process follows the store, or a broker or another job is at work on it.
-        ReputError: see `reput.errors`; what comes later `FollowHandle.wait` raises.
+        StoreLockedError: Another process follows the store, or a broker or another job is at work on it.
+        ReputError: Another error of `reput.errors`. `FollowHandle.wait` raises errors that come later.
     """
     from reput.pipeline.follow.follow import Follow
     from reput.pipeline.follow.query import FollowHandle
@@ -252,10 +294,19 @@ def follow(
 
 @named_arguments
 def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) -> StoreInfo:
-    """What a store holds, from its files' names, ends and headers: quick, whatever its size; nothing is changed.
+    """Describe a store by its files' names, ends and headers; nothing is changed.
+
+    The call is quick for a store of any size.
+
+    Args:
+        path: The store's root folder (storePathRootDir).
+        config: As for `rebuild`.
+
+    Returns:
+        What the store holds, and what is missing or behind.
 
     Raises:
-        NotAStoreError: there is no store.
+        NotAStoreError: There is no store.
     """
     from reput.store.info import store_info
 
@@ -278,18 +329,24 @@ def export(
     """Export a store's messages as Parquet files by topic and day, or go on with an export.
 
     Args:
-        path, spark, master, config: as for `rebuild`.
-        folder: where the files go; see `reput.connect.export` for what lies there.
-        topics: only these; all without.
-        columns: only these columns; all without.
-        salvage: go on behind damaged bytes, and list every gap.
-        listener: told how far it is.
+        path: The store's root folder (storePathRootDir).
+        folder: The folder of the Parquet files; see `reput.connect.export` for what is in it.
+        spark: As for `rebuild`.
+        master: As for `rebuild`.
+        config: As for `rebuild`.
+        topics: Only these topics; all by default.
+        columns: Only these columns; all by default.
+        salvage: Go on after damaged bytes, and list every gap.
+        listener: An object that is told about progress.
+
+    Returns:
+        What this run exported, and what was exported before.
 
     Raises:
-        ConfigError: the folder has an export of another store, or with other columns or topics.
-        DataLossError: log files were deleted before they were exported.
-        DamagedLogError: the log is damaged in the middle, and `salvage` is off.
-        ReputError: see `reput.errors`; what was exported is kept, and the next run goes on.
+        ConfigError: The folder has an export of another store, or with other columns or topics.
+        DataLossError: Log files were deleted before they were exported.
+        DamagedLogError: The log is damaged in the middle, and `salvage` is off.
+        ReputError: Another error of `reput.errors`. What was exported is kept, and the next run goes on.
     """
     from reput.connect.export import export_store
 
@@ -322,9 +379,9 @@ def scan(
 
         reput.scan("/data/store", topic="orders", columns=["queueOffset", "body"]).read_pandas()
 
-    The call plans and returns at once. Batches come as they are asked for: threads read a few of them ahead, so memory
-    does not grow with the store. What another process writes after the call is not read. Messages of a queue come in
-    its order. Ask only for the columns that you use: without `body` and `properties` a scan is several times as fast.
+    The call plans and returns at once. Threads read a few batches ahead, so memory does not grow with the store.
+    Messages of a queue come in its order. What another process writes after the call is not read.
+    Name only the columns that you use: without `body` and `properties` a scan is several times as fast.
 
     | column | Arrow type |
     |---|---|
@@ -336,30 +393,32 @@ def scan(
     | bornTimestamp, storeTimestamp | timestamp[us, UTC] |
 
     With `schema="kafka"`: key and value (binary), topic (string), partition and timestampType (int32), offset (int64),
-    timestamp (timestamp[us, UTC]), and headers (list<struct<key: string, value: binary>>) where `columns` names it.
+    timestamp (timestamp[us, UTC]), and headers (list<struct<key: string, value: binary>>) if `columns` names it.
 
     Args:
-        path: the store's root (storePathRootDir).
-        columns: only these columns, in this order; all without.
-        topic: a topic, or several; all without.
-        queue_id: a queue of each topic, or several; all without.
-        start_time: messages stored at this time or later: a datetime (local time without a zone), or milliseconds
-            since 1970.
-        end_time: messages stored before this time.
-        key: messages that have this key or unique key, or one of several.
-        tags: messages with one of these tags: "paid || sent".
-        sql: messages whose properties match: "amount > 100 AND region = 'eu'" (RocketMQ's SQL92).
-        schema: columns as the data source names them, or those of Spark's Kafka source.
-        config: as for `rebuild`.
-        verify_crc: check each body's CRC; without, where the body is read.
+        path: The store's root folder (storePathRootDir).
+        columns: Only these columns, in this order; all by default.
+        topic: A topic, or several; all by default.
+        queue_id: A queue of each topic, or several; all by default.
+        start_time: Messages stored at this time or later: a datetime (local without a zone), or ms since 1970.
+        end_time: Messages stored before this time.
+        key: Messages that have this key or unique key, or one of several.
+        tags: Messages with one of these tags: "paid || sent".
+        sql: Messages whose properties match: "amount > 100 AND region = 'eu'" (RocketMQ's SQL92).
+        schema: The columns as the data source names them, or those of Spark's Kafka source.
+        config: As for `rebuild`.
+        verify_crc: Check each body's CRC; by default if the body is read.
         fail_on_data_loss: False passes over messages that are gone or damaged (`failOnDataLoss` in an error's text).
         fail_on_missing_topic: False reads without a topic that is not there (`failOnMissingTopic` in an error's text).
 
+    Returns:
+        A reader of record batches, to be read once. Close it, or drop it, to end its threads early.
+
     Raises:
-        ConfigError: an argument is not of its form, or names a column or a topic that is not there.
-        DamagedLogError: bytes of the log are no record; comes with the batch.
-        DataLossError: messages that are asked for are gone.
-        ReputError: see `reput.errors`.
+        ConfigError: An argument is not of its form, or names a column or a topic that is not there.
+        DamagedLogError: Bytes of the log are no record; the error comes with the batch.
+        DataLossError: Messages that are asked for are gone.
+        ReputError: Another error of `reput.errors`.
     """
     from reput.connect.local_scan import scan_store
 
@@ -372,16 +431,22 @@ def scan(
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("rocketmq")` known to a Spark session, and let it hand filters down to the reader.
+    """Make `format("rocketmq")` known to a Spark session, and let the session push filters down to the reader.
 
         reput.register(spark)
         orders = spark.read.format("rocketmq").option("topic", "orders").load("/data/store")
 
-    Where reput is installed on Spark's Python path the format is found without this call; filters are then handed down
-    when `spark.sql.python.filterPushdown.enabled` is true.
+    If reput is installed on Spark's Python path, Spark finds the format without this call.
+    Filters are then pushed down if `spark.sql.python.filterPushdown.enabled` is true.
 
-    Spark's Python workers must have reput, too: without PYSPARK_PYTHON they are the `python3` of the PATH, and where
-    that is another Python than this program's a RuntimeWarning says so.
+    Spark's Python workers must have reput, too.
+    Without PYSPARK_PYTHON they are the `python3` of the PATH; a RuntimeWarning says if that is another Python.
+
+    Args:
+        spark: A session of PySpark 4.3, classic or Spark Connect.
+
+    Raises:
+        EngineError: PySpark is not installed.
     """
     from reput.pipeline.spark.session import refuse_missing_pyspark
 
@@ -392,14 +457,20 @@ def register(spark: SparkSession) -> None:
 
 
 def read_report(folder: str | Path) -> ReadReport:
-    """What the tasks of reads through `format("rocketmq")` looked at that had the option `readReport=folder`.
+    """Add up what the tasks of reads through `format("rocketmq")` with the option `readReport` looked at.
 
         orders = spark.read.format("rocketmq").option("topic", "orders").option("readReport", folder).load(store)
         orders.count()
         print(reput.read_report(folder).bytes)
 
+    Args:
+        folder: The folder that the option named.
+
+    Returns:
+        The sums over all tasks. A task that ran twice counts twice.
+
     Raises:
-        ConfigError: the folder has files of others.
+        ConfigError: The folder has other files.
     """
     from reput.connect import read_report as reports
 

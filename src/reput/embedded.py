@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 
 
 class MessageStore(message_store.MessageStore):
-    """An embedded store of many queues, in RocketMQ's own files.
+    """An embedded store of many queues, in RocketMQ's own files. Safe for threads.
 
         with reput.MessageStore.open("/data/store", create=True) as store:
             put = store.put_message(reput.Message("orders", b"body", tags="paid", keys="o-1"), queue_id=0)
             for message in store.get_message("orders", 0, put.queue_offset):
                 print(message.body)
 
-    What is put is readable at once. Durable indexes follow when `reput` is called, and at close. See
-    `reput.store.message_store` for all calls.
+    A message is readable when its put returns.
+    Durable indexes follow when `reput` is called, and at close.
+    One process at a time writes; others open the store with `read_only=True`.
+    `notes` lists what opening the store found and did.
     """
 
     follower: FollowHandle | None = None
@@ -52,16 +54,21 @@ class MessageStore(message_store.MessageStore):
         master: str | None = None,
         listener: ProgressListener | None = None,
     ) -> CatchUp:
-        """Bring the durable indexes up to what is confirmed now: one run of the Spark pipeline from the frontier.
+        """Bring the durable indexes up to what is confirmed now, by one run of the pipeline from the frontier.
 
         Args:
-            spark: an existing session or context; None starts one (on `master`, `local[*]` by default); False runs the
-                same tasks one after the other in this process, without Java.
+            spark: A session or context to use. None starts one (on `master`, `local[*]` by default).
+                False runs the same tasks one after the other in this process, without Java.
+            master: The Spark master URL of a session that is started here.
+            listener: An object that is told about progress.
+
+        Returns:
+            How far the indexes are complete now, and what was found on the way.
 
         Raises:
-            DamagedLogError: the log in between is damaged.
-            AccessError: the store is open read-only.
-            ReputError: see `reput.errors`; the frontier has not moved then.
+            DamagedLogError: The log in between is damaged.
+            AccessError: The store is open read-only.
+            ReputError: Another error of `reput.errors`; the frontier has not moved then.
         """
         from reput.pipeline.follow.catch_up import SparkIndexer
 
@@ -69,25 +76,35 @@ class MessageStore(message_store.MessageStore):
             return self.catch_up_with(SparkIndexer(engine, listener))
 
     def delete_topic(self, topic: str) -> list[int]:
-        """Delete all queues of a topic, durably; returns their ids.
+        """Delete all queues of a topic, durably.
 
-        Their entries and numbers go, of every kind of queue, and new messages begin at 0. The log keeps the messages:
-        they are found by key. The store remembers the deletion: `check` does not miss the queues, and a rebuild leaves
-        them out unless its `topics` name the topic. Killed on the way, the next owner of the store does the rest.
-        Nobody may put to the topic meanwhile. Committed offsets are kept: `clean_offsets` lets them go.
+        Their entries and numbers go, of every kind of queue, and new messages begin at 0.
+        The log keeps the messages: they are found by key.
+        The store remembers the deletion: `check` does not miss the queues, and a rebuild leaves them out unless its
+        `topics`
+        name the topic.
+        If the process is killed on the way, the next owner of the store does the rest.
+        Nobody may put to the topic meanwhile.
+        Committed offsets are kept; `clean_offsets` removes them.
+
+        Args:
+            topic: The topic.
+
+        Returns:
+            The ids of the deleted queues.
 
         Raises:
-            AccessError: the store is open read-only.
-            StoreLockedError: a follower is at work; end it first.
+            AccessError: The store is open read-only.
+            StoreLockedError: A follower is at work; end it first.
         """
         return self.delete_queues_of(topic)
 
     def delete_queue(self, topic: str, queue_id: int) -> bool:
-        """Delete one queue as `delete_topic` does; whether it was there."""
+        """Delete one queue as `delete_topic` does; return whether it was there."""
         return bool(self.delete_queues_of(topic, queue_id))
 
     def delete_queues_of(self, topic: str, queue_id: int | None = None) -> list[int]:
-        """Both of these: all queues of a topic, or the one with that id. Returns the ids of those that went."""
+        """Delete all queues of a topic, or the one with that id; return the ids of the deleted queues."""
         from reput.pipeline.follow.catch_up import SparkIndexer
         from reput.pipeline.spark.engine import LoopEngine
 
@@ -108,17 +125,33 @@ class MessageStore(message_store.MessageStore):
         follow: bool | SparkSession | SparkContext | Literal["loop"] = False,
         master: str | None = None,
     ) -> Self:
-        """Open the store in `path`; see `reput.store.message_store.MessageStore.open`.
+        """Open a store, or make a new one.
+
+        A store that is open read-only changes nothing and locks nothing. Another process may write meanwhile, or begin
+        to, and what it confirms becomes visible.
 
         Args:
-            config: a StoreConfig, or the path of a broker.conf; without one the store's files tell, then RocketMQ's
+            path: The store's root folder (storePathRootDir).
+            config: A StoreConfig, or the path of a broker.conf. Without it the store's files decide, then RocketMQ's
                 defaults. A broker.conf, or settings that say when log files go, turn their deletion on.
-            delete_expired: whether log files that have expired are deleted while the store is open; None leaves it to
-                the configuration. `notes` and the log of `reput.store` name each file that went.
-            force_setting: go on with a setting of `config` that contradicts the store's files; else that is an error.
-            follow: let a follower build the durable indexes all the time: True starts Spark for it (on `master`,
-                `local[*]` by default), a session or context is used, "loop" does without Spark. `follower` is its
-                handle. Where more waits for its indexes than the tail may hold, it catches up first.
+            read_only: Only read.
+            create: Make a new store of a folder that is not there, or empty.
+            limits: Bounds on what one pull returns.
+            delete_expired: Whether log files that have expired are deleted while the store is open; None leaves it to
+                the configuration. `notes` and the logger `reput.store` name each deleted file.
+            force_setting: Go on with a setting of `config` that contradicts the store's files, which is an error else.
+            follow: Let a follower build the durable indexes: True starts Spark for it (on `master`), a session or
+                context is used, "loop" does without Spark. `follower` is its handle. If more waits for its indexes
+                than the tail may hold, the follower catches up first.
+            master: The Spark master URL for `follow=True`; `local[*]` by default.
+
+        Raises:
+            NotAStoreError: There is no store, and `create` is not set; or the folder holds something else.
+            StoreLockedError: A live broker or another reput process has it. (A follower that catches up lets go.)
+            DamagedLogError: The log is damaged below what was once known to be durable; nothing was changed.
+            TailFullError: More messages wait for their indexes than memory is to be spent on.
+            ConfigError: A setting contradicts the store's files, or arguments contradict one another.
+            ReputError: Another error of `reput.errors`.
         """
         config = config_from(config, force_setting)
         if not (follow is True or follow == "loop"):
@@ -153,7 +186,8 @@ class MessageStore(message_store.MessageStore):
     def close(self, *, reput: bool = True) -> None:
         """Catch up, in this process, make everything durable and let go of the store; a second call does nothing.
 
-        Without `reput` what the indexes lack stays behind: `abort` then tells RocketMQ, and the next open, to recover.
+        Args:
+            reput: False leaves the indexes behind: `abort` then tells RocketMQ, and the next open, to recover.
         """
         try:
             if self.follower is not None:

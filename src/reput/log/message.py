@@ -34,9 +34,19 @@ _SHORT = 4096
 class Message:
     """A message as its sender makes it.
 
-    `keys` is one key, or several in a sequence. Empty tags are none, as with RocketMQ's client. `unique_key` is the
-    sender's own id of the message; the store makes none up. Without `born_timestamp` (ms) and `born_host` the message
-    is born where and when it is stored.
+    Attributes:
+        topic: The topic.
+        body: The body.
+        tags: The tag; an empty one is none, as with RocketMQ's client.
+        keys: One key, or several in a sequence.
+        properties: Further properties.
+        flag: The application's own flag.
+        sys_flag: RocketMQ's sysFlag bits.
+        born_timestamp: When the message was made (ms since 1970); None means when it is stored.
+        born_host: Where the message was made; None means where it is stored.
+        unique_key: The sender's own id of the message; the store makes none up.
+        reconsume_times: How often the message came back for another try.
+        prepared_transaction_offset: The log offset of its prepared message.
     """
 
     topic: str
@@ -62,7 +72,7 @@ class Message:
 
 
 class PutStatus(Enum):
-    """How a put ended; the names are RocketMQ's, but for DISK_FULL."""
+    """How a put ended; the names are RocketMQ's, except DISK_FULL."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -76,14 +86,20 @@ class PutStatus(Enum):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the message stands in the log."""
+        """Whether the message is in the log."""
         return self in {PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT}
 
 
 class PutResult(NamedTuple):
-    """Where a message was stored: log offset, size in bytes, number in its queue, time (ms); -1 if it was not.
+    """Where a message was stored; the numbers are -1 if it was not.
 
-    `reason` says, for people, why a message was refused.
+    Attributes:
+        status: How the put ended.
+        physical_offset: Where the record starts in the log (bytes).
+        size: The length of the record (bytes).
+        queue_offset: The message's number in its queue.
+        store_timestamp: When it was stored (ms since 1970).
+        reason: Why the message was refused, for people.
     """
 
     status: PutStatus
@@ -94,10 +110,11 @@ class PutResult(NamedTuple):
     reason: str = ""
 
     def raise_for_status(self) -> PutResult:
-        """This result, if the message is stored; with FLUSH_DISK_TIMEOUT it is, and nobody knows yet how durably.
+        """Return this result if the message is stored. FLUSH_DISK_TIMEOUT does not raise: the message is stored.
 
         Raises:
-            PutError: the message is not stored; DiskFullError if the disk is full.
+            PutError: The message is not stored.
+            DiskFullError: The message is not stored because the disk is full.
         """
         if not self.status.is_stored:
             raise _error_of(self.status, self.reason)
@@ -105,14 +122,22 @@ class PutResult(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """Log offset behind the record."""
+        """The log offset after the record."""
         return self.physical_offset + self.size
 
 
 class PutManyResult(NamedTuple):
-    """Where a batch was stored, in the order of its messages: int64 columns, empty if nothing was.
+    """Where a batch was stored, in the order of its messages; the columns are empty if nothing was.
 
-    A batch is stored whole or not at all; `reason` then names the message that was refused.
+    A batch is stored whole or not at all.
+
+    Attributes:
+        status: How the put ended.
+        physical_offsets: Where the records start in the log (bytes).
+        sizes: The lengths of the records (bytes).
+        queue_offsets: The messages' numbers in their queues.
+        store_timestamp: When they were stored (ms since 1970).
+        reason: Which message was refused, and why, for people.
     """
 
     status: PutStatus
@@ -129,10 +154,11 @@ class PutManyResult(NamedTuple):
         return f"PutManyResult({self.status.value}, {len(self.sizes)} messages, physical_offsets {first} to {last})"
 
     def raise_for_status(self) -> PutManyResult:
-        """This result, if the messages are stored; see `PutResult.raise_for_status`.
+        """Return this result if the messages are stored; see `PutResult.raise_for_status`.
 
         Raises:
-            PutError: none of them is stored; DiskFullError if the disk is full.
+            PutError: None of them is stored.
+            DiskFullError: None of them is stored because the disk is full.
         """
         if not self.status.is_stored:
             raise _error_of(self.status, self.reason)
@@ -140,7 +166,7 @@ class PutManyResult(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """Log offset behind the last record, -1 without any."""
+        """The log offset after the last record; -1 if there is none."""
         return int(self.physical_offsets[-1] + self.sizes[-1]) if len(self.sizes) else -1
 
 

@@ -13,9 +13,8 @@ from reput.formats.record import Record, decode_record
 class StoredMessage:
     """A message as the log holds it; times in ms, offsets as RocketMQ has them.
 
-    `raw` is a view of the mapped file, valid as long as this object or the result it came from is kept: `position`
-    bytes behind the begin of the file that starts at log offset `start`. All values come from the record, so whoever
-    asks for one of them meets the damage of it.
+    `raw` is a view of the mapped file, valid as long as this object or the result that it came from is kept.
+    All values come from the record, so the first use of one may raise DamagedLogError.
     """
 
     __slots__ = ("__dict__", "_place", "raw")
@@ -29,7 +28,7 @@ class StoredMessage:
         """All values of the record.
 
         Raises:
-            DamagedLogError: the bytes that an index leads to are no record.
+            DamagedLogError: An index leads to bytes that are no record.
         """
         try:
             return decode_record(self.raw)

@@ -194,15 +194,15 @@ class MessageStore(ProgressCalls, Reading):
     # --- writing -------------------------------------------------------------------------------
 
     def put_message(self, message: Message, queue_id: int = 0) -> PutResult:
-        """Store one message; with sync flush, when this returns it is durable.
+        """Store one message in a queue of its topic; with SYNC_FLUSH it is durable when this returns.
 
-        What a message is refused for is a status with a reason.
+        A rejected put does not raise: it returns a `status` and a `reason`.
 
         Raises:
-            AccessError: the store is open read-only.
-            ClosedError: the store is closed.
-            TailFullError: too much is not indexed yet.
-            FlushError: the disk refused what was put; open the store again.
+            AccessError: The store is open read-only.
+            ClosedError: The store is closed.
+            TailFullError: Too many messages are not indexed yet.
+            FlushError: The disk refuses to make the message durable; open the store again.
         """
         if self._tail.entries >= self._tail_max:
             self._wait_for_tail()
@@ -214,17 +214,16 @@ class MessageStore(ProgressCalls, Reading):
         return result
 
     def put_message_async(self, message: Message, queue_id: int = 0) -> Future[PutResult]:
-        """Store one message and wait for nothing: a future has what `put_message` answers, once that is known.
+        """Store one message and wait for nothing: a future has what `put_message` returns.
 
-        With sync flush that is when the message is durable. All that is on its way then shares a sync, so one thread,
-        or an event loop (`await asyncio.wrap_future(...)`), does what would take many threads that wait. With async
-        flush, and where nothing was stored, the future is done at once. There is no FLUSH_DISK_TIMEOUT: the future's
-        own time-out tells that a disk is slow. Callbacks run in the thread that flushes: they hold it up, and can
+        With SYNC_FLUSH the future is done when the message is durable. All messages under way share a sync, so one
+        thread, or an event loop (`await asyncio.wrap_future(...)`), does what would take many threads that wait. With
+        ASYNC_FLUSH, and if nothing was stored, the future is done at once. There is no FLUSH_DISK_TIMEOUT: the future's
+        own time-out shows that a disk is slow. Callbacks run in the thread that flushes: they hold it up, and can
         neither wait for another put nor close the store.
 
-        The future fails with a FlushError where the disk refused to keep the message; `close` keeps what it can first.
-
-        Raises: as `put_message`; where too much is not indexed yet this waits, too.
+        The future fails with a FlushError if the disk refuses to keep the message; `close` keeps what it can first. The
+        call raises what `put_message` raises, and waits if too many messages are not indexed yet.
         """
         if self._tail.entries >= self._tail_max:
             self._wait_for_tail()
@@ -239,12 +238,13 @@ class MessageStore(ProgressCalls, Reading):
     def put_messages(
         self, messages: Iterable[Message] | pa.Table | pa.RecordBatch, queue_id: int | Sequence[int] = 0
     ) -> PutManyResult:
-        """Store messages one behind the other in one file of the log, all or none.
+        """Store messages one after the other in one file of the log, all or none.
 
-        `messages` are `Message`s, with one `queue_id` for all or one for each; or Arrow columns, which a kernel encodes
-        (see `reput.log.columns` for their names: `topic`, `queue_id`, `body`, `tags`, `keys`, `properties`, ...).
+        Args:
+            messages: `Message`s, or Arrow columns, which a kernel encodes; see `reput.log.columns` for names and types.
+            queue_id: One queue for all messages, or one for each.
 
-        Raises: as `put_message`.
+        The call raises what `put_message` raises.
         """
         appender = self._writer().appender
         if self.is_tail_full:
@@ -284,16 +284,16 @@ class MessageStore(ProgressCalls, Reading):
             time.sleep(_TICK_S)
 
     def flush(self) -> int:
-        """Make everything that was put durable; returns the log offset up to which it is."""
+        """Make everything that was put durable; return the log offset up to which it is."""
         return self._writer().flush()
 
     # --- indexes -------------------------------------------------------------------------------
 
     def catch_up_with(self, indexer: Indexer) -> CatchUp:
-        """Have an indexer bring the durable indexes up to what is confirmed now.
+        """Let an indexer bring the durable indexes up to what is confirmed now.
 
         Raises:
-            DamagedLogError: the log in between is damaged.
+            DamagedLogError: The log in between is damaged.
         """
         return self._writer().catch_up_with(indexer)
 
@@ -303,7 +303,7 @@ class MessageStore(ProgressCalls, Reading):
         return locks.owner_is_live(self.layout.own(own.FOLLOWER_NAME))
 
     def lag(self) -> Lag:
-        """How far the indexes are behind what is confirmed; readers do not wait for them, the tail answers."""
+        """Return how far the indexes are behind what is confirmed. Readers do not wait for them: the tail answers."""
         view = self._open_view()
         view.catch_up()
         begin = max(min(view.frontiers), view.log.min_offset)
@@ -338,10 +338,7 @@ class MessageStore(ProgressCalls, Reading):
     # --- reading -------------------------------------------------------------------------------
 
     def wait(self, topic: str, queue_id: int, offset: int, timeout_s: float) -> bool:
-        """Wait until a queue has a message at `offset`, at most `timeout_s`; whether it has.
-
-        Raises: as `get_message`.
-        """
+        """Wait until a queue has a message at `offset`, at most `timeout_s` seconds; return whether it has."""
         arrived = threading.Event()
         waiter = self.on_arrival(topic, queue_id, offset, arrived.set)
         try:
@@ -351,9 +348,9 @@ class MessageStore(ProgressCalls, Reading):
         return self.max_offset(topic, queue_id) > offset
 
     def on_arrival(self, topic: str, queue_id: int, offset: int, arrived: Callable[[], None]) -> Waiter:
-        """Have `arrived` called once, from any thread, as soon as a queue has a message at `offset`, or at close.
+        """Call `arrived` once, from any thread, as soon as a queue has a message at `offset`, or at close.
 
-        The wait is no thread: there may be thousands. `stop_waiting` ends it.
+        The wait takes no thread: there may be thousands. `stop_waiting` ends it.
         """
         self._open_view().key_of(topic, queue_id)
         if not callable(arrived):
@@ -392,18 +389,18 @@ class MessageStore(ProgressCalls, Reading):
     # --- deletion ------------------------------------------------------------------------------
 
     def delete_expired(self, manual: bool = False) -> list[str]:
-        """Delete log files that have expired (deleteWhen, fileReservedTime, disk ratios); returns their names.
+        """Delete log files that have expired (deleteWhen, fileReservedTime, disk ratios); return their names.
 
-        The call asks for it, so it deletes where deletion is off, too. Where it is on, this runs by itself every
-        cleanResourceInterval. `manual`: now, whatever the hour. At most deleteFileBatchMax files a run, never the last
-        one, nor one that no durable index covers yet. Queue and index files follow the log's minimum. What went is in
-        `notes`, and in the log of `reput.store`. A disk over its highest ratio stops puts (DISK_FULL) until there is
-        room again.
+        The call deletes even if deletion is off. If it is on, this runs by itself every cleanResourceInterval. With
+        `manual` it deletes now, whatever the hour. A run deletes at most deleteFileBatchMax files, never the last one,
+        nor one that no durable index covers yet. Queue and index files follow the log's minimum. `notes` and the logger
+        `reput.store` name each deleted file. If the disk is over its highest ratio, puts are refused (DISK_FULL) until
+        there is room again.
         """
         return self._writer().delete_expired(manual=manual)
 
     def delete_queues_with(self, indexer: Indexer, topic: str, queue_id: int | None = None) -> list[int]:
-        """Delete a topic's queues, or one of them; see `reput.MessageStore.delete_topic`. Returns their ids."""
+        """Delete a topic's queues, or one of them; return their ids. See `reput.MessageStore.delete_topic`."""
         return self._writer().delete_queues_with(indexer, topic, queue_id)
 
     # --- background, closing -------------------------------------------------------------------

@@ -24,28 +24,35 @@ class ProgressCalls(ABC):
         """Raise ClosedError when the store is closed, and AccessError when it cannot be written and is to be."""
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Remember how far a group has read a queue: `offset` is the next that it wants, and may be lower than before.
+        """Commit how far a group has read a queue.
 
-        It may also be past the queue's end, as with a broker: the queue's last messages may be lost, or the store an
-        older copy, and the group must not lose its place. `reput progress` names such an offset.
+        Args:
+            group: The consumer group.
+            topic: The topic.
+            queue_id: The queue.
+            offset: The next queue offset that the group wants. It may be lower than before.
+                It may also be past the queue's end, as with a broker: the queue's last messages may be lost, or the
+                store
+                an older copy, and the group must not lose its place. `reput progress` names such an offset.
 
-        False where a reset of this queue waits to be taken (`take_reset`): the commit is then dropped.
+        Returns:
+            False if a reset of this queue waits for `take_reset`: the commit is then dropped.
 
         Raises:
-            ConfigError: a name that cannot be one, or a negative number.
-            AccessError: the store is open read-only.
-            ClosedError: the store is closed.
+            ConfigError: A name that no group or topic can have, or a negative number.
+            AccessError: The store is open read-only.
+            ClosedError: The store is closed.
         """
         self._check_open(to_write=True)
         return self.progress.commit(group, topic, queue_id, offset)
 
     def query_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """How far a group has read a queue, a waiting reset first, -1 when it is not known.
+        """Return how far a group has read a queue, a waiting reset first; -1 if it is not known.
 
-        Opened read-only the store answers what its file said when progress was first asked for.
+        A store that is open read-only answers what its file said when progress was first asked for.
 
         Raises:
-            ClosedError: the store is closed.
+            ClosedError: The store is closed.
         """
         self._check_open(to_write=False)
         return self.progress.query(group, topic, queue_id)
@@ -53,31 +60,48 @@ class ProgressCalls(ABC):
     def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Send a group to `offset` of a queue; its commits are dropped until `take_reset` is called.
 
-        Raises: as `commit_offset`.
+        Raises:
+            ConfigError: A name that no group or topic can have, or a negative number.
+            AccessError: The store is open read-only.
+            ClosedError: The store is closed.
         """
         self._check_open(to_write=True)
         self.progress.reset(group, topic, queue_id, offset)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The offset to which a consumer of the group was sent, once; None where no reset waits.
+        """Return the offset to which a consumer of the group was sent, once; None if no reset waits.
 
-        Raises: as `commit_offset`.
+        Raises:
+            AccessError: The store is open read-only.
+            ClosedError: The store is closed.
         """
         self._check_open(to_write=True)
         return self.progress.take_reset(group, topic, queue_id)
 
     def clone_offsets(self, from_group: str, to_group: str, topic: str) -> int:
-        """Give a group the offsets of another in a topic, in the place of its own; returns how many queues.
+        """Give a group the offsets of another group in a topic, in place of its own.
 
-        Raises: as `commit_offset`.
+        Returns:
+            The number of queues.
+
+        Raises:
+            ConfigError: A name that no group or topic can have.
+            AccessError: The store is open read-only.
+            ClosedError: The store is closed.
         """
         self._check_open(to_write=True)
         return self.progress.clone(from_group, to_group, topic)
 
     def clean_offsets(self, *, group: str | None = None, topic: str | None = None) -> int:
-        """Forget the progress of a group, of a topic, or of one group in one topic; returns how many pairs of both.
+        """Forget the progress of a group, of a topic, or of one group in one topic.
 
-        Raises: as `commit_offset`; ConfigError also where neither is given.
+        Returns:
+            The number of pairs of group and topic that were forgotten.
+
+        Raises:
+            ConfigError: Neither a group nor a topic is given.
+            AccessError: The store is open read-only.
+            ClosedError: The store is closed.
         """
         self._check_open(to_write=True)
         if group is not None and topic is not None:

@@ -71,18 +71,22 @@ class Reading(NotPickled):
         filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002 - the word that people know
         max_bytes: int = MAX_PULL_BYTES,
     ) -> GetResult:
-        """Messages of a queue from an offset on.
+        """Pull messages of a queue, from an offset on.
 
         Args:
-            topic, queue_id: the queue.
-            offset: the first queue offset wanted.
-            max_messages: at most so many; at least one is given where there is one.
-            filter: tags as in a subscription, `paid || sent`, compared by hash, as RocketMQ does; or a SqlFilter.
-            max_bytes: at most so many bytes of records, though always one record.
+            topic: The topic.
+            queue_id: The queue.
+            offset: The first queue offset that is wanted.
+            max_messages: The most messages; at least one is given if there is one.
+            filter: Tags as in a subscription, `paid || sent`, compared by hash as RocketMQ does; or a SqlFilter.
+            max_bytes: The most bytes of records, though always one record.
+
+        Returns:
+            The messages, a status, and where the next pull goes on.
 
         Raises:
-            ConfigError: no topic or queue can have this name or id.
-            ClosedError: the store is closed.
+            ConfigError: No topic or queue can have this name or id.
+            ClosedError: The store is closed.
         """
         try:
             queue = self._queues.get((topic, queue_id))
@@ -121,16 +125,23 @@ class Reading(NotPickled):
     ) -> Iterator[StoredMessage]:
         """Iterate over the messages of a topic that are stored now, in the order in which they were stored.
 
-        Others may put meanwhile; what they put is not in it. Memory does not grow with the number of messages.
+        Others may put meanwhile; their messages are not in it.
+        Memory does not grow with the number of messages.
 
         Args:
-            topic: its messages of all queues. A topic of config/topics.json without a queue has no message.
-            queue_id: only this queue, or these.
-            begin_ms, end_ms: only messages stored at or after, and at or before, these times.
-            filter: as of `get_message`.
+            topic: The topic. A topic of config/topics.json without a queue has no message.
+            queue_id: Only this queue, or these; all queues by default.
+            begin_ms: Only messages stored at this time or later (ms since 1970).
+            end_ms: Only messages stored at this time or before (ms since 1970).
+            filter: As for `get_message`.
 
-        Raises: as `get_message`, ConfigError for a topic that the store does not have, and DamagedLogError where a
-            record cannot be read.
+        Returns:
+            The messages.
+
+        Raises:
+            ConfigError: The store does not have the topic, or no topic or queue can have this name or id.
+            ClosedError: The store is closed.
+            DamagedLogError: A record cannot be read.
         """
         view = self._open_view()
         if isinstance(queue_id, Iterable) and not isinstance(queue_id, str | bytes):
@@ -158,9 +169,22 @@ class Reading(NotPickled):
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary | str = Boundary.LOWER
     ) -> int:
-        """The queue offset for a time.
+        """Return the queue offset for a time.
 
-        With `lower` that of the first message stored at or after it, with `upper` of the last one at or before it.
+        Args:
+            topic: The topic.
+            queue_id: The queue.
+            timestamp_ms: The store time (ms since 1970).
+            boundary: `lower` for the first message stored at that time or later, `upper` for the last one stored at
+                that
+                time or before.
+
+        Returns:
+            The queue offset. If no message answers, `lower` gives the max offset and `upper` the min offset.
+
+        Raises:
+            ConfigError: No topic or queue can have this name or id.
+            ClosedError: The store is closed.
         """
         # To look an enum's member up costs more than the search.
         boundary = boundary if type(boundary) is Boundary else boundary_of(boundary)
@@ -192,16 +216,28 @@ class Reading(NotPickled):
         by_tag: bool = False,
         exact: bool = True,
     ) -> QueryResult:
-        """The newest messages of a topic with a key or unique key, stored in [begin_ms, end_ms], in log order.
+        """Find the newest messages of a topic with a key or unique key.
 
         Args:
-            topic, key: what to look for.
-            max_messages: at most so many; `QueryResult.more` says whether there are older ones.
-            begin_ms, end_ms: store times. The IndexFile knows them to the second; with `exact` the record tells.
-            before: only messages in front of this log offset: to go on where an answer ended.
+            topic: The topic.
+            key: The key, or the unique key.
+            max_messages: The most messages; `QueryResult.more` says whether there are older ones.
+            begin_ms: Only messages stored at this time or later (ms since 1970).
+            end_ms: Only messages stored at this time or before. The IndexFile knows times to the second; with `exact`
+                the
+                record decides.
+            before: Only messages before this log offset: to go on where an answer ended.
             by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
-            exact: hold topic, key and time against the record; without, two keys of one hash are not told apart, and a
+            exact: Compare topic, key and time with the record. Without it two keys of one hash are not told apart, and
+                a
                 message may come twice, as RocketMQ answers.
+
+        Returns:
+            The messages, in log order.
+
+        Raises:
+            ConfigError: No topic can have this name, or an argument is not of its type.
+            ClosedError: The store is closed.
         """
         answer, prepared, room = ASK, None, self._room
         try:
@@ -230,31 +266,31 @@ class Reading(NotPickled):
         return keys.find(self._open_view(), asked)
 
     def message_at(self, physical_offset: int) -> StoredMessage | None:
-        """The message whose record starts at a log offset, None where none does."""
+        """Return the message whose record starts at a log offset; None if no record starts there."""
         return self._open_view().message_at(physical_offset)
 
     def queues(self, topic: str | None = None) -> list[QueueInfo]:
-        """All queues, or those of a topic, with their spans."""
+        """List all queues, or those of a topic, each with its offsets. This reads every queue that it lists."""
         return self._open_view().queues(topic)
 
     def topics(self) -> list[str]:
-        """The topics that have queues, sorted; quick, however many there are, as no queue is looked at."""
+        """List the topics that have queues, sorted. This is quick for any number of topics: it reads no queue."""
         return self._open_view().topics()
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """The first queue offset whose message is there, 0 for no queue."""
+        """Return the first queue offset whose message is there; 0 if there is no such queue."""
         return self._open_view().min_offset(topic, queue_id)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """The next queue offset, 0 for no queue."""
+        """Return the next queue offset; 0 if there is no such queue."""
         return self._open_view().max_offset(topic, queue_id)
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """Store time (ms) of a queue's message, -1 where there is none."""
+        """Return the store time (ms) of a queue's message; -1 if there is none."""
         return times.store_time(self._open_view(), topic, queue_id, number_of("offset", offset))
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
-        """Store time (ms) of a queue's first message, -1 where there is none."""
+        """Return the store time (ms) of a queue's first message; -1 if there is none."""
         return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
 
     def estimate(
@@ -265,11 +301,21 @@ class Reading(NotPickled):
         end: int,
         filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002
     ) -> int:
-        """How many messages with queue offsets [begin, end) match: exactly as many as pulls with this filter give.
+        """Count the messages with queue offsets [begin, end) that pulls with this filter give.
+
+        Args:
+            topic: The topic.
+            queue_id: The queue.
+            begin: The first queue offset.
+            end: The queue offset after the last one.
+            filter: As for `get_message`.
+
+        Returns:
+            The number of messages.
 
         Raises:
-            ConfigError: no topic or queue can have this name or id.
-            ClosedError: the store is closed.
+            ConfigError: No topic or queue can have this name or id.
+            ClosedError: The store is closed.
         """
         view, wanted = self._open_view(), _filter_of(filter)
         return counts.estimate(view, topic, queue_id, number_of("begin", begin), number_of("end", end), wanted)

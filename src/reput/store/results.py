@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class GetStatus(StrEnum):
-    """How a pull ended."""
+    """How a pull ended; the names are RocketMQ's."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -122,12 +122,12 @@ class GetResult(NotPickled):
 
     @property
     def physical_offsets(self) -> NDArray[np.int64]:
-        """Where the records found begin in the log (int64)."""
+        """Where the records found start in the log (bytes, int64)."""
         return self.words[self.at : self.at + 2 * self.count : 2].copy()
 
     @property
     def sizes(self) -> NDArray[np.int32]:
-        """Bytes of each record found (int32)."""
+        """The length of each record found (bytes, int32)."""
         return self.words[self.at + 1 : self.at + 2 * self.count : 2].astype(np.int32)
 
     def __len__(self) -> int:
@@ -156,7 +156,7 @@ class GetResult(NotPickled):
         return int(self.words[self.at + 1 : self.at + 2 * self.count : 2].sum())
 
     def close(self) -> None:
-        """Let go of the log's files; messages that were taken out stay valid as long as they are kept."""
+        """Let go of the log's files. Messages that were taken out stay valid as long as they are kept."""
         self.maps = ()
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ class QueryResult(NotPickled):
 
     @property
     def more(self) -> bool:
-        """Whether there are older ones, which the same question with `before=physical_offsets[0]` finds."""
+        """Whether there are older messages; the same question with `before=physical_offsets[0]` finds them."""
         return self.answer < 0 or self.answer & COUNT_MASK > self.count
 
     @property
@@ -207,7 +207,7 @@ class QueryResult(NotPickled):
 
     @property
     def physical_offsets(self) -> list[int]:
-        """Where the messages stand in the log."""
+        """Where the messages start in the log (bytes)."""
         return [message.physical_offset for message in self.messages]
 
     def __len__(self) -> int:

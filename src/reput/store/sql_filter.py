@@ -43,12 +43,12 @@ class SqlFilter:
     """A SQL92 filter such as `amount > 100 AND region = 'eu'`, for pulls.
 
     Args:
-        expression: the filter, see `reput.dispatch.sql`.
-        group: the consumer group that registered it in the store's consumerFilter.json, if one did: bitmaps that were
-            computed for it then spare a look at the log. They never change what is found.
+        expression: The filter; see `reput.dispatch.sql`.
+        group: The consumer group that registered it in the store's consumerFilter.json, if one did. Bitmaps that were
+            computed for it then save looks at the log; they never change the result.
 
     Raises:
-        ConfigError: it is no filter; where, and why.
+        ConfigError: The text is no filter; the error says where it fails, and why.
     """
 
     __slots__ = ("compiled", "group")
