@@ -24,61 +24,109 @@ _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """What broker.conf says about the store; sizes in bytes. None: not said."""
+    """Settings of a store under RocketMQ's names, in snake_case. None means that nobody gave the setting.
+
+    A setting that nobody gave has the value that the store's files show, or RocketMQ's default.
+    """
 
     store_path_root_dir: str | None = None
+    """The store's folder. A broker.conf of another store is refused."""
     store_path_commit_log: str | None = None
+    """The folder of the log, if it is not `commitlog` in the store."""
     mapped_file_size_commit_log: int | None = None
+    """Size of a log file (bytes)."""
     mapped_file_size_consume_queue: int | None = None
+    """Size of a queue file (bytes), rounded up to whole entries of 20 bytes."""
     mapper_file_size_batch_consume_queue: int | None = None
+    """Size of a file of a queue of batches (bytes), whole entries of 46 bytes. RocketMQ spells it so."""
     mapped_file_size_consume_queue_ext: int | None = None
+    """Size of a ConsumeQueueExt file (bytes)."""
     max_hash_slot_num: int | None = None
+    """Slots of an IndexFile."""
     max_index_num: int | None = None
+    """Items of an IndexFile."""
     message_delay_level: str | None = None
+    """Delays of the levels of delayed messages, level 1 first."""
     message_index_enable: bool | None = None
+    """Whether messages have index items."""
     force_verify_prop_crc: bool | None = None
+    """Whether the CRC of the whole record is checked instead of the body's."""
     check_crc_on_recover: bool | None = None
+    """Whether an open checks CRCs in the part of the log that it decodes."""
     store_type: str | None = None
+    """Kind of queues of a new store: `default` (files) or `defaultRocksDB`."""
     enable_consume_queue_ext: bool | None = None
+    """Whether queues have a ConsumeQueueExt."""
     enable_calc_filter_bit_map: bool | None = None
+    """Whether ext units get the bitmaps of registered filters."""
     max_error_rate_of_bloom_filter: int | None = None
+    """Error rate of those bitmaps (percent)."""
     expect_consumer_num_use_filter: int | None = None
+    """Consumers that the bitmaps are made for."""
     rocksdb_cq_double_write_enable: bool | None = None
+    """Whether queues are in files and in RocksDB."""
     enable_lmq: bool | None = None
+    """Whether a put may name light queues (INNER_MULTI_DISPATCH)."""
     enable_multi_dispatch: bool | None = None
+    """Whether messages get entries in the light queues that they name."""
     enable_dledger_commit_log: bool | None = None
+    """Whether the log is a DLedger log, which reput refuses. RocketMQ spells it so."""
 
     broker_ip1: str | None = None
+    """Address that records name as the broker's (IPv4 or IPv6)."""
     listen_port: int | None = None
+    """Port that records name as the broker's."""
     max_message_size: int | None = None
+    """Largest body (bytes)."""
     auto_message_version_on_topic_len: bool | None = None
+    """Whether a record has version 2 if its topic has more than 127 bytes; without it such a topic is refused."""
     enabled_append_prop_crc: bool | None = None
+    """Whether a put appends the CRC of the whole record as a property."""
     flush_disk_type: str | None = None
+    """ASYNC_FLUSH, or SYNC_FLUSH: a put waits until it is durable."""
     flush_interval_commit_log: int | None = None
+    """Time between flushes (ms)."""
     flush_commit_log_least_pages: int | None = None
+    """Pages of 4,096 bytes from which a flush is worth it."""
     flush_commit_log_thorough_interval: int | None = None
+    """Time after which a flush takes fewer pages, too (ms)."""
     sync_flush_timeout: int | None = None
+    """Longest wait of a put with SYNC_FLUSH (ms); then its status is FLUSH_DISK_TIMEOUT."""
     transient_store_pool_enable: bool | None = None
+    """Whether puts go to memory first, and to the file in steps."""
     commit_interval_commit_log: int | None = None
+    """Time between those steps (ms)."""
     commit_commit_log_least_pages: int | None = None
+    """Pages of 4,096 bytes from which a step is worth it."""
     commit_commit_log_thorough_interval: int | None = None
+    """Time after which a step takes fewer pages, too (ms)."""
     delete_when: str | None = None
+    """Hours of the local day at which expired log files go, with ";" between. A given value turns deletion on."""
     file_reserved_time: int | None = None
+    """Age at which a log file expires (hours). A given value turns deletion on."""
     disk_max_used_space_ratio: int | None = None
+    """Use of the disk from which expired files go at any hour (percent, 10 to 95). A given value turns deletion on."""
     disk_space_clean_forcibly_ratio: int | None = None
+    """Use of the disk from which files of any age go (percent, 30 to 85). A given value turns deletion on."""
     disk_space_warning_level_ratio: int | None = None
+    """Use of the disk from which puts are refused (percent, 35 to 90)."""
     clean_file_forcibly_enable: bool | None = None
+    """Whether a nearly full disk takes files of any age, if deletion is on. `true` turns deletion on."""
     delete_file_batch_max: int | None = None
+    """Most log files that one run deletes."""
     clean_resource_interval: int | None = None
+    """Time between runs of housekeeping (ms)."""
     flush_consumer_offset_interval: int | None = None
+    """Time after which changed consumer progress is written (ms)."""
     consumer_offset_update_version_step: int | None = None
+    """Commits from one version of the progress file's data to the next."""
 
     tail_max_entries: int | None = None
-    """reput's own: how many messages may wait for their durable indexes before a put waits."""
+    """reput's own: messages that may wait for their durable indexes before a put waits."""
     delete_expired: bool | None = None
     """reput's own: whether an open store deletes log files that have expired. None: the other settings decide."""
     force_setting: bool | None = None
-    """reput's own: whether to go on where a given setting contradicts the store's files."""
+    """reput's own: whether to go on with a given setting that contradicts the store's files."""
     sources: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
     """Where settings come from, by their names here: the path of a broker.conf, or `--set`."""
 
@@ -104,8 +152,11 @@ class StoreConfig:
     def from_file(cls, path: Path | str) -> StoreConfig:
         """Read a broker.conf. It brings RocketMQ's policy of deletion along, its defaults included.
 
+        Args:
+            path: The file, Java properties as RocketMQ reads them.
+
         Raises:
-            ConfigError: it cannot be read, or a value is not of its kind.
+            ConfigError: The file cannot be read, or a value is not of its kind.
         """
         try:
             data = Path(path).read_bytes()[: _CONFIG_LIMIT + 1]
@@ -121,10 +172,14 @@ class StoreConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], where: str = "settings") -> StoreConfig:
-        """Settings from RocketMQ's names; names that the store does not know are left alone, as RocketMQ does.
+        """Make settings from RocketMQ's names. Names that the store does not know are left alone, as RocketMQ does.
+
+        Args:
+            properties: Values by RocketMQ's names.
+            where: What an error names as their source.
 
         Raises:
-            ConfigError: a value is not of its kind.
+            ConfigError: A value is not of its kind.
         """
         values: dict[str, object] = {}
         for name, text in properties.items():
@@ -134,10 +189,13 @@ class StoreConfig:
         return cls(**values, sources=dict.fromkeys(values, where))  # type: ignore[arg-type]
 
     def updated(self, assignments: Iterable[str]) -> StoreConfig:
-        """These settings with `NAME=VALUE` assignments (RocketMQ's names) on top.
+        """Return these settings with `NAME=VALUE` assignments (RocketMQ's names) on top.
+
+        Args:
+            assignments: The assignments, as `--set` takes them.
 
         Raises:
-            ConfigError: an assignment is malformed, or no such setting is known.
+            ConfigError: An assignment is malformed, or no such setting is known.
         """
         properties = {}
         for assignment in assignments:
@@ -150,13 +208,13 @@ class StoreConfig:
         return self.with_given(self.from_properties(properties, "--set"))
 
     def with_given(self, other: StoreConfig) -> StoreConfig:
-        """These settings with those that `other` gives on top."""
+        """Return these settings with those that `other` gives on top."""
         given = {f.name: v for f in fields(other) if (v := getattr(other, f.name)) is not None}
         sources = {name: source for name, source in (self.sources or {}).items() if name not in given}
         return replace(self, **{**given, "sources": sources | dict(other.sources or {})})
 
     def given(self, name: str) -> str:
-        """A setting as it was given, under RocketMQ's name, and where it comes from."""
+        """Describe a setting as it was given: RocketMQ's name, the value, and where it comes from."""
         source = (self.sources or {}).get(name, "the configuration")
         return f"{_NAMES[name]}={getattr(self, name)} (from {source})"
 
@@ -173,6 +231,11 @@ def deletion_properties(config: StoreConfig) -> dict[str, str]:
     """The given settings that say whether, when and which log files go, under RocketMQ's names."""
     given = {name: getattr(config, field) for name, field in _FIELDS.items() if field in _OF_DELETION}
     return {name: str(value).lower() for name, value in given.items() if value is not None}
+
+
+def rocketmq_names() -> dict[str, str]:
+    """RocketMQ's name of each setting, by its name here, in the order of `StoreConfig`."""
+    return {field.name: _NAMES[field.name] for field in fields(StoreConfig) if field.name not in _UNNAMED}
 
 
 def setting_names() -> list[str]:
