@@ -12,7 +12,7 @@ PYTEST_WORKERS ?= 2
 # Tests make and sync thousands of small files. In memory that takes no time; `make nightly` has them on the disk.
 MEMORY := /dev/shm
 IN_MEMORY = env $$(scripts/has_room.sh $(MEMORY) 4 && echo TMPDIR=$(MEMORY))
-SOURCES := src tests bench examples
+SOURCES := src tests bench examples scripts
 
 .PHONY: help
 help:  ## list the targets
@@ -83,7 +83,9 @@ format: setup  ## bring the code into its format
 .PHONY: docs
 docs: setup  ## make the generated pages of docs/ from the code, and the site in site/
 	$(PYTHON) -m reput.formats > docs/formats.md
-	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet --strict
+	$(PYTHON) scripts/configuration.py
+	$(WITH_JAVA) $(PYTHON) scripts/pages.py
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
 
 .PHONY: bench-rebuild
 bench-rebuild: setup  ## rebuild beside RocketMQ itself, in one run (needs Maven; SIZES="1 4" for a quick one)

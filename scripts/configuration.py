@@ -115,7 +115,7 @@ ARGUMENTS = (
     Argument("delete_expired", "--delete-expired, --keep-expired", "", "", "delete old files"),
     Argument("follow", "", "", "off", "`MessageStore.open`: start a follower"),
 )
-"""What the calls on a store take, and the commands that do the same: info, check, rebuild, convert, diff, follow, ..."""
+"""What the calls on a store take, and the commands that do the same."""
 
 
 def tables() -> str:

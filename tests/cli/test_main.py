@@ -193,7 +193,7 @@ def test_a_mistyped_verb_is_answered_with_what_to_write(
 
 
 def test_the_shell_completes_verbs_and_options() -> None:
-    """The completion that `docs/operations.md` sets up offers verbs that begin so, and the options of a verb."""
+    """The completion that `docs/tasks/install.md` sets up offers verbs that begin so, and the options of a verb."""
 
     def completed(words: str, place: int) -> list[str]:
         environment = {**os.environ, "_REPUT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(place)}

@@ -191,14 +191,13 @@ def test_readers_take_the_bare_folder(tmp_path: Path) -> None:
 
 @pytest.mark.golden
 def test_the_examples_that_read_an_export(tmp_path: Path) -> None:
-    """The examples for pandas, Polars and DuckDB in docs/operations.md run on an export, and find what is in it."""
+    """The examples for pandas, Polars and DuckDB in docs/tasks/export.md run on an export, and find what is in it."""
     out = tmp_path / "messages"
     messages = reput.export(golden.shared("basic"), out, **LOOP).messages
-    text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
-    section = text.split("## Export to Parquet\n")[1].split("\n## ")[0]
-    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    page = Path(__file__).parents[2] / "docs" / "tasks" / "export.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     found: dict[str, Any] = {}
-    exec(compile(code.replace("/lake/messages", str(out)), "operations.md", "exec"), found)
+    exec(compile(code.replace("/lake/messages", str(out)), str(page), "exec"), found)
     assert len(found["orders"]) == golden.facts("basic").entries("orders")
     assert set(found["orders"]["topic"]) == {"orders"}
     sizes = found["bytes_a_day"].collect()

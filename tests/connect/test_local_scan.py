@@ -23,7 +23,7 @@ from reput.formats import paths
 from support import frames, golden, stores
 from support.records import BODY_AT_V4, LogBuilder
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "scan.md"
 MIDDLE_MS, MIDDLE = "MIDDLE_MS", "MIDDLE"
 """In a question: when the middle one of the messages was stored, as a number and as a date."""
 
@@ -189,16 +189,13 @@ def test_no_store(tmp_path: Path) -> None:
 
 
 def test_the_examples_for_other_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The examples for pandas, Polars, DuckDB and Arrow in docs/operations.md run, and give what was put."""
+    """The examples for pandas, Polars, DuckDB and Arrow in docs/tasks/scan.md run, and give what was put."""
     with reput.MessageStore.open(tmp_path / "store", create=True) as store:
         store.put_messages([reput.Message("orders", b"%d" % n, tags=("paid", "sent")[n % 2]) for n in range(10)])
         store.put_message(reput.Message("clicks", b"one", keys="k"))
-    section = (
-        OPERATIONS.read_text("utf-8").split("## Read a store with pandas, Polars or DuckDB\n")[1].split("\n## ")[0]
-    )
-    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     named: dict[str, Any] = {}
-    exec(compile(code.replace("/data/store", str(tmp_path / "store")), str(OPERATIONS), "exec"), named)
+    exec(compile(code.replace("/data/store", str(tmp_path / "store")), str(PAGE), "exec"), named)
     assert named["frame"]["body"].tolist() == [b"%d" % n for n in range(10)]
     assert named["frame"]["tags"].value_counts().to_dict() == {"paid": 5, "sent": 5}
     assert named["paid"].shape == (5, 2)

@@ -110,8 +110,8 @@ def test_stream_options_of_a_batch_are_refused() -> None:
 
 
 def test_every_option_and_column_is_documented() -> None:
-    """docs/operations.md names each option and each column, and what is said there is what the code says."""
-    text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
+    """docs/tasks/spark.md names each option and each column, and what is said there is what the code says."""
+    text = (Path(__file__).parents[2] / "docs" / "tasks" / "spark.md").read_text("utf-8")
     for name, meaning in option_names.READ.items():
         assert f"| {name} | {meaning.replace('|', '&#124;')} |" in text
     for column in (*NATIVE, *KAFKA, HEADERS):
