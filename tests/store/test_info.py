@@ -99,7 +99,7 @@ def test_times_sizes_and_items() -> None:
     ]
     assert info.queue_entries == sum(queue[1] - queue[0] for queue in spans(info).values())
     assert info.checkpoint is not None
-    assert info.checkpoint["physic_msg_timestamp"] > 0
+    assert any(info.checkpoint.values())
     assert not info.behind
 
 
