@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 import reput
 from reput.cli.main import cli
 from reput.errors import AccessError, ConfigError, NotAStoreError, StoreLockedError
-from reput.files import locks
-from reput.formats import own, paths
+from reput.formats import paths
 from support import golden, stores
+from support.processes import writing
 
 RUNS: list[list[str]] = [
     ["rebuild"],
@@ -145,8 +145,7 @@ def refused(error: type[Exception], store: Path, *run: str) -> str:
 def test_what_is_refused_is_refused_dry_as_well(verb: tuple[str, ...], store: Path, tmp_path: Path) -> None:
     """No store, a live owner, and links for folders: the same error, and so the same exit code."""
     refused(NotAStoreError, tmp_path / "nowhere", *verb)
-    (store / paths.REPUT).mkdir()
-    with locks.owner_lock(store / paths.REPUT / own.LOCK_NAME):
+    with writing(store):
         refused(StoreLockedError, store, *verb)
     shutil.rmtree(store / paths.REPUT)
     (tmp_path / "elsewhere").mkdir()

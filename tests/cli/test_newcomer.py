@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from subprocess import PIPE, Popen
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +11,7 @@ from reput.cli.main import run
 from reput.errors import NotAStoreError
 from support.checked import assert_sound
 from support.opened import CONFIG
+from support.processes import writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,18 +69,8 @@ def test_a_missing_path_advises_a_reader_no_create(tmp_path: Path, capsys: pytes
 
 def test_a_store_in_use_names_its_holder(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A command that cannot write says which kind of process has the store, and its id."""
-    code = (
-        "import reput, sys\n"
-        "with reput.MessageStore.open(sys.argv[1], sys.argv[2]):\n"
-        "    print(flush=True)\n"
-        "    sys.stdin.read()"
-    )
-    conf = store.parent / "broker.conf"
-    conf.write_text(f"mappedFileSizeCommitLog={CONFIG.mapped_file_size_commit_log}\n")
-    with Popen([sys.executable, "-c", code, str(store), str(conf)], stdin=PIPE, stdout=PIPE) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        who = f"a reput program that puts messages, process {writer.pid}, is at work on this store. Wait until"
+    with writing(store) as writer:
+        who = f"a reput program that puts messages, process {writer}, is at work on this store. Wait until"
         for verb in (("rebuild", "--engine", "loop"), ("rebuild", "--dry-run"), ("delete", "-t", "orders")):
             assert f"{store / 'reput' / 'lock'}: {who}" in refused(capsys, verb[0], store, *verb[1:])
 

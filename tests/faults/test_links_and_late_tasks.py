@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,8 +63,7 @@ def test_a_late_attempt_of_a_stage_that_is_over_cannot_write(tmp_path: Path, mon
     store = golden.unpack("basic", tmp_path)
     late: list[object] = []
     publish = rebuild_module.swap.swap_in
-    stage = rebuild_module._DECODE
-    decode = stage.do
+    decode = rebuild_module.decode_and_sink
 
     def remember(job: Job, split: Split) -> SplitResult:
         late[:] = [job, split]
@@ -76,7 +74,7 @@ def test_a_late_attempt_of_a_stage_that_is_over_cannot_write(tmp_path: Path, mon
             decode(*late)  # type: ignore[arg-type]
         publish(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rebuild_module, "_DECODE", replace(stage, do=remember))
+    monkeypatch.setattr(rebuild_module, "decode_and_sink", remember)
     monkeypatch.setattr(rebuild_module.swap, "swap_in", swap_in)
     report = reput.rebuild(store, spark=False)
 

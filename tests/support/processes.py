@@ -1,9 +1,17 @@
-"""Looking at processes that tests have started."""
+"""Processes that tests start, and a look at them."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import TYPE_CHECKING
+
+from reput.formats import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """For the environment of programs that start Spark themselves: its JVMs start in two thirds of the time."""
@@ -19,3 +27,21 @@ def in_session(number: int) -> dict[int, str]:
             if int(fields[3]) == number and fields[0] != "Z":
                 found[int(folder.name)] = name
     return found
+
+
+@contextlib.contextmanager
+def writing(store: Path) -> Iterator[int]:
+    """Another process that has the store open to write; gives its id."""
+    code = (
+        "import reput, sys\n"
+        "with reput.MessageStore.open(sys.argv[1], sys.argv[2]):\n"
+        "    print(flush=True)\n"
+        "    sys.stdin.read()"
+    )
+    conf = store.parent / "writer.conf"
+    log_file = next((store / paths.COMMIT_LOG).iterdir())
+    conf.write_text(f"mappedFileSizeCommitLog={log_file.stat().st_size}\n")
+    with Popen([sys.executable, "-c", code, str(store), str(conf)], stdin=PIPE, stdout=PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"\n"
+        yield writer.pid
