@@ -81,8 +81,7 @@ class MessageStore(message_store.MessageStore):
         Their entries and numbers go, of every kind of queue, and new messages begin at 0.
         The log keeps the messages: they are found by key.
         The store remembers the deletion: `check` does not miss the queues, and a rebuild leaves them out unless its
-        `topics`
-        name the topic.
+        `topics` name the topic.
         If the process is killed on the way, the next owner of the store does the rest.
         Nobody may put to the topic meanwhile.
         Committed offsets are kept; `clean_offsets` removes them.

@@ -32,8 +32,7 @@ class ProgressCalls(ABC):
             queue_id: The queue.
             offset: The next queue offset that the group wants. It may be lower than before.
                 It may also be past the queue's end, as with a broker: the queue's last messages may be lost, or the
-                store
-                an older copy, and the group must not lose its place. `reput progress` names such an offset.
+                store an older copy, and the group must not lose its place. `reput progress` names such an offset.
 
         Returns:
             False if a reset of this queue waits for `take_reset`: the commit is then dropped.

@@ -176,8 +176,7 @@ class Reading(NotPickled):
             queue_id: The queue.
             timestamp_ms: The store time (ms since 1970).
             boundary: `lower` for the first message stored at that time or later, `upper` for the last one stored at
-                that
-                time or before.
+                that time or before.
 
         Returns:
             The queue offset. If no message answers, `lower` gives the max offset and `upper` the min offset.
@@ -224,13 +223,11 @@ class Reading(NotPickled):
             max_messages: The most messages; `QueryResult.more` says whether there are older ones.
             begin_ms: Only messages stored at this time or later (ms since 1970).
             end_ms: Only messages stored at this time or before. The IndexFile knows times to the second; with `exact`
-                the
-                record decides.
+                the record decides.
             before: Only messages before this log offset: to go on where an answer ended.
             by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
             exact: Compare topic, key and time with the record. Without it two keys of one hash are not told apart, and
-                a
-                message may come twice, as RocketMQ answers.
+                a message may come twice, as RocketMQ answers.
 
         Returns:
             The messages, in log order.
