@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.formats import paths
+from reput.formats.consume_queue import ENTRY
 from reput.formats.record import MAGIC_V1, MAGIC_V2, SYS_FLAG_AT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ DAMAGED = {"torn": "crash", "flip": "crash", "noindexes": "crash", "expired": "b
 
 LOG_FILE_SIZE = 1 << 20
 QUEUE_FILE_SIZE = 6000
+QUEUE_FILE_ENTRIES = QUEUE_FILE_SIZE // ENTRY.size
 BATCH_QUEUE_FILE_SIZE = 4600
 INDEX_SLOTS = 500
 INDEX_ITEMS = 2000
