@@ -306,6 +306,43 @@ def test_a_signal_in_the_middle_of_a_put(
     assert bodies(path) == list(range(COUNT))
 
 
+def signalled_after(put: Any) -> Any:
+    """A put that a signal follows at once."""
+
+    def signalled(*arguments: Any, **named: Any) -> Any:
+        result = put(*arguments, **named)
+        signal.raise_signal(signal.SIGTERM)
+        return result
+
+    return signalled
+
+
+@pytest.mark.parametrize("settings", [LARGE, ("--json", *LARGE), ()])
+def test_a_signal_between_a_put_and_its_lines_drops_them(
+    settings: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal between a put and its report takes no line from stdout: it has a line for each message stored."""
+    path = tmp_path / "store"
+    with monkeypatch.context() as patch:
+        for name in ("put_messages", "put_message"):
+            patch.setattr(reput.MessageStore, name, signalled_after(getattr(reput.MessageStore, name)))
+        done = call(LINES, path, *settings)
+    assert done.return_value == 128 + signal.SIGTERM
+    shown = [line for line in done.stdout.splitlines() if '"ok": false' not in line]
+    assert len(shown) == len(bodies(path)) == skip_of(done.stderr)
+    assert f"stored {len(shown):,} message" in done.stderr
+    assert_sound(path)
+
+
+def test_a_flush_that_fails_drops_the_lines_of_its_put(tmp_path: Path) -> None:
+    """Messages that are stored when a sync flush fails have their lines on stdout, too."""
+    path = tmp_path / "store"
+    with spoiled_disk("sync_data", errno.EIO, 2):
+        done = call(LINES, path, "--sync", *LARGE)
+    assert isinstance(done.exception, FlushError)
+    assert len(done.stdout.splitlines()) == len(bodies(path)) == skip_of(told(done)) > 0
+
+
 def test_a_signal_while_indexing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal while the indexes catch up at the end leaves them behind, and says that all lines are taken."""
     path = tmp_path / "store"

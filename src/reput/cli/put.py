@@ -222,15 +222,6 @@ class _Put:
             # All or none: one by one all before the refused line are stored.
             for line in lines:
                 self._put_one(store, line)
-            return
-        places = zip(
-            lines,
-            result.queue_offsets.tolist(),
-            result.physical_offsets.tolist(),
-            result.sizes.tolist(),
-            strict=True,
-        )
-        self._report([(line, queue, at, size, result.store_timestamp) for line, queue, at, size in places])
 
     def _put_one(self, store: MessageStore, line: Line) -> None:
         with self._counting(store, [line]):
@@ -238,11 +229,13 @@ class _Put:
             self._count(store, [line], result)
         if not result.status.is_stored:
             raise self._refusal(line, result)
-        self._report([(line, result.queue_offset, result.physical_offset, result.size, result.store_timestamp)])
 
     @contextlib.contextmanager
     def _counting(self, store: MessageStore, lines: Sequence[Line]) -> Iterator[None]:
-        """Let nothing come between a put and its count: a line that is stored and not counted would be stored again."""
+        """Let no signal come between a put, its count and its report.
+
+        A line that is stored and not counted would be stored again, and so would one that is missing from stdout.
+        """
         with self.signals.held():
             try:
                 yield
@@ -252,12 +245,14 @@ class _Put:
                 raise
 
     def _count(self, store: MessageStore, lines: Sequence[Line], result: PutResult | PutManyResult) -> None:
+        """Count and report lines that are stored."""
         if not result.status.is_stored:
             return
         self.taken.add(len(lines), lines[-1].number, result.end_offset, store.flushed_offset)
         self._waiting += len(lines)
         if result.status.name == "FLUSH_DISK_TIMEOUT":
             self.taken.timed_out += len(lines)
+        self._report(_places(lines, result))
 
     def _refusal(self, line: Line, result: PutResult) -> Exception:
         from reput.cli.put_lines import RefusedLineError
@@ -291,6 +286,17 @@ class _Put:
             # Who reads the report may go; the messages are stored all the same.
             self._mute = True
             silence_stdout()
+
+
+def _places(lines: Sequence[Line], result: PutResult | PutManyResult) -> list[tuple[Line, int, int, int, int]]:
+    """Each line with its queue offset, log offset, size and store time."""
+    from reput.log.message import PutResult as OneResult
+
+    stored_at = result.store_timestamp
+    if isinstance(result, OneResult):
+        return [(lines[0], result.queue_offset, result.physical_offset, result.size, stored_at)]
+    columns = (result.queue_offsets.tolist(), result.physical_offsets.tolist(), result.sizes.tolist())
+    return [(line, queue, at, size, stored_at) for line, queue, at, size in zip(lines, *columns, strict=True)]
 
 
 def _values(place: tuple[Line, int, int, int, int]) -> dict[str, Any]:
