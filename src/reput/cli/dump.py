@@ -110,12 +110,17 @@ def log(
     from reput.errors import ConfigError
     from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
     from reput.kernels import SMALL_BYTES, expect_work, small_work
-    from reput.log.reader import LogWalk
+    from reput.log.reader import LogWalk, log_end
+    from reput.store.info_use import look_at_use
+    from reput.store.layout import find_store
 
     if offset is not None and since is not None:
         raise click.UsageError("-o and --since both say where to begin: give one of them")
     config = options.config_of(config_path, assignments, store)
-    layout, files = _open_log(store, config)
+    layout = find_store(store, config)
+    # Before the files: what is confirmed now, they have.
+    confirmed = look_at_use(layout).confirmed
+    files = _open_log(layout, config, confirmed)
     crc_check = CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY
     crc_check = CHECK_NONE if no_verify_crc else crc_check
     choice = _Choice(topic, queue_id, since, until)
@@ -123,17 +128,22 @@ def log(
     with small_work():
         if count is None or count > _MANY_RECORDS:
             expect_work(SMALL_BYTES)
-        begin = _begin(files, offset, choice, crc_check)
-        walk = LogWalk(files, begin, crc_check)
+        last = -offset if offset is not None and offset < 0 else None
+        # One end for both walks: a writer may go on between them.
+        until = log_end(files) if last is not None and confirmed is None else confirmed
+        begin = _begin(files, offset, choice, crc_check, until)
+        walk = LogWalk(files, begin, crc_check, until)
         head(as_json, ("offset", "stored", "topic/queue", "queue offset", "size", "tag", "keys"))
-        shown = _show_records(walk, choice, count, LineWriter(form))
+        shower = _Shower(choice, LineWriter(form), count, last)
+        end = shower.show(walk)
+    shown = shower.shown
     if count is not None and shown >= count:
         return 0
     if choice.is_past_end:
         if not shown:
             output.say("note: no such record was stored in that time; `reput info` shows the log's time span")
         return 0
-    code = _show_end(files, walk.end())
+    code = _show_end(files, end, confirmed)
     if topic is not None and offset is None and since is None and not code and choice.topic not in choice.met:
         names = sorted(name.decode("utf-8", "replace") for name in choice.met)
         raise ConfigError(f"{layout.commit_log}: no topic {quoted(topic)} in the log. {near(topic, names)}")
@@ -198,32 +208,52 @@ class _Choice:
         return int(late[0]) if self.is_past_end else count
 
 
-def _show_records(walk: LogWalk, choice: _Choice, count: int | None, writer: LineWriter) -> int:
-    """Show the records that are asked for, at most `count`; returns how many."""
-    shown = 0
-    if count == 0:
-        return 0
-    for stretch in walk.stretches():
-        rows = choice.rows(stretch)
-        rows = rows[rows < choice.end_of(stretch)]
-        rows = rows if count is None else rows[: count - shown]
-        writer.write(stretch.buffer, stretch.base, stretch.position[rows], stretch.size[rows])
-        shown += len(rows)
-        if shown == count or choice.is_past_end:
-            break
-    return shown
+class _Shower:
+    """Shows the records that are asked for, at most `count`, and of the `last` ones no more; `shown` is how many."""
+
+    def __init__(self, choice: _Choice, writer: LineWriter, count: int | None, last: int | None) -> None:
+        self.choice, self.writer, self.count, self.last = choice, writer, count, last
+        self.shown = 0
+
+    def show(self, walk: LogWalk) -> WalkEnd | None:
+        """Show the records of a walk, and of what a writer fills meanwhile; returns why the log ends there.
+
+        None where it goes on.
+        """
+        if not self._is_stopped(walk):
+            return None
+        end = walk.end()
+        # Zeros may have been filled after the walk had read them: only a second look tells damage from a writer.
+        if not walk.goes_on(end):
+            return end
+        return walk.end() if self._is_stopped(walk) else None
+
+    def _is_stopped(self, walk: LogWalk) -> bool:
+        """Show records; whether the log breaks or ends before enough are shown."""
+        if self.count == 0:
+            return False
+        for stretch in walk.stretches():
+            rows = self.choice.rows(stretch)
+            rows = rows[rows < self.choice.end_of(stretch)]
+            for most in (self.count, self.last):
+                rows = rows if most is None else rows[: max(0, most - self.shown)]
+            self.writer.write(stretch.buffer, stretch.base, stretch.position[rows], stretch.size[rows])
+            self.shown += len(rows)
+            if self.shown == self.count or self.choice.is_past_end:
+                return False
+        return walk.offset < walk.until
 
 
-def _begin(files: LogFiles, offset: int | None, choice: _Choice, crc_check: int) -> int:
-    """The log offset of the first record to look at."""
+def _begin(files: LogFiles, offset: int | None, choice: _Choice, crc_check: int, until: int | None) -> int:
+    """The log offset of the first record to look at; a negative `offset` counts from the end `until`."""
     from reput.log.reader import file_by_time, last_records, next_boundary
 
     if choice.since_ms is not None:
         return file_by_time(files, choice.since_ms)
     if offset is None:
         return files.min_offset
-    if offset < 0:
-        return last_records(files, -offset, crc_check, choice.rows)
+    if offset < 0 and until is not None:
+        return last_records(files, -offset, crc_check, choice.rows, until)
     begin = next_boundary(files, offset)
     _say_where_it_begins(files, offset, begin)
     return begin
@@ -237,25 +267,32 @@ def _say_where_it_begins(files: LogFiles, offset: int, begin: int) -> None:
         output.say(f"note: no record begins at log offset {offset}; the first behind it begins at {begin}")
 
 
-def _open_log(store: str, config: StoreConfig) -> tuple[StoreLayout, LogFiles]:
+def _open_log(layout: StoreLayout, config: StoreConfig, below: int | None = None) -> LogFiles:
+    """The files of the log, without those that a writer has begun behind log offset `below`."""
     from reput.log.files import list_log_files
-    from reput.store.layout import find_store
 
-    layout = find_store(store, config)
-    files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True)
+    files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True, below=below)
     for note in files.notes:
         output.say(f"note: {note}")
-    return layout, files
+    return files
 
 
-def _show_end(files: LogFiles, end: WalkEnd) -> int:
-    """Say why the log ends here; returns the exit code."""
+def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> int:
+    """Say why the log ends in front of what was to be shown; returns the exit code."""
     from reput.log.reader import place
 
+    if end is None:
+        return 0
     if end.is_damage:
         output.say(
             f"damage: {place(files, end.offset)}: {end.verdict.meaning}; the next record stands at log offset "
             f"{end.next_record}. Go on there with -o {end.next_record}; restore these bytes from a replica or a backup"
+        )
+        return 1
+    if confirmed is not None:
+        output.say(
+            f"damage: {place(files, end.offset)}: {end.verdict.meaning}, though the log is confirmed up to "
+            f"{confirmed}. Restore these bytes from a replica or a backup"
         )
         return 1
     if end.is_torn:
@@ -307,10 +344,13 @@ def queue(
     reput dump queue /data/store -t orders -q 2 -o -10
     reput dump queue /data/store -t orders --records --json
     """  # noqa: D301 - click wants the control character
+    from reput.store.layout import find_store
+
     if body_bytes is not None and not records:
         raise click.UsageError("--body-bytes cuts the bodies of records: add --records")
     config = options.config_of(config_path, assignments, store)
-    layout, files = _open_log(store, config)
+    layout = find_store(store, config)
+    files = _open_log(layout, config)
     ext = _ext_reader(layout, config)
     batches = chosen_batch_queues(layout, topic, queue_id)
     only_batches = bool(batches) and (topic is not None or not _has_queues(layout))

@@ -12,7 +12,7 @@ import click
 from reput.cli import opened as stores
 from reput.cli import options, output
 from reput.cli.get_format import LETTERS_HELP, delimiter, format_form
-from reput.cli.get_read import EARLIEST, LATEST, QueueReader, Reader, begin_of, keep_last
+from reput.cli.get_read import EARLIEST, LATEST, QueueReader, Reader, keep_last, range_of
 from reput.cli.lines import Form, LineWriter, body_form, cells_form, json_form, raw_form
 from reput.kernels.line_columns import WHOLE
 
@@ -109,7 +109,7 @@ def get(
                 (topic, found) for topic in dict.fromkeys(topics) for found in stores.queues_of(opened, topic, queue_id)
             ]
             readers = [QueueReader(opened, topic, found.queue_id, 0, wanted) for topic, found in queues]
-            bounds.apply(readers)
+            bounds.apply(readers, follow)
             held = sum(found.max_offset - reader.offset for reader, (_, found) in zip(readers, queues, strict=True))
             if held > _MANY and (limit is None or limit > _MANY):
                 opened.expect_many()
@@ -152,18 +152,25 @@ class _Bounds(NamedTuple):
             names = ", ".join(_OFFSETS)
             raise click.BadParameter(f"{offset!r}: give a number, or one of {names}", param_hint="-o") from None
 
-    def apply(self, readers: Sequence[QueueReader]) -> None:
+    def apply(self, readers: Sequence[QueueReader], follow: bool) -> None:
         """Let readers begin and end there."""
+        last = -self.offset if isinstance(self.offset, int) and self.offset < 0 else None
         for reader in readers:
             if self.since_ms is None:
-                reader.begin = reader.offset = begin_of(reader, self.offset)
+                begin, end = range_of(reader, self.offset)
+                reader.begin = reader.offset = begin
+                # Another process may put more: the last ones are those in front of the end that they are counted from.
+                reader.end = None if last is None else end
             else:
                 found = reader.opened.offset_by_time(reader.topic, reader.queue_id, self.since_ms, "lower")
                 reader.begin = reader.offset = found
+        if last is not None:
+            keep_last(readers, last)
+        for reader in readers:
+            if follow:
+                reader.end = None
             if self.until_ms is not None:
                 reader.until(self.until_ms)
-        if isinstance(self.offset, int) and self.offset < 0:
-            keep_last(readers, -self.offset)
 
 
 class _NewQueues(NamedTuple):

@@ -87,8 +87,8 @@ class QueueReader:
     def until(self, time_ms: int) -> None:
         """Read no message that was stored after a time."""
         self.end_time_ms = time_ms
-        last = self.opened.offset_by_time(self.topic, self.queue_id, time_ms, "upper")
-        self.end = last + 1
+        end = self.opened.offset_by_time(self.topic, self.queue_id, time_ms, "upper") + 1
+        self.end = end if self.end is None else min(self.end, end)
 
     def available(self, limit: int | None, follow: bool) -> Iterator[Found]:
         """The wanted messages that are there now, at most `limit`."""
@@ -132,7 +132,10 @@ class QueueReader:
         from reput.store.results import GetStatus
 
         result = self.last
-        if result is None:
+        if result is None and self.end_time_ms is None:
+            # Its last messages were asked for, and there are none.
+            output.say(f"note: {GetStatus.NO_MESSAGE_IN_QUEUE} at {self.begin}: the queue holds no message")
+        elif result is None:
             output.say("note: no message was stored in that time")
         elif result.status is GetStatus.OFFSET_OVERFLOW_ONE and self.begin < result.max_offset:
             output.say(f"note: no message from {self.begin} on matches; {_span_text(result)}")
@@ -237,7 +240,7 @@ class _Waiting:
 
 
 def keep_last(readers: Sequence[QueueReader], count: int) -> None:
-    """Let readers, which each begin at most `count` messages before their ends, give the `count` stored last of all."""
+    """Let readers, which each have at most `count` messages up to their ends, give the `count` stored last of all."""
     if len(readers) == 1:
         return
     offsets = np.sort(np.concatenate([_physical_offsets(reader, count) for reader in readers]))
@@ -248,19 +251,22 @@ def keep_last(readers: Sequence[QueueReader], count: int) -> None:
 def _physical_offsets(reader: QueueReader, count: int) -> NDArray[np.int64]:
     """The log offsets of a queue's messages from its begin on, whatever the filter."""
     every = QueueReader(reader.opened, reader.topic, reader.queue_id, reader.offset, None)
+    every.end = reader.end
     found = [found.offsets for found in every.available(count, follow=False)]
     return np.concatenate([np.empty(0, dtype=np.int64), *found])
 
 
-def begin_of(reader: QueueReader, offset: str | int) -> int:
-    """The queue offset that `-o` asks for: a number from the start, a negative one from the end, or a name."""
+def range_of(reader: QueueReader, offset: str | int) -> tuple[int, int]:
+    """The queue offset that `-o` asks for (a number from the start, a negative one from the end, or a name).
+
+    And the queue's end, from which it was counted.
+    """
     span = stores.queues_of(reader.opened, reader.topic, reader.queue_id)[0]
-    if offset == EARLIEST:
-        return span.min_offset
-    if offset == LATEST:
-        return span.max_offset
-    wanted = int(offset)
-    return wanted if wanted >= 0 else max(span.min_offset, span.max_offset + wanted)
+    begin = {EARLIEST: span.min_offset, LATEST: span.max_offset}.get(str(offset))
+    if begin is None:
+        wanted = int(offset)
+        begin = wanted if wanted >= 0 else max(span.min_offset, span.max_offset + wanted)
+    return begin, span.max_offset
 
 
 def _span_text(result: GetResult) -> str:

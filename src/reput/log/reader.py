@@ -162,6 +162,19 @@ class LogWalk:
         following = find_record(self.log, self.offset + 1, self.crc_check, search_bytes)
         return WalkEnd(self.offset, self.verdict, written_bytes(self.log, self.offset), following)
 
+    def goes_on(self, end: WalkEnd) -> bool:
+        """Whether a writer has filled the place at which the walk stopped while `end` looked behind it.
+
+        The walk then goes on, up to the record that `end` found: all in front of that one is written by now.
+        """
+        if end.next_record is None:
+            return False
+        stands = record_at(self.log, self.offset, self.crc_check)
+        if not isinstance(stands, LogRecord) and stands is not Verdict.BLANK:
+            return False
+        self.verdict, self.until = Verdict.GOOD, end.next_record
+        return True
+
 
 def find_record(log: LogFiles, offset: int, crc_check: int = CHECK_BODY, search_bytes: int | None = None) -> int | None:
     """The first place at or behind a log offset where a record stands, imitations in bodies included; None for none."""
@@ -223,19 +236,20 @@ def file_by_time(log: LogFiles, timestamp_ms: int) -> int:
     return found
 
 
-def last_records(log: LogFiles, count: int, crc_check: int, wanted: Callable[[Stretch], NDArray[np.int64]]) -> int:
+def last_records(
+    log: LogFiles, count: int, crc_check: int, wanted: Callable[[Stretch], NDArray[np.int64]], end: int
+) -> int:
     """The log offset of the first of the last `count` wanted records; that of the first record where they are fewer.
 
-    `wanted` gives the numbers of the wanted records of a stretch.
+    `wanted` gives the numbers of the wanted records of a stretch. The records begin in front of log offset `end`.
     """
-    end = log.min_offset + written_bytes(log, log.min_offset)
     step = max(_RUN_UP_BYTES, count * _USUAL_RECORD_BYTES)
     while True:
         begin = max(log.min_offset, end - step)
         found: deque[int] = deque(maxlen=count)
         position: int | None = next_boundary(log, begin)
         while position is not None and position < end:
-            walk = LogWalk(log, position, crc_check)
+            walk = LogWalk(log, position, crc_check, end)
             for stretch in walk.stretches():
                 found.extend(stretch.position[wanted(stretch)[-count:]].tolist())
             # What is damaged is passed over: whoever reads on from here meets it.
@@ -276,6 +290,11 @@ def place(log: LogFiles, offset: int) -> str:
     if file is None:
         return f"{log.folder} outside all files (log offset {offset})"
     return f"{file.path} at {offset - file.start} (log offset {offset})"
+
+
+def log_end(log: LogFiles) -> int:
+    """The log offset behind the last byte that is not zero."""
+    return log.min_offset + written_bytes(log, log.min_offset)
 
 
 def written_bytes(log: LogFiles, begin: int) -> int:
