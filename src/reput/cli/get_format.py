@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput.cli import output
+from reput.cli.get_names import LETTERS_HELP
 from reput.cli.lines import Form, Step
 from reput.formats import properties as props
 from reput.kernels.field_columns import Field
@@ -41,10 +42,6 @@ _LETTERS: dict[str, tuple[Step, Callable[[Record], bytes]]] = {
     "h": ((Piece.PAIRS, Field.PROPERTIES_AT, 0), _headers),
 }
 """What each letter writes: as a piece of a line, and of a single record."""
-LETTERS_HELP = """\
-%t topic, %p queue, %o queue offset, %k keys, %K their length, %s body, %S its length, %T store time (ms), %h
-properties (NAME=VALUE with commas between), %% a percent sign; \\n \\t \\r \\0 \\\\ \\xFF\
-"""
 
 
 def format_form(text: str) -> Form:

@@ -10,6 +10,7 @@ import numpy as np
 
 from reput.cli import opened as stores
 from reput.cli import output
+from reput.cli.get_names import EARLIEST, LATEST
 from reput.cli.lines import fields_of
 from reput.kernels.field_columns import Field
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from reput.store.results import GetResult
     from reput.store.sql_filter import SqlFilter
 
-EARLIEST, LATEST = "earliest", "latest"
 _AT_ONCE, _AT_ONCE_OF_MANY = 8192, 512
 """Messages of a pull: of one queue, and of each where there are several."""
 _BYTES_AT_ONCE = 16 << 20
