@@ -29,7 +29,10 @@ def answer_of_child(function: Callable[[], object], patience_s: float = PATIENCE
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        if not select.select([pipe], [], [], patience_s)[0]:
+        # `select` takes no descriptor above 1,023, and a process with many tests behind it may have that many.
+        ready = select.poll()
+        ready.register(pipe, select.POLLIN)
+        if not ready.poll(patience_s * 1000):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             raise AssertionError(f"the child has not answered for {patience_s} s")
