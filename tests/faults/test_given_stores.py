@@ -187,7 +187,7 @@ def test_a_third_user_is_refused_with_the_owners_name(way: str, mode: int, open_
     """Who is neither the owner nor root is told whose the store is; nothing is made, even where the rights would do."""
     store = given("basic", open_folder, mode)
     before = sorted(store.rglob("*"))
-    for module in ("rebuild", "follow", "convert", "catch_up"):
+    for module in ("build.rebuild", "follow.follow", "convert.convert", "follow.catch_up"):
         # Where Python finds them the third user may not look.
         import_module(f"reput.pipeline.{module}")
 
