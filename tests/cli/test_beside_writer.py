@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -164,3 +166,28 @@ def test_the_last_messages_of_an_empty_queue(tmp_path: Path) -> None:
     done = call("get", tmp_path / "u", "-t", "e", "-o", -4)
     assert (done.return_value, done.stdout) == (0, "")
     assert done.stderr.endswith("note: NO_MESSAGE_IN_QUEUE at 0: the queue holds no message\n")
+
+
+def test_diff_says_what_a_writer_has_not_indexed_yet(tmp_path: Path) -> None:
+    """Messages that no queue has yet are not compared, and a note says who holds the store and how many they are."""
+    with reput.MessageStore.open(tmp_path / "u", CONFIG, create=True) as store:
+        put(store, 5)
+    shutil.copytree(tmp_path / "u", tmp_path / "other")
+    sizes = ("--set", f"mappedFileSizeConsumeQueue={CONFIG.mapped_file_size_consume_queue}")
+    with reput.MessageStore.open(tmp_path / "u", CONFIG) as store:
+        put(store, 3)
+        done = call("diff", tmp_path / "u", tmp_path / "other", *sizes)
+        told = json.loads(call("diff", tmp_path / "other", tmp_path / "u", *sizes, "--json").stdout)
+        confirmed = store.view.confirmed()
+        note = (
+            f"{tmp_path / 'u'}: a reput program that puts messages, process {os.getpid()} has this store open, and "
+            f"only what the queues hold now is compared; its log is confirmed up to {confirmed}, and 3 messages wait "
+            "for index entries"
+        )
+        assert done.return_value == 0
+        assert f"note: {note}\n" in done.stderr
+        assert "no difference" in done.stderr
+        assert (told["ok"], told["notes"]) == (True, [note])
+    done = call("diff", tmp_path / "u", tmp_path / "other", *sizes)
+    assert (done.return_value, "note:" in done.stderr) == (1, False)
+    assert_sound(tmp_path / "u", CONFIG)

@@ -21,16 +21,19 @@ def diff(store: str, other: str | None, config_path: str | None, assignments: tu
     """Hold the queue files of STORE against its RocksDB, or its queues against those of OTHER.
 
     A line for each difference: topic/queue, what differs, and what each side has. Exit code 1 when there is any.
-    Nothing is changed. `reput check` says which side is right.
+    Nothing is changed. `reput check` says which side is right. Where a process holds a store, a note names it and says
+    how many messages are in no queue yet.
 
     \b
     reput diff /data/store
     reput diff /data/store /backup/store --json
     """  # noqa: D301 - click wants the control character
     from reput.cli.main import silence_stdout
-    from reput.store.diff import diff_sides, differences
+    from reput.store.diff import diff_sides, differences, holder_notes
 
-    left, right = diff_sides(store, other, options.config_of(config_path, assignments, store))
+    config = options.config_of(config_path, assignments, store)
+    left, right = diff_sides(store, other, config)
+    notes = holder_notes((left, right), config)
     count = 0
     try:
         for one in differences(left, right):
@@ -45,8 +48,12 @@ def diff(store: str, other: str | None, config_path: str | None, assignments: tu
         silence_stdout()
         return 1
     if as_json:
-        output.emit_json({"ok": not count, "left": str(left), "right": str(right), "differences": count})
+        output.emit_json(
+            {"ok": not count, "left": str(left), "right": str(right), "differences": count, "notes": notes}
+        )
     else:
+        for note in notes:
+            output.say(f"note: {note}")
         output.say(f"{left} and {right}: {output.counted(count, 'difference') if count else 'no difference'}")
     return 1 if count else 0
 

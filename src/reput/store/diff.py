@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,9 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
 from reput.store.batch_diff import batch_differences
+from reput.store.holders import Who
+from reput.store.info import store_info
+from reput.store.info_use import look_at_use
 from reput.store.kinds import present_kinds, store_kinds
 from reput.store.layout import find_store
 from reput.store.queue_diff import QueueDifference, queue_differences, whole
@@ -76,3 +79,24 @@ def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
         yield from queue_differences(one, other, left.ext, right.ext)
     if left.store != right.store and left.batches is not None and right.batches is not None:
         yield from batch_differences(left.batches, right.batches, log_min_offset)
+
+
+def holder_notes(sides: Sequence[DiffSide], config: StoreConfig | None = None) -> list[str]:
+    """Say who holds the stores of these sides, and what of them waits for index entries: no queue has that yet."""
+    notes = []
+    for store in dict.fromkeys(side.store for side in sides):
+        holder = look_at_use(find_store(store, config or StoreConfig())).holder
+        if holder.who is Who.NOBODY:
+            continue
+        note = f"{store}: {holder.text} has this store open, and only what the queues hold now is compared"
+        if holder.who is Who.WRITER:
+            # What waits is in the log alone: no queue needs to be read for it.
+            found = store_info(store, config, most_topics=0)
+            at_least = "" if found.waiting_is_exact else "at least "
+            waits = "message waits" if found.waiting_messages == 1 else "messages wait"
+            note += (
+                f"; its log is confirmed up to {found.confirmed_offset}, and {at_least}{found.waiting_messages:,} "
+                f"{waits} for index entries"
+            )
+        notes.append(note)
+    return notes
