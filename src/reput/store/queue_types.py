@@ -75,8 +75,8 @@ def refuse_batches_beside(types: QueueTypes, kinds: Iterable[QueueKind]) -> None
     if types.batch and alone:
         named = min(types.batch).decode("utf-8", "replace")
         raise UnsupportedStoreError(
-            f"topic {named}: its {QUEUE_TYPE} is {BATCH}, and the store has {alone[0]} queues, in which RocketMQ has "
-            "no entries for the messages inside a batch: reput neither reads nor builds such a store"
+            f"topic {named}: its {QUEUE_TYPE} is {BATCH}, and {alone[0]} queues cannot hold batches: RocketMQ has no "
+            "entries in them for the messages inside a batch. reput neither reads nor builds a store with both"
         )
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import reput
 from reput.cli.main import cli
-from reput.errors import ConfigError, DamagedStoreError
+from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
 from reput.files import fs
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
@@ -178,6 +178,15 @@ def test_ext_is_no_difference(tmp_path: Path) -> None:
         convert(store, kind)
         assert list(reput.diff(theirs, store, config=stores.GOLDEN)) == []
         assert kind == "rocksdb" or list(reput.diff(store, config=stores.GOLDEN)) == []
+
+
+@pytest.mark.golden
+def test_a_target_without_batches_was_called_the_kind_of_the_store(tmp_path: Path) -> None:
+    """Of a store with queue files and batches the error says that the target cannot hold batches."""
+    store = golden.unpack("batch", tmp_path)
+    with pytest.raises(UnsupportedStoreError, match="rocksdb queues cannot hold batches") as caught:
+        reput.convert(store, to="rocksdb", spark=False)
+    assert "the store has" not in str(caught.value)
 
 
 @pytest.mark.golden
