@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import reput
+from support.processes import followed, writing
 
 HEAVY = ("pyspark", "py4j", "numba", "llvmlite", "pyarrow", "pandas", "matplotlib")
 SOURCE = Path(__file__).parents[1] / "src"
@@ -109,3 +110,47 @@ def test_spark_is_not_started_for_nothing(job: str, tmp_path: Path, monkeypatch:
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
     with pytest.raises(reput.ConfigError):
         JOBS[job](tmp_path / "store", config=tmp_path / "none.conf")
+
+
+@pytest.fixture
+def small_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with a message, where nothing may start Spark."""
+    path = tmp_path / "store"
+    with reput.MessageStore.open(path, create=True) as store:
+        store.put_message(reput.Message("orders", b"body", keys="key"))
+        store.reput()
+    monkeypatch.setattr("reput.pipeline.spark.session.start_context", lambda *_, **__: pytest.fail("Spark was started"))
+    return path
+
+
+BUILDERS = [job for job in JOBS if job not in {"check", "export"}]
+
+
+@pytest.mark.parametrize("job", BUILDERS)
+def test_contradictions_were_refused_only_after_spark_had_started(job: str, small_store: Path) -> None:
+    """A wrong size of files, and a broker.conf of another store, are refused before Spark starts."""
+    for setting in ("mappedFileSizeConsumeQueue=8000", "storePathRootDir=/elsewhere"):
+        with pytest.raises(reput.ConfigError, match=setting.partition("=")[0]):
+            JOBS[job](small_store, config=reput.StoreConfig().updated([setting]))
+
+
+@pytest.mark.parametrize("job", BUILDERS)
+def test_a_held_store_was_refused_only_after_spark_had_started(job: str, small_store: Path) -> None:
+    """Beside a follower and its writer the lock's holder is named before Spark starts, with its process id."""
+    with writing(small_store) as writer, followed(small_store) as follower:
+        pid = follower if job == "follow" else writer
+        with pytest.raises(reput.StoreLockedError, match=rf"\b{pid}\b"):
+            JOBS[job](small_store)
+
+
+def test_another_follower_was_not_named(small_store: Path) -> None:
+    """A second follower, a catch-up and a deletion name the process that follows the store."""
+    with reput.MessageStore.open(small_store) as store, followed(small_store) as follower:
+        words = rf"another process \({follower}\) follows this store"
+        for call in (
+            partial(reput.follow, small_store, spark=False),
+            store.reput,
+            partial(store.delete_topic, "orders"),
+        ):
+            with pytest.raises(reput.StoreLockedError, match=words):
+                call()

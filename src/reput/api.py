@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -83,6 +84,7 @@ def rebuild(
         DamagedLogError: The log is damaged in the middle, and `salvage` is off.
         ReputError: Another error of `reput.errors`; nothing was changed.
     """
+    from reput.pipeline.build.prepare import refuse_early
     from reput.pipeline.build.rebuild import rebuild_store
     from reput.pipeline.build.rebuild_state import RebuildOptions
 
@@ -97,7 +99,8 @@ def rebuild(
         split_mb=split_mb,
     )
     config = config_from(config, force_setting)
-    with _engine_at(path, config, spark, master, listener) as (engine, settings):
+    refuse = partial(refuse_early, options=options)
+    with _engine_at(path, config, spark, master, listener, refuse) as (engine, settings):
         return rebuild_store(path, engine, settings, options, listener)
 
 
@@ -181,12 +184,14 @@ def convert(
         DamagedLogError: The log is damaged in the middle, and `salvage` is off.
         ReputError: Another error of `reput.errors`; nothing was changed.
     """
-    from reput.pipeline.convert.convert import convert_store, nothing_to_convert
+    from reput.pipeline.build.prepare import refuse_early
+    from reput.pipeline.convert.convert import convert_options, convert_store, nothing_to_convert
 
     config = config_from(config, force_setting)
     if (done := nothing_to_convert(path, to, config, source)) is not None:
         return done
-    with _engine_at(path, config, spark, master, listener) as (engine, settings):
+    refuse = partial(refuse_early, options=convert_options(to, source, salvage=salvage))
+    with _engine_at(path, config, spark, master, listener, refuse) as (engine, settings):
         return convert_store(
             path,
             engine,
@@ -269,7 +274,7 @@ def follow(
         StoreLockedError: Another process follows the store, or a broker or another job is at work on it.
         ReputError: Another error of `reput.errors`. `FollowHandle.wait` raises errors that come later.
     """
-    from reput.pipeline.follow.follow import Follow
+    from reput.pipeline.follow.follow import Follow, refuse_early
     from reput.pipeline.follow.query import FollowHandle
     from reput.pipeline.spark.engine import LoopEngine
     from reput.pipeline.split.plan import mib
@@ -283,7 +288,7 @@ def follow(
         if not left or (master is None and left <= LITTLE_BYTES):
             return FollowHandle(follower, until_caught_up)
         follower.close()
-    with _engine_at(path, config, spark, master, listener) as (engine, settings):
+    with _engine_at(path, config, spark, master, listener, refuse_early) as (engine, settings):
         follower = Follow(path, engine, settings, max_batch_bytes=max_batch_bytes, listener=listener, tell=tell)
         try:
             return FollowHandle(follower, until_caught_up, checkpoint)
@@ -519,13 +524,19 @@ def _engine_at(
     spark: SparkSession | SparkContext | Literal[False] | None,
     master: str | None,
     listener: ProgressListener | None,
+    refuse: Callable[[str | Path, StoreConfig], None] | None = None,
 ) -> Iterator[tuple[Engine, StoreConfig]]:
-    """The engine for a job on a store, and its settings; both are looked at before Spark takes seconds to start."""
+    """The engine for a job on a store, and its settings; both are looked at before Spark takes seconds to start.
+
+    `refuse` raises what is known to be wrong with the store before that.
+    """
     from reput.store.layout import find_store
 
     settings = config_from(config)
     refuse_no_spark(spark)
     find_store(path, settings)
+    if refuse is not None and spark is None:
+        refuse(path, settings)
     with engine_for(spark, master, listener) as engine:
         yield engine, settings
 

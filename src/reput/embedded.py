@@ -72,6 +72,8 @@ class MessageStore(message_store.MessageStore):
         """
         from reput.pipeline.follow.catch_up import SparkIndexer
 
+        # Before Spark takes seconds to start.
+        self.refuse_catch_up()
         with engine_for(spark, master, listener) as engine:
             return self.catch_up_with(SparkIndexer(engine, listener))
 

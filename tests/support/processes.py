@@ -45,3 +45,15 @@ def writing(store: Path) -> Iterator[int]:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"\n"
         yield writer.pid
+
+
+@contextlib.contextmanager
+def followed(store: Path) -> Iterator[int]:
+    """Another process that follows the store; gives its id."""
+    code = (
+        "import reput, sys\nwith reput.follow(sys.argv[1], spark=False):\n    print(flush=True)\n    sys.stdin.read()"
+    )
+    with Popen([sys.executable, "-c", code, str(store)], stdin=PIPE, stdout=PIPE) as follower:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == b"\n"
+        yield follower.pid

@@ -179,16 +179,33 @@ def owner_lock(path: Path, holder: Holder = _somebody) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def follower_lock(path: Path, remedy: str) -> Iterator[None]:
+def follower_lock(path: Path, remedy: str, process: Callable[[], int] = lambda: 0) -> Iterator[None]:
     """Hold the lock of the one process that builds indexes beside whoever writes.
+
+    `process` gives the id of the one that has it, 0 where nothing says it.
 
     Raises:
         StoreLockedError: another one holds it.
     """
     with _flocked(path, fcntl.LOCK_EX, wait_s=0.2) as held:
         if not held:
-            raise StoreLockedError(f"{path}: another process follows this store. {remedy}")
+            raise StoreLockedError(_followed(path, remedy, process()))
         yield
+
+
+def refuse_followed(path: Path, remedy: str, process: Callable[[], int]) -> None:
+    """Refuse what `follower_lock` would refuse now; nothing is made, and nothing stays held.
+
+    Raises:
+        StoreLockedError: another process holds the lock.
+    """
+    if owner_is_live(path):
+        raise StoreLockedError(_followed(path, remedy, process()))
+
+
+def _followed(path: Path, remedy: str, process: int) -> str:
+    who = f"another process ({process})" if process else "another process"
+    return f"{path}: {who} follows this store. {remedy}"
 
 
 def owner_is_live(path: Path) -> bool:

@@ -26,6 +26,7 @@ from reput.queue.batch_files import BatchFiles
 from reput.queue.queues import Queues
 from reput.store.beside import Writer, writer_of
 from reput.store.frontier import Frontiers
+from reput.store.holders import Who, follower_lock, holder_of, refuse_followed
 from reput.store.index_tags import tag_items_in_use
 from reput.store.indexer import CatchUpTask
 from reput.store.kinds import refuse_odd_queue_files, store_kinds
@@ -117,6 +118,27 @@ def someone_waits(layout: StoreLayout) -> bool:
         watermarks.close()
 
 
+_ONE_IS_ENOUGH = "End that one first, or leave it at work: one is enough"
+
+
+def refuse_followed_elsewhere(layout: StoreLayout) -> None:
+    """Refuse what `following` and `attach` would refuse for as long as another process runs; nothing is changed.
+
+    Raises:
+        StoreLockedError: another process follows the store, or a live broker has it.
+    """
+    refuse_followed(layout, _ONE_IS_ENOUGH)
+    if holder_of(layout).who is Who.BROKER:
+        raise _beside_a_broker(layout)
+
+
+def _beside_a_broker(layout: StoreLayout) -> StoreLockedError:
+    return StoreLockedError(
+        f"{layout.broker_lock}: a running broker holds this store, and builds its indexes itself. Read beside it "
+        '(`reput get`, format("rocketmq")), or follow the store when the broker is stopped'
+    )
+
+
 @contextlib.contextmanager
 def following(layout: StoreLayout) -> Iterator[None]:
     """Be the one process that follows this store.
@@ -130,7 +152,7 @@ def following(layout: StoreLayout) -> Iterator[None]:
     if not path.parent.is_dir():
         with own_store(layout):
             pass
-    with locks.follower_lock(path, "End that one first, or leave it at work: one is enough"):
+    with follower_lock(layout, _ONE_IS_ENOUGH):
         watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
         watermarks["follower"] = os.getpid()
         try:
@@ -150,10 +172,7 @@ def attach(layout: StoreLayout, config: StoreConfig) -> Iterator[Attachment]:
     """
     writer = writer_of(layout)
     if writer is Writer.BROKER:
-        raise StoreLockedError(
-            f"{layout.broker_lock}: a running broker holds this store, and builds its indexes itself. Read beside it "
-            '(`reput get`, format("rocketmq")), or follow the store when the broker is stopped'
-        )
+        raise _beside_a_broker(layout)
     with contextlib.ExitStack() as held:
         if writer is Writer.REPUT:
             watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 from reput.files import fs, locks
@@ -62,6 +64,24 @@ def holder_of(layout: StoreLayout) -> Holder:
 def follower_beside(layout: StoreLayout) -> int:
     """Process id of the follower that builds the indexes beside a writer, 0 for none."""
     return marks_of(layout)["follower"] if locks.owner_is_live(layout.own(own.FOLLOWER_NAME)) else 0
+
+
+def follower_lock(layout: StoreLayout, remedy: str) -> AbstractContextManager[None]:
+    """Hold the lock of the one process that follows a store.
+
+    Raises:
+        StoreLockedError: another one holds it; with its process id.
+    """
+    return locks.follower_lock(layout.own(own.FOLLOWER_NAME), remedy, partial(follower_beside, layout))
+
+
+def refuse_followed(layout: StoreLayout, remedy: str) -> None:
+    """Refuse what `follower_lock` would refuse now; nothing is changed.
+
+    Raises:
+        StoreLockedError: another process follows the store.
+    """
+    locks.refuse_followed(layout.own(own.FOLLOWER_NAME), remedy, partial(follower_beside, layout))
 
 
 def marks_of(layout: StoreLayout) -> dict[str, int]:

@@ -297,6 +297,15 @@ class MessageStore(ProgressCalls, Reading):
         """
         return self._writer().catch_up_with(indexer)
 
+    def refuse_catch_up(self) -> None:
+        """Refuse what `catch_up_with` would refuse now; nothing is changed.
+
+        Raises:
+            AccessError: the store is open read-only.
+            StoreLockedError: another process follows it.
+        """
+        self._writer().refuse_catch_up()
+
     @property
     def is_followed(self) -> bool:
         """Whether some process follows this store now, and so builds its indexes."""

@@ -93,6 +93,11 @@ def leftovers(layout: StoreLayout) -> Iterator[str]:
             yield entry.name
 
 
+def has_leftovers(layout: StoreLayout) -> bool:
+    """Whether a killed job left a swap or folders."""
+    return pending_swap(layout) or any(leftovers(layout))
+
+
 def _carry_out(layout: StoreLayout, intent: own.Intent) -> None:
     _swap_all(layout, intent)
     _clean_up(layout, intent)

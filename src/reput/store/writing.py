@@ -11,8 +11,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from reput.config import StoreConfig
-from reput.files import forks, fs, locks
-from reput.formats import own
+from reput.files import forks, fs
 from reput.log.append import Flushed, LogAppender
 from reput.log.flush import FlushService
 from reput.store.checkpoint import read_checkpoint, write_checkpoint
@@ -20,6 +19,7 @@ from reput.store.cut import cut_store
 from reput.store.deletion import delete_queues, finish_deletions
 from reput.store.expiry import Expiry, keep_settings, with_own_settings
 from reput.store.frontier import Frontiers, durable_offset, read_frontier
+from reput.store.holders import follower_lock, refuse_followed
 from reput.store.indexer import CatchUp, CatchUpTask, Indexer
 from reput.store.layout import StoreLayout
 from reput.store.log_settings import log_settings
@@ -29,6 +29,7 @@ from reput.store.owner import Ownership
 from reput.store.strays import refuse_lost_log
 
 _CHECKPOINT_S = 1.0
+_DOES_THE_SAME = "It does what this call would do; end it first if you want to"
 
 
 class StoreWriter:
@@ -148,16 +149,22 @@ class StoreWriter:
 
     # --- indexes -------------------------------------------------------------------------------
 
+    def refuse_catch_up(self) -> None:
+        """Refuse what `catch_up_with` would refuse now; another catch-up of this process is waited for."""
+        with self._reputting:
+            refuse_followed(self.layout, _DOES_THE_SAME)
+
     def catch_up_with(self, indexer: Indexer) -> CatchUp:
         """Have an indexer bring the durable indexes up to what is confirmed now."""
-        remedy = "It does what this call would do; end it first if you want to"
-        with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
+        with self._reputting, follower_lock(self.layout, _DOES_THE_SAME):
             return self._index(indexer)
 
     def _index(self, indexer: Indexer) -> CatchUp:
         """What `catch_up_with` does, under its locks."""
         end = self.flush()
         view, owned = self.view, self._owned
+        # A killed follower has left its process id here.
+        owned.watermarks["follower"] = 0
         self.take_over_frontier()
         owned.take_back()
         view.follower.follow_confirmed(end)
@@ -190,7 +197,7 @@ class StoreWriter:
         """Delete a topic's queues, or one of them; returns their ids."""
         key = self.view.key_of(topic, queue_id or 0)
         remedy = "It may be at these queues: end it first, then delete them"
-        with self._reputting, locks.follower_lock(self.layout.own(own.FOLLOWER_NAME), remedy):
+        with self._reputting, follower_lock(self.layout, remedy):
             # What is not indexed yet would come back behind the deletion.
             self._index(indexer)
             gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, min(self.view.frontiers))

@@ -11,11 +11,13 @@ from reput.errors import ConfigError
 from reput.log.files import LogFiles, list_log_files
 from reput.pipeline.build.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
 from reput.queue.kinds import QueueKind
+from reput.store import swap
 from reput.store.contradictions import refuse_contradictions
 from reput.store.frontier import read_frontier
 from reput.store.index_tags import tag_items_in_use
 from reput.store.kinds import all_kinds, configured_kinds, present_kinds, refuse_held_kinds, store_kinds
 from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
+from reput.store.owner import refuse_owned
 from reput.store.queue_types import refuse_batches_beside
 from reput.store.report import RebuildReport
 from reput.store.settings import StoreSettings, resolve_settings
@@ -44,6 +46,21 @@ def find_buildable(root: Path | str, config: StoreConfig) -> StoreLayout:
     refuse_what_we_cannot_build(layout, config)
     refuse_linked_indexes(layout)
     return layout
+
+
+def refuse_early(root: Path | str, config: StoreConfig, options: RebuildOptions) -> None:
+    """Refuse what is known before Spark starts; nothing is changed. The job itself asks again when it owns the store.
+
+    Raises:
+        ReputError: the rebuild would be refused before it reads the log.
+    """
+    layout = find_buildable(root, config)
+    refuse_owned(layout)
+    # The job first finishes what a killed one left, and that may change the answers.
+    if not swap.has_leftovers(layout):
+        found = prepare(layout, config, options)
+        if options.source == QUEUES:
+            choose_source(layout, config, found.settings.queue_file_size, [kind.name for kind in found.kinds])
 
 
 def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -> Prepared:

@@ -33,13 +33,9 @@ def nothing_to_convert(root: Path | str, to: str, config: StoreConfig, source: s
     another that is not there is an error, which the conversion raises.
     """
     layout = find_store(root, config)
-    if _has_leftovers(layout):
+    if swap.has_leftovers(layout):
         return None
     return _done_already(layout, to, config, source)
-
-
-def _has_leftovers(layout: StoreLayout) -> bool:
-    return swap.pending_swap(layout) or any(swap.leftovers(layout))
 
 
 def _done_already(layout: StoreLayout, to: str, config: StoreConfig, source: str) -> RebuildReport | None:
@@ -94,7 +90,7 @@ def convert_store(
 def _finish_killed_job(root: Path | str, config: StoreConfig) -> list[str]:
     """Finish the swap of a killed job and remove what such jobs left; returns what was done, as notes."""
     layout = find_buildable(root, config)
-    if not _has_leftovers(layout):
+    if not swap.has_leftovers(layout):
         return []
     with own_store(layout) as owned:
         return owned.notes

@@ -28,7 +28,7 @@ from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.store.beside import Writer, writer_of
 from reput.store.contradictions import refuse_contradictions
-from reput.store.following import Attachment, attach, following, someone_waits
+from reput.store.following import Attachment, attach, following, refuse_followed_elsewhere, someone_waits
 from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
 
 DURABLE_INTERVAL_S = 1.5
@@ -36,6 +36,22 @@ DURABLE_INTERVAL_S = 1.5
 MAX_BATCH_BYTES = 2 << 30
 _LOOK_S = 0.5
 _SMOOTH = 0.3
+
+
+def refuse_early(root: str | Path, config: StoreConfig) -> None:
+    """Refuse what is known before Spark starts; nothing is changed. `Follow` itself asks again.
+
+    Raises:
+        ReputError: the store cannot be followed now.
+    """
+    refuse_followed_elsewhere(_find_followable(root, config))
+
+
+def _find_followable(root: str | Path, config: StoreConfig) -> StoreLayout:
+    layout = find_store(root, config)
+    refuse_what_we_cannot_build(layout, config)
+    refuse_contradictions(layout, config)
+    return layout
 
 
 @dataclass(slots=True)
@@ -88,9 +104,7 @@ class Follow:
         listener: ProgressListener | None = None,
         tell: Callable[[FollowProgress], None] | None = None,
     ) -> None:
-        self.layout: StoreLayout = find_store(root, config)
-        refuse_what_we_cannot_build(self.layout, config)
-        refuse_contradictions(self.layout, config)
+        self.layout: StoreLayout = _find_followable(root, config)
         self.config = config
         self.engine = engine
         self.max_batch_bytes = max_batch_bytes
