@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -14,11 +14,14 @@ from pyspark.sql.types import StringType, StructField, StructType
 import reput
 from reput.connect.options import read_options
 from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter
+from reput.connect.snapshot import confirmed_by, take_snapshot
 from reput.connect.stream import RocketmqStreamReader
 from reput.errors import ConfigError, StoreLockedError
 from reput.formats import paths
 from reput.store.beside import Writer
 from support import frames, stores
+from support.checked import assert_sound
+from support.opened import CONFIG, put
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
@@ -99,3 +102,25 @@ def test_beside_a_writer_of_ours(tmp_path: Path) -> None:
             RocketmqStreamWriter({"path": str(tmp_path), "topic": "t", "checkpointLocation": "/c"}, SCHEMA)
     with pytest.raises(ConfigError, match="checkpointLocation"):
         RocketmqStreamWriter({"path": str(tmp_path), "topic": "t"}, SCHEMA)
+
+
+def test_a_log_file_that_a_writer_begins_meanwhile_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is confirmed after the log's files were listed may lie in a new file: a plan ends with those it has seen."""
+    with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
+        placed = put(store, 10)
+
+        def later(*arguments: Any) -> int | None:
+            while placed[-1] < CONFIG.mapped_file_size_commit_log:
+                placed.extend(put(store, 50))
+            return confirmed_by(*arguments)
+
+        monkeypatch.setattr("reput.connect.snapshot.confirmed_by", later)
+        seen = take_snapshot(str(tmp_path), CONFIG)
+        first_file = [offset for offset in placed if offset < seen.log.end_offset]
+        assert len(placed) > len(first_file)
+        assert (seen.end, seen.bad_end) == (CONFIG.mapped_file_size_commit_log, None)
+        (span,) = seen.tails.values()
+        assert (span.begin, span.end) == (0, len(first_file))
+    assert_sound(tmp_path, CONFIG)

@@ -139,6 +139,9 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
     queue_offset, index_offset = snapshot.frontiers
     maps = LogMaps(layout.commit_log, log.file_size)
     confirmed = confirmed_by(snapshot.writer, layout, snapshot.kinds, maps)
+    if confirmed is not None:
+        # A writer may have begun a file since the log's files were listed.
+        confirmed = min(confirmed, log.end_offset)
     walk = _Walk(snapshot, queue_offset, confirmed, tolerant)
     walk.run()
     end = behind = walk.end
