@@ -11,6 +11,7 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError, TailFullError
 from reput.nearest import named_arguments
 from reput.store import message_store
+from reput.store.topic_messages import refuse_unknown
 from reput.store.view import PullLimits
 
 if TYPE_CHECKING:
@@ -95,10 +96,15 @@ class MessageStore(message_store.MessageStore):
             The ids of the deleted queues.
 
         Raises:
+            ConfigError: Nobody knows the topic; the text names those near it.
             AccessError: The store is open read-only.
             StoreLockedError: A follower is at work; end it first.
         """
-        return self.delete_queues_of(topic)
+        gone = self.delete_queues_of(topic)
+        if not gone:
+            # A topic that the broker's configuration has may have no queue yet.
+            refuse_unknown(self.view, topic)
+        return gone
 
     def delete_queue(self, topic: str, queue_id: int) -> bool:
         """Delete one queue as `delete_topic` does; return whether it was there."""

@@ -55,6 +55,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "offset 2.0": lambda store: store.get_message("t", 0, 2.0),
     "offset None": lambda store: store.get_message("t", 0, None),
     "max_messages '5'": lambda store: store.get_message("t", 0, 0, "5"),
+    "max_messages -1: give 1 or more": lambda store: store.get_message("t", 0, 0, -1),
     "max_bytes 'x'": lambda store: store.get_message("t", 0, 0, 5, None, "x"),
     "max_bytes 1.5": lambda store: store.get_message("t", 0, 0, 5, None, 1.5),
     "max_messages 5.5": lambda store: store.get_message("t", 0, 0, 5.5),
@@ -87,6 +88,17 @@ def test_calls_of_a_store_name_the_argument(named: str, store: reput.MessageStor
     with pytest.raises(ConfigError) as raised:
         CALLS[named](store)
     assert named in str(raised.value)
+
+
+def test_a_count_below_zero_gave_a_message(tmp_path: Path) -> None:
+    """A pull refuses a count below 0, of indexed messages and of others; 0 gives one message, as it always did."""
+    with reput.MessageStore.open(tmp_path / "s", CONFIG, create=True) as store:
+        put(store, 5)
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="max_messages -1: give 1 or more"):
+                store.get_message("t", 0, 0, -1)
+            assert len(store.get_message("t", 0, 0, 0)) == 1
+            store.reput(spark=False)
 
 
 @pytest.mark.parametrize("count", ["5", 5.5, 5.0])

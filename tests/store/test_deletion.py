@@ -57,7 +57,6 @@ def test_a_topic_begins_again(name: str, tmp_path: Path) -> None:
         put = [store.put_message(reput.Message("orders", b"%d" % number), ids[0]) for number in range(3)]
         assert [one.queue_offset for one in put] == [0, 1, 2]
         assert [one.body for one in store.get_message("orders", ids[0], 0)] == [b"0", b"1", b"2"]
-        assert store.delete_topic("unheard of") == []
     with reput.MessageStore.open(path, stores.GOLDEN, read_only=True) as store:
         assert spans(store) == others | {("orders", ids[0]): (0, 3)}
         assert [one.body for one in store.get_message("orders", ids[0], 0)] == [b"0", b"1", b"2"]
@@ -169,11 +168,22 @@ def test_killed_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert not {rule for severity, rule in found if severity == "damage"}
     with reput.MessageStore.open(path, stores.GOLDEN) as store:
         assert [note for note in store.notes if "a deletion had broken off; finished it" in note]
-        assert store.delete_topic(topic) == []
+        assert store.delete_queues_of(topic) == []
         assert topic not in {name for name, _ in spans(store)}
     assert stores.leftovers(path) == []
     assert databases.rocksdb(path).is_present()
     assert topic.encode() not in {key.topic for key in databases.entries(databases.rocksdb(path))}
+
+
+def test_deleting_an_unknown_topic_was_silent(tmp_path: Path) -> None:
+    """A topic that nobody knows is an error that names near ones, and nothing is deleted."""
+    path = golden.unpack("basic", tmp_path)
+    with reput.MessageStore.open(path, stores.GOLDEN, create=True) as store:
+        before = spans(store)
+        with pytest.raises(ConfigError, match=r"no topic order\. Near it: orders"):
+            store.delete_topic("order")
+        assert spans(store) == before
+    assert_sound(path, stores.GOLDEN)
 
 
 def test_refused(tmp_path: Path) -> None:

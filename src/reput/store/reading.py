@@ -77,7 +77,7 @@ class Reading(NotPickled):
             topic: The topic.
             queue_id: The queue.
             offset: The first queue offset that is wanted.
-            max_messages: The most messages; at least one is given if there is one.
+            max_messages: The most messages; 0 counts as 1.
             filter: Tags as in a subscription, `paid || sent`, compared by hash as RocketMQ does; or a SqlFilter.
             max_bytes: The most bytes of records, though always one record.
 
@@ -85,7 +85,7 @@ class Reading(NotPickled):
             The messages, a status, and where the next pull goes on.
 
         Raises:
-            ConfigError: No topic or queue can have this name or id.
+            ConfigError: No topic or queue can have this name or id, or `max_messages` is below 0.
             ClosedError: The store is closed.
         """
         try:
@@ -111,6 +111,8 @@ class Reading(NotPickled):
         numbers = {"offset": offset, "max_messages": max_messages, "max_bytes": max_bytes}
         for name, number in numbers.items():
             number_of(name, number)
+        if max_messages < 0:
+            raise ConfigError(f"max_messages {max_messages}: give 1 or more")
         asked = PullQuestion(topic, queue_id, offset, max_messages, _filter_of(filter), max_bytes)
         return pulls.pull(self._open_view(), asked)
 
