@@ -9,7 +9,7 @@ import pytest
 import reput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 CALLS: dict[str, Callable[[reput.MessageStore, Any, Any], object]] = {
@@ -25,14 +25,14 @@ CALLS: dict[str, Callable[[reput.MessageStore, Any, Any], object]] = {
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> reput.MessageStore:
+def store(tmp_path: Path) -> Iterator[reput.MessageStore]:
     """A store whose one queue and key have been asked for until one call answers."""
-    opened = reput.MessageStore.open(tmp_path / "store", create=True)
-    opened.put_message(reput.Message("t", b"body", keys="k"))
-    opened.reput(spark=False)
-    for _ in range(3):
-        assert len(opened.get_message("t", 0, 0)) == len(opened.query_message("t", "k")) == 1
-    return opened
+    with reput.MessageStore.open(tmp_path / "store", create=True) as opened:
+        opened.put_message(reput.Message("t", b"body", keys="k"))
+        opened.reput(spark=False)
+        for _ in range(3):
+            assert len(opened.get_message("t", 0, 0)) == len(opened.query_message("t", "k")) == 1
+        yield opened
 
 
 @pytest.mark.parametrize("topic", [b"t", None, 7, ["t"], {}], ids=repr)

@@ -14,6 +14,7 @@ from support import golden
 from support.kinds import CONFIG
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from reput.store.view import StoreView
@@ -23,13 +24,13 @@ COUNT = 300
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> reput.MessageStore:
+def store(tmp_path: Path) -> Iterator[reput.MessageStore]:
     """A store of one queue: amounts 0 to 299, every second message in the EU."""
-    opened = reput.MessageStore.open(tmp_path / "store", CONFIG, create=True)
-    for n in range(COUNT):
-        properties = {"amount": str(n), "region": REGIONS[n % 2]}
-        opened.put_message(reput.Message("orders", b"x" * n, tags="paid", properties=properties))
-    return opened
+    with reput.MessageStore.open(tmp_path / "store", CONFIG, create=True) as opened:
+        for n in range(COUNT):
+            properties = {"amount": str(n), "region": REGIONS[n % 2]}
+            opened.put_message(reput.Message("orders", b"x" * n, tags="paid", properties=properties))
+        yield opened
 
 
 def pulled(store: reput.MessageStore, wanted: reput.SqlFilter) -> list[int]:
