@@ -63,9 +63,10 @@ def start_context(
     refuse_missing_pyspark()
     from pyspark import SparkConf, SparkContext
 
+    master = master or DEFAULT_MASTER
+    preflight.refuse_unknown_master(master)
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no public way to ask
         return SparkContext.getOrCreate()
-    master = master or DEFAULT_MASTER
     preflight.check(master)
     if listener is not None:
         listener.stage(STARTING, 0)
