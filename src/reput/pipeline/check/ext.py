@@ -27,6 +27,7 @@ from reput.formats.paths import offset_name
 from reput.formats.record import LMQ_PREFIX, MIN_RECORD_SIZE
 from reput.pipeline.build.ext_build import LogFiles, are_of_topic, store_times
 from reput.pipeline.check.ext_missing import EntriesWithoutUnit
+from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.ext_job import ExtJob
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.sink import queue_path
@@ -44,17 +45,6 @@ _BITS_IN_WORDS = {
 }
 
 
-class UnitFinding(NamedTuple):
-    """Something wrong with a queue's units: rule, file, byte in it, how often, log offset (-1), and what."""
-
-    rule: str
-    file: str
-    offset: int | None
-    times: int
-    physical_offset: int
-    detail: str
-
-
 def plain(job: Job, key: QueueKey, entries: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Entries as they would be without ext: an address that leads to no unit stays, and so is seen as wrong."""
     if job.ext is None or not len(entries):
@@ -62,13 +52,13 @@ def plain(job: Job, key: QueueKey, entries: NDArray[np.uint8]) -> NDArray[np.uin
     return plain_entries(entries, key, _reader(job, job.ext.file_size))
 
 
-def unit_findings(job: Job, key: QueueKey, first: int, end: int) -> list[UnitFinding]:
+def unit_findings(job: Job, key: QueueKey, first: int, end: int) -> list[QueueFinding]:
     """What is wrong with the units of a queue whose records have queue offsets [first, end)."""
     if job.ext is None:
         return []
     reader = _reader(job, job.ext.file_size)
     found = [
-        UnitFinding("ext-file-size", str(file.path), None, 1, -1, f"{file.size} bytes instead of {job.ext.file_size}")
+        QueueFinding("ext-file-size", str(file.path), None, 1, -1, f"{file.size} bytes instead of {job.ext.file_size}")
         for file in list_ext_files(reader.folder, key)
         if file.size != job.ext.file_size and job.judged_to is None
     ]
@@ -130,7 +120,7 @@ class _Walk:
         self.wrong: dict[str, tuple[int, int, str]] = {}
         self.wrong_bits: dict[str, tuple[int, int]] = {}
 
-    def findings(self, first: int, end: int) -> list[UnitFinding]:
+    def findings(self, first: int, end: int) -> list[QueueFinding]:
         """What is wrong with the entries [first, end) and behind them, each rule once."""
         self.bare = EntriesWithoutUnit(self.key, self.reader, self._units_begin(first))
         in_file, position = self.job.queue_file_size // ENTRY_SIZE, first
@@ -143,11 +133,11 @@ class _Walk:
         for rule, (times, place, detail) in self.wrong.items():
             at = place * ENTRY_SIZE % self.job.queue_file_size
             path = f"{self.folder}/{offset_name(place * ENTRY_SIZE - at)}"
-            found.append(UnitFinding(rule, path, at, times, -1, detail))
+            found.append(QueueFinding(rule, path, at, times, -1, detail))
         for rule, (times, address) in self.wrong_bits.items():
             start = address // self.reader.file_size * self.reader.file_size
             path = f"{queue_path(str(self.reader.folder), self.key)}/{offset_name(start)}"
-            found.append(UnitFinding(rule, path, address - start, times, -1, _BITS_IN_WORDS[rule]))
+            found.append(QueueFinding(rule, path, address - start, times, -1, _BITS_IN_WORDS[rule]))
         is_whole = first < end and not self.wrong.keys() - {WITHOUT_UNIT}
         return [*found, *self._behind()] if is_whole and self.job.judged_to is None else found
 
@@ -260,7 +250,7 @@ class _Walk:
             times, place, detail = self.wrong.get(rule, (0, first + int(rows[0]), f"{what} {first + int(rows[0])}"))
             self.wrong[rule] = times + len(rows), place, detail
 
-    def _behind(self) -> list[UnitFinding]:
+    def _behind(self) -> list[QueueFinding]:
         """What is written behind the last unit."""
         for file in list_ext_files(self.reader.folder, self.key):
             # Without any address in the queue all that is written is behind.
@@ -271,5 +261,5 @@ class _Walk:
                 detail = "units behind that of the queue's last entry: the next ones take their place"
                 if self.expected < 0:
                     detail = "units of a queue whose entries lead to none"
-                return [UnitFinding(ORPHANS, str(file.path), begin, 1, -1, detail)]
+                return [QueueFinding(ORPHANS, str(file.path), begin, 1, -1, detail)]
         return []

@@ -16,7 +16,8 @@ from reput.log.reader import file_of, written_bytes
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.check.ext import ORPHANS, STRAY_BITS, WITHOUT_UNIT
 from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncovered
-from reput.pipeline.check.queues import Mismatch, OutsideFinding
+from reput.pipeline.check.queue_finding import QueueFinding
+from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.merge import QueueTable
 from reput.pipeline.split.sink import queue_path
@@ -166,7 +167,7 @@ def what_is_there(file: str, offset: int) -> tuple[str, int | None, str]:
     return str(there), None, f"no {path.relative_to(there)}: "
 
 
-def outside_finding(check: Check, one: OutsideFinding, log_end: int) -> None:
+def outside_finding(check: Check, one: QueueFinding, log_end: int) -> None:
     """Entries in front of a queue's first record or behind its last."""
     report = check.report
     if one.rule in ("queue-empty-file", ORPHANS):

@@ -14,9 +14,9 @@ from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.redo_job import redo_queues
 from reput.pipeline.check.ext import plain
 from reput.pipeline.check.findings import mismatch_findings, note_crooked, outside_finding
+from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.check.queues import (
     Mismatch,
-    OutsideFinding,
     QueueToCheck,
     check_outside,
     place_of,
@@ -143,5 +143,5 @@ def _outside_findings(check: Check, table: QueueTable, log_end: int) -> None:
             outside_finding(check, one, log_end)
 
 
-def _outside_task(job: Job, log_min_offset: int, queues: tuple[QueueToCheck, ...]) -> list[OutsideFinding]:
+def _outside_task(job: Job, log_min_offset: int, queues: tuple[QueueToCheck, ...]) -> list[QueueFinding]:
     return check_outside(job, log_min_offset, queues)

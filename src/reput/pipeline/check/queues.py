@@ -13,6 +13,7 @@ from reput.files import fs
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
 from reput.pipeline.check import ext as check_ext
+from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.job import Job
 from reput.queue.compare import Compared
 from reput.queue.files import list_queue_files
@@ -39,17 +40,6 @@ class QueueToCheck(NamedTuple):
     next: int
 
 
-class OutsideFinding(NamedTuple):
-    """Something wrong with a queue's files, or entries outside its records; `offset` is a byte of the file."""
-
-    rule: str
-    file: str
-    offset: int | None
-    times: int
-    physical_offset: int
-    detail: str
-
-
 def place_of(entries: NDArray[np.uint8], numbers: NDArray[np.int64]) -> int:
     """The log offset to which the first of these entries points, -1 without any."""
     return int(entries.view(ENTRY.dtype)["physical_offset"][numbers[0]]) if len(numbers) else -1
@@ -68,17 +58,17 @@ def read_entries(folder: str, file_size: int, first: int, count: int) -> NDArray
     return np.frombuffer(bytes(data), dtype=np.uint8)
 
 
-def check_outside(job: Job, log_min_offset: int, queues: Sequence[QueueToCheck]) -> list[OutsideFinding]:
+def check_outside(job: Job, log_min_offset: int, queues: Sequence[QueueToCheck]) -> list[QueueFinding]:
     """Look at the files of these queues, and at what they hold outside the queues' records."""
-    found: list[OutsideFinding] = []
+    found: list[QueueFinding] = []
     for queue in queues:
         found += _file_findings(job, queue)
         found += _outside_findings(job, log_min_offset, queue)
-        found += [OutsideFinding(*one) for one in check_ext.unit_findings(job, queue.key, queue.first, queue.next)]
+        found += check_ext.unit_findings(job, queue.key, queue.first, queue.next)
     return found
 
 
-def _file_findings(job: Job, queue: QueueToCheck) -> list[OutsideFinding]:
+def _file_findings(job: Job, queue: QueueToCheck) -> list[QueueFinding]:
     files = list_queue_files(Path(queue.folder))
     found = []
     for number, file in enumerate(files):
@@ -88,7 +78,7 @@ def _file_findings(job: Job, queue: QueueToCheck) -> list[OutsideFinding]:
         last = number == len(files) - 1
         if file.size == 0 and last:
             found.append(
-                OutsideFinding(
+                QueueFinding(
                     "queue-empty-file",
                     str(file.path),
                     None,
@@ -99,14 +89,14 @@ def _file_findings(job: Job, queue: QueueToCheck) -> list[OutsideFinding]:
             )
         elif file.size != job.queue_file_size:
             detail = f"{file.size} bytes instead of {job.queue_file_size}: RocketMQ would not load this queue"
-            found.append(OutsideFinding("queue-file-size", str(file.path), None, 1, -1, detail))
+            found.append(QueueFinding("queue-file-size", str(file.path), None, 1, -1, detail))
         if number and file.start != files[number - 1].start + job.queue_file_size:
             detail = f"a file is missing between {files[number - 1].path.name} and this one"
-            found.append(OutsideFinding("queue-file-missing", str(file.path), None, 1, -1, detail))
+            found.append(QueueFinding("queue-file-missing", str(file.path), None, 1, -1, detail))
     return found
 
 
-def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> list[OutsideFinding]:
+def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> list[QueueFinding]:
     found = []
     in_file = job.queue_file_size // ENTRY_SIZE
     for file in list_queue_files(Path(queue.folder)):
@@ -123,7 +113,7 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
                 outside = outside.below(job.judged_to)
             if len(outside.places):
                 found.append(
-                    OutsideFinding(
+                    QueueFinding(
                         "queue-entry-without-record",
                         str(file.path),
                         int(outside.places[0]) * ENTRY_SIZE,
@@ -140,7 +130,7 @@ def _outside_findings(job: Job, log_min_offset: int, queue: QueueToCheck) -> lis
         if len(outside.places):
             place = behind + int(outside.places[0])
             found.append(
-                OutsideFinding(
+                QueueFinding(
                     "queue-entry-past-end",
                     str(file.path),
                     place * ENTRY_SIZE,

@@ -1,0 +1,19 @@
+"""A finding about one queue, as a task reports it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class QueueFinding(NamedTuple):
+    """Something wrong with a queue's files or units; `offset` is a byte of the file.
+
+    `times`: how often. `physical_offset`: the log offset that is meant, -1 for none.
+    """
+
+    rule: str
+    file: str
+    offset: int | None
+    times: int
+    physical_offset: int
+    detail: str
