@@ -34,7 +34,7 @@ from page import ratio_line
 from rich.console import Console
 from workload import REPOSITORY, Case, Workload, prepare
 
-from reput.store.info import store_info
+from reput.store.info.info import store_info
 
 QUEUES = 64
 MINUTE_OF_MESSAGES = 6_000_000

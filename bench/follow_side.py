@@ -31,8 +31,8 @@ import reput
 from reput.config import StoreConfig
 from reput.files.watermarks import Watermarks
 from reput.formats import own
-from reput.store.frontier import read_frontier
-from reput.store.layout import find_store
+from reput.store.disk.frontier import read_frontier
+from reput.store.disk.layout import find_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

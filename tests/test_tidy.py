@@ -40,10 +40,27 @@ LEVELS = {
     "__main__": 12,
 }
 
-# The folders of pipeline, likewise.
-PIPELINE_LEVELS = {"spark": 0, "split": 1, "build": 2, "check": 3, "convert": 3, "follow": 3}
-# Modules there that may import folders above their own all the same, and why.
-PIPELINE_EXCEPT = {
+# The folders inside a room, likewise: a module imports its own folder and those of a lower level.
+# Modules of a room that lie in no folder are above them, but for those of `cli`, which its folders share.
+FOLDER_LEVELS = {
+    "cli": {"": -1, "dump": 0, "get": 0, "progress": 0, "put": 0},
+    "connect": {"options": 0, "cut": 1, "scan": 2, "sink": 2, "": 3},
+    "pipeline": {"spark": 0, "split": 1, "build": 2, "check": 3, "convert": 3, "follow": 3},
+    "store": {
+        "disk": 0,
+        "owner": 1,
+        "recover": 2,
+        "progress": 2,
+        "read": 3,
+        "open": 4,
+        "write": 5,
+        "info": 3,
+        "compare": 6,
+        "": 7,
+    },
+}
+# Modules that may import folders above their own all the same, and why.
+FOLDER_EXCEPT = {
     "pipeline/spark/daemon.py": "loads what tasks need before workers are forked",
     "pipeline/spark/nursery.py": "loads what tasks need before workers are forked",
 }
@@ -100,7 +117,7 @@ LONG_FUNCTIONS = {
 # Rooms that know kinds of queues by what they can do (`queue/kinds.py`), and the modules that list the kinds for them.
 KINDS_UNNAMED = ("store", "pipeline", "connect", "cli")
 KINDS_LISTED = {
-    "store/kinds.py": "which kinds a store has",
+    "store/disk/kinds.py": "which kinds a store has",
     "pipeline/build/kinds.py": "what the driver of a job that builds does for each",
     "pipeline/check/kinds.py": "what a check does for each",
     "pipeline/split/sinks.py": "what a job's tasks do for each",
@@ -266,34 +283,63 @@ def test_arrows_are_seen(module: str, line: str, allowed: bool) -> None:
     assert (not list(arrows_up(PACKAGE / module, ast.parse(line)))) == allowed
 
 
-def pipeline_arrows_up(name: str, tree: ast.Module) -> Iterator[str]:
-    """The folders of pipeline that a module in there imports, and that are not below its own."""
-    own = name.split("/")[1]
+def folder_arrows_up(name: str, tree: ast.Module) -> Iterator[str]:
+    """The folders of its own room that a module imports, and that are not below its own."""
+    room, *inner = name.split("/")[:-1]
+    levels, own = FOLDER_LEVELS[room], inner[0] if inner else ""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("reput.pipeline"):
-            parts = (node.module or "").split(".")
-            folders = [parts[2]] if len(parts) > 2 else [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"reput.{room}."):
+            parts = str(node.module).split(".")[2:]
+            named = parts[:1] if parts else [alias.name for alias in node.names]
+            folders = [part if part in levels else "" for part in named]
             yield from (
-                f"{name}:{node.lineno}: {own} must not know {folder}"
+                f"{name}:{node.lineno}: {own or room} must not know {folder or room}"
                 for folder in folders
-                if folder != own and PIPELINE_LEVELS[folder] >= PIPELINE_LEVELS[own]
+                if folder != own and levels[folder] >= levels[own]
             )
 
 
-def test_folders_of_the_pipeline() -> None:
-    """Every module of pipeline lies in a folder, and imports its own folder and those below."""
-    found = []
-    for path in (PACKAGE / "pipeline").rglob("*.py"):
+@pytest.mark.parametrize("room", sorted(FOLDER_LEVELS))
+def test_folders_keep_their_levels(room: str) -> None:
+    """Every module of a room with folders imports its own folder and those below."""
+    found, levels = [], FOLDER_LEVELS[room]
+    for path in (PACKAGE / room).rglob("*.py"):
         name = name_of(path)
-        if path.parent == PACKAGE / "pipeline":
-            assert path.name == "__init__.py", f"{name}: which folder is it for?"
-        else:
-            arrows = list(pipeline_arrows_up(name, ast.parse(path.read_text())))
-            assert bool(arrows) == (name in PIPELINE_EXCEPT) or name not in PIPELINE_EXCEPT, f"{name} keeps the rule"
-            found += [] if name in PIPELINE_EXCEPT else arrows
+        if path == PACKAGE / room / "__init__.py" or (room == "cli" and path.parent == PACKAGE / room):
+            continue
+        folder = path.parent.name if path.parent.name != room else ""
+        assert folder in levels, f"{name}: which folder is it for?"
+        arrows = list(folder_arrows_up(name, ast.parse(path.read_text())))
+        assert bool(arrows) == (name in FOLDER_EXCEPT) or name not in FOLDER_EXCEPT, f"{name} keeps the rule"
+        found += [] if name in FOLDER_EXCEPT else arrows
     assert not found
-    up = ast.parse("from reput.pipeline.check.check import check_store\nfrom reput.pipeline import follow, split")
-    assert len(list(pipeline_arrows_up("pipeline/build/x.py", up))) == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "allowed"),
+    [
+        ("pipeline/build/x.py", "from reput.pipeline.check.check import check_store", False),
+        ("pipeline/build/x.py", "from reput.pipeline import follow", False),
+        ("pipeline/build/x.py", "from reput.pipeline import split", True),
+        ("store/read/x.py", "from reput.store import message_store", False),
+        ("store/message_store.py", "from reput.store.read.view import StoreView", True),
+        ("cli/get/x.py", "from reput.cli import output", True),
+        ("cli/get/x.py", "from reput.cli.put.lines import read_lines", False),
+    ],
+)
+def test_arrows_between_folders_are_seen(module: str, line: str, allowed: bool) -> None:
+    """The rule above finds an arrow up in any form of import."""
+    assert (not list(folder_arrows_up(module, ast.parse(line)))) == allowed
+
+
+def test_a_class_name_is_one_thing() -> None:
+    """No two classes of the package share a name."""
+    homes: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(name_of(path))
+    assert not {name: places for name, places in homes.items() if len(places) > 1}
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)

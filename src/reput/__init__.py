@@ -38,8 +38,8 @@ if TYPE_CHECKING:
         UnsupportedStoreError,
     )
     from reput.log.message import Message, PutResult, PutStatus
-    from reput.store.results import GetResult, GetStatus
-    from reput.store.sql_filter import SqlFilter
+    from reput.store.read.results import GetResult, GetStatus
+    from reput.store.read.sql_filter import SqlFilter
 
 __version__ = "0.1.0"
 
@@ -48,9 +48,9 @@ _HOMES = {
     "Message": "reput.log.message",
     "PutResult": "reput.log.message",
     "PutStatus": "reput.log.message",
-    "GetResult": "reput.store.results",
-    "GetStatus": "reput.store.results",
-    "SqlFilter": "reput.store.sql_filter",
+    "GetResult": "reput.store.read.results",
+    "GetStatus": "reput.store.read.results",
+    "SqlFilter": "reput.store.read.sql_filter",
     "check": "reput.api",
     "convert": "reput.api",
     "diff": "reput.api",

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reput.connect.export import ExportReport
-    from reput.connect.read_report import ReadReport
+    from reput.connect.scan.read_report import ReadReport
     from reput.pipeline.follow.follow import FollowProgress
     from reput.pipeline.follow.query import FollowHandle
     from reput.pipeline.spark.engine import Engine
     from reput.pipeline.spark.listener import ProgressListener
-    from reput.store.info_values import StoreInfo
-    from reput.store.queue_diff import QueueDifference
-    from reput.store.report import CheckReport, RebuildReport
+    from reput.store.compare.queue_diff import QueueDifference
+    from reput.store.disk.report import CheckReport, RebuildReport
+    from reput.store.info.values import StoreInfo
 
 LITTLE_BYTES = 64 << 20
 """So much log a follower takes in without Spark, where nobody asked for that: it ends before Spark has started."""
@@ -226,7 +226,7 @@ def diff(
         ConfigError: There are no two sides to compare.
         ReputError: Another error of `reput.errors`.
     """
-    from reput.store.diff import diff_sides, differences
+    from reput.store.compare.diff import diff_sides, differences
 
     return differences(*diff_sides(path, other, config_from(config)))
 
@@ -313,7 +313,7 @@ def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) ->
     Raises:
         NotAStoreError: There is no store.
     """
-    from reput.store.info import store_info
+    from reput.store.info.info import store_info
 
     return store_info(path, config_from(config))
 
@@ -477,7 +477,7 @@ def read_report(folder: str | Path) -> ReadReport:
     Raises:
         ConfigError: The folder has other files.
     """
-    from reput.connect import read_report as reports
+    from reput.connect.scan import read_report as reports
 
     return reports.read_report(folder)
 
@@ -530,7 +530,7 @@ def _engine_at(
 
     `refuse` raises what is known to be wrong with the store before that.
     """
-    from reput.store.layout import find_store
+    from reput.store.disk.layout import find_store
 
     settings = config_from(config)
     refuse_no_spark(spark)

@@ -1,8 +1,8 @@
 """Settings of a store, under RocketMQ's names in snake_case.
 
 A value that nobody gave is None: what the files tell, or RocketMQ's default, then takes its place
-(`reput.store.settings` decides, and remembers which). `StoreConfig.from_file` reads RocketMQ's own broker.conf (Java
-properties).
+(`reput.store.disk.settings` decides, and remembers which). `StoreConfig.from_file` reads RocketMQ's own broker.conf
+(Java properties).
 
 Source: `MessageStoreConfig`, `BrokerConfig`.
 """

@@ -11,8 +11,8 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError, TailFullError
 from reput.nearest import named_arguments
 from reput.store import message_store
-from reput.store.topic_messages import refuse_unknown
-from reput.store.view import PullLimits
+from reput.store.read.topic_messages import refuse_unknown
+from reput.store.read.view import PullLimits
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from reput.pipeline.follow.query import FollowHandle
     from reput.pipeline.spark.listener import ProgressListener
-    from reput.store.indexer import CatchUp
+    from reput.store.owner.indexer import CatchUp
 
 
-class MessageStore(message_store.MessageStore):
+class MessageStore(message_store.LocalStore):
     """An embedded store of many queues, in RocketMQ's own files. Safe for threads.
 
         with reput.MessageStore.open("/data/store", create=True) as store:

@@ -146,7 +146,7 @@ def test_the_last_messages_beside_a_writer_are_as_many_as_asked_for(
                 put(store, 5, queue_id=queue_id)
 
         meanwhile(monkeypatch, "reput.log.reader.last_records", more)
-        meanwhile(monkeypatch, "reput.cli.get_run.keep_last", more)
+        meanwhile(monkeypatch, "reput.cli.get.run.keep_last", more)
         for chosen in ((), ("-q", 1)):
             done = call("get", tmp_path / "u", "-t", "t", *chosen, "-o", -4, "--json")
             assert (done.return_value, len(done.stdout.splitlines())) == (0, 4)

@@ -14,7 +14,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.pipeline.spark.listener import ProgressListener
-from reput.store.report import RebuildReport
+from reput.store.disk.report import RebuildReport
 from support import golden
 
 

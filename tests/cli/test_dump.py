@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from reput.cli.dump_parts import body_values
+from reput.cli.dump.parts import body_values
 from reput.cli.main import cli
 from reput.errors import ConfigError, DamagedStoreError, ReputError
 from reput.formats import paths

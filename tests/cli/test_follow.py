@@ -22,9 +22,9 @@ from reput.cli.follow import _LiveLine
 from reput.cli.main import run
 from reput.pipeline.follow.follow import Follow, FollowProgress
 from reput.pipeline.spark.engine import LoopEngine
-from reput.store.frontier import read_frontier
-from reput.store.info import store_info
-from reput.store.layout import find_store
+from reput.store.disk.frontier import read_frontier
+from reput.store.disk.layout import find_store
+from reput.store.info.info import store_info
 from support import golden, stores
 from support.broker import broker_at_work
 from support.checked import assert_sound

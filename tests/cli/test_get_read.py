@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reput.cli.get_read import Found, merged
+from reput.cli.get.read import Found, merged
 
 FILE_SIZE = 100
 pulls = st.lists(st.lists(st.integers(0, 60), max_size=6), max_size=3)

@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import reput
-from reput.cli import lag, output
-from reput.cli.lag import QueueLag, duration_text
+from reput.cli import output
 from reput.cli.main import cli
+from reput.cli.progress import command as lag
+from reput.cli.progress.command import QueueLag, duration_text
 from reput.config import StoreConfig
 from reput.errors import ConfigError, StoreLockedError
 from support import stores

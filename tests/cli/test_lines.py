@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.cli import output
-from reput.cli.dump_parts import record_cells, record_values
-from reput.cli.get_format import format_form
-from reput.cli.lines import Form, LineWriter, body_form, cells_form, json_form, raw_form
+from reput.cli.dump.parts import record_cells, record_values
+from reput.cli.get.format import format_form
+from reput.cli.lines import LineForm, LineWriter, body_form, cells_form, json_form, raw_form
 from reput.errors import DamagedLogError
 from reput.formats.properties import decode_properties
 from reput.formats.record import Record, decode_record, encode_record
@@ -64,7 +64,7 @@ def log_of(found: list[Record]) -> tuple[bytes, list[Placed]]:
     return bytes(log), log.placed
 
 
-def written(form: Form, data: bytes, placed: list[Placed]) -> bytes:
+def written(form: LineForm, data: bytes, placed: list[Placed]) -> bytes:
     """The lines of the records of a log, made at once."""
     position = np.array([one.offset for one in placed], dtype=np.int64)
     size = np.array([one.size for one in placed], dtype=np.int32)
@@ -112,7 +112,7 @@ def show_letters(record: Record) -> None:
     output.show_bytes(b"|".join((record.topic, numbers, key, record.body, headers)) + b"\0\xff")
 
 
-FORMS: list[tuple[Form, Callable[[Record], None]]] = [
+FORMS: list[tuple[LineForm, Callable[[Record], None]]] = [
     (json_form(), lambda record: output.emit_json(record_values(record))),
     (json_form(7), lambda record: output.emit_json(record_values(record, 7))),
     (cells_form(None), show_cells(None)),

@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import reput
-from reput.cli import put_lines
 from reput.cli.main import cli
-from reput.cli.put_lines import lines_of
+from reput.cli.put import lines as put_lines
+from reput.cli.put.lines import lines_of
 from reput.errors import ConfigError, DamagedStoreError, NotAStoreError
 from reput.files import locks
 from reput.formats import own, paths

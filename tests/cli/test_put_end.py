@@ -18,9 +18,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import reput
-from reput.cli import put as put_verb
 from reput.cli.main import cli, run
-from reput.cli.put_lines import skip_lines
+from reput.cli.put import command as put_verb
+from reput.cli.put.lines import skip_lines
 from reput.cli.signals import EndingSignals, StoppedError
 from reput.errors import AccessError, ConfigError, FlushError, NoSpaceError, StoreLockedError, TailFullError
 from reput.files import locks

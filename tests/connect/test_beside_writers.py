@@ -12,13 +12,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StringType, StructField, StructType
 
 import reput
-from reput.connect.options import read_options
-from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter
-from reput.connect.snapshot import confirmed_by, take_snapshot
+from reput.connect.cut.snapshot import confirmed_by, take_snapshot
+from reput.connect.options.options import read_options
+from reput.connect.sink.sink import RocketmqStreamWriter, RocketmqWriter
 from reput.connect.stream import RocketmqStreamReader
 from reput.errors import ConfigError, StoreLockedError
 from reput.formats import paths
-from reput.store.beside import Writer
+from reput.store.open.beside import Writer
 from support import frames, stores
 from support.checked import assert_sound
 from support.opened import CONFIG, put
@@ -116,7 +116,7 @@ def test_a_log_file_that_a_writer_begins_meanwhile_is_no_damage(
                 placed.extend(put(store, 50))
             return confirmed_by(*arguments)
 
-        monkeypatch.setattr("reput.connect.snapshot.confirmed_by", later)
+        monkeypatch.setattr("reput.connect.cut.snapshot.confirmed_by", later)
         seen = take_snapshot(str(tmp_path), CONFIG)
         first_file = [offset for offset in placed if offset < seen.log.end_offset]
         assert len(placed) > len(first_file)

@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql.datasource import EqualTo
 
 import reput
-from reput.connect.filters import narrowed
-from reput.connect.options import Scan, read_options
+from reput.connect.options.filters import narrowed
+from reput.connect.options.options import Scan, read_options
+from reput.connect.options.selection import selection_of
 from reput.connect.plan import plan_batch
-from reput.connect.selection import selection_of
 from reput.errors import DamagedStoreError, DataLossError
 from reput.formats import paths
 from reput.formats.client_batch import InnerMessage, encode_messages

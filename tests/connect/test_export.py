@@ -20,7 +20,7 @@ import pytest
 import reput
 from reput.cli.main import run
 from reput.connect import export as exports
-from reput.connect import scan
+from reput.connect.scan import log_scan as scan
 from reput.errors import ConfigError, DataLossError
 from reput.files import fs
 from reput.formats import paths

@@ -20,10 +20,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StringType, StructField, StructType
 
 import reput
-from reput.connect.filters import narrowed
-from reput.connect.options import read_options
+from reput.connect.options.filters import narrowed
+from reput.connect.options.options import read_options
+from reput.connect.options.selection import NumberRange, Selection, selection_of
 from reput.connect.plan import explain, plan_batch
-from reput.connect.selection import Selection, Span, selection_of
 from reput.connect.source import RocketmqReader, RocketmqSource
 from reput.connect.tasks import tasks_of
 from reput.errors import ConfigError
@@ -49,18 +49,18 @@ def after(*filters: Filter) -> Selection:
 @pytest.mark.parametrize(
     ("one", "field", "expected"),
     [
-        (EqualTo(("queueOffset",), 7), "queue_offset", Span(7, 8)),
-        (In(("offset",), (3, 9)), "queue_offset", Span(3, 10)),
-        (GreaterThan(("queueOffset",), 7), "queue_offset", Span(8)),
-        (LessThanOrEqual(("physicalOffset",), 7), "position", Span(0, 8)),
-        (GreaterThanOrEqual(("storeTimestamp",), NOON), "stored_ms", Span(NOON_MS)),
-        (GreaterThan(("storeTimestamp",), NOON), "stored_ms", Span(NOON_MS + 1)),
-        (GreaterThan(("storeTimestamp",), NOON + HALF_MS), "stored_ms", Span(NOON_MS + 1)),
-        (GreaterThanOrEqual(("timestamp",), NOON + HALF_MS), "stored_ms", Span(NOON_MS + 1)),
-        (LessThan(("timestamp",), NOON), "stored_ms", Span(0, NOON_MS)),
-        (LessThan(("timestamp",), NOON + HALF_MS), "stored_ms", Span(0, NOON_MS + 1)),
-        (LessThanOrEqual(("timestamp",), NOON), "stored_ms", Span(0, NOON_MS + 1)),
-        (EqualTo(("storeTimestamp",), NOON), "stored_ms", Span(NOON_MS, NOON_MS + 1)),
+        (EqualTo(("queueOffset",), 7), "queue_offset", NumberRange(7, 8)),
+        (In(("offset",), (3, 9)), "queue_offset", NumberRange(3, 10)),
+        (GreaterThan(("queueOffset",), 7), "queue_offset", NumberRange(8)),
+        (LessThanOrEqual(("physicalOffset",), 7), "position", NumberRange(0, 8)),
+        (GreaterThanOrEqual(("storeTimestamp",), NOON), "stored_ms", NumberRange(NOON_MS)),
+        (GreaterThan(("storeTimestamp",), NOON), "stored_ms", NumberRange(NOON_MS + 1)),
+        (GreaterThan(("storeTimestamp",), NOON + HALF_MS), "stored_ms", NumberRange(NOON_MS + 1)),
+        (GreaterThanOrEqual(("timestamp",), NOON + HALF_MS), "stored_ms", NumberRange(NOON_MS + 1)),
+        (LessThan(("timestamp",), NOON), "stored_ms", NumberRange(0, NOON_MS)),
+        (LessThan(("timestamp",), NOON + HALF_MS), "stored_ms", NumberRange(0, NOON_MS + 1)),
+        (LessThanOrEqual(("timestamp",), NOON), "stored_ms", NumberRange(0, NOON_MS + 1)),
+        (EqualTo(("storeTimestamp",), NOON), "stored_ms", NumberRange(NOON_MS, NOON_MS + 1)),
         (EqualTo(("topic",), "orders"), "topic_names", frozenset({"orders"})),
         (In(("partition",), (1, 2)), "queue_ids", frozenset({1, 2})),
         (EqualTo(("keys",), "a b"), "key_hints", ("a",)),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from reput.store.message import StoredMessage
+    from reput.store.read.message import StoredMessage
 
 pytestmark = pytest.mark.golden
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from reput.connect import known
-from reput.connect.options import read_options
+from reput.connect.cut import known
+from reput.connect.options.options import read_options
 from reput.connect.plan import explain
 from reput.connect.stream import RocketmqStreamReader, stream_options
 from reput.errors import ConfigError, DataLossError

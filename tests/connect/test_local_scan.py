@@ -17,7 +17,7 @@ import pytest
 
 import reput
 from reput.connect import read_ahead as ahead
-from reput.connect import scan as scan_tasks
+from reput.connect.scan import log_scan as scan_tasks
 from reput.errors import ConfigError, DamagedLogError, NotAStoreError
 from reput.formats import paths
 from support import frames, golden, stores

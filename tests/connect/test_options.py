@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reput.connect import option_names
-from reput.connect.edges import Kind
-from reput.connect.options import read_options
-from reput.connect.schemas import HEADERS, KAFKA, NATIVE
+from reput.connect.options import names as option_names
+from reput.connect.options.edges import Kind
+from reput.connect.options.options import read_options
+from reput.connect.options.schemas import HEADERS, KAFKA, NATIVE
 from reput.errors import ConfigError, NotAStoreError
 from support import frames, golden
 

@@ -14,13 +14,13 @@ import pytest
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 import reput
-from reput.connect import ledger as ledgers
-from reput.connect.ledger import BEGUN, Ledger, read_ledger
-from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter, commit_batch, one_spelling
-from reput.connect.sink_columns import ASSIGNED, TYPES, check_schema, message_columns
-from reput.connect.staging import Stager
+from reput.connect.sink import ledger as ledgers
+from reput.connect.sink.columns import ASSIGNED, TYPES, check_schema, message_columns
+from reput.connect.sink.ledger import BEGUN, Ledger, read_ledger
+from reput.connect.sink.sink import RocketmqStreamWriter, RocketmqWriter, commit_batch, one_spelling
+from reput.connect.sink.staging import Stager
 from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, ReputError, StoreLockedError
-from reput.store.message_store import MessageStore
+from reput.store.message_store import LocalStore
 from support import frames, golden
 from support.checked import assert_sound
 
@@ -115,7 +115,7 @@ def new_store(folder: Path) -> reput.MessageStore:
     return reput.MessageStore.open(folder, reput.StoreConfig(mapped_file_size_commit_log=1 << 16), create=True)
 
 
-def staged(store: MessageStore, folder: Path, first: int, count: int) -> list[str]:
+def staged(store: LocalStore, folder: Path, first: int, count: int) -> list[str]:
     """Stage messages of 1 KiB."""
     stager = Stager(folder / "staged", store.layout, store.config)
     for begin in range(first, first + count, 50):
@@ -141,10 +141,10 @@ def numbers_in(store: Path) -> list[int]:
 def test_a_killed_commit_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survive: int) -> None:
     """Killed after any part of the append, the batch is there once when it comes again, in another order even."""
     monkeypatch.setattr(ledgers, "_PIECE_BYTES", 1 << 13)
-    real = MessageStore.put_messages
+    real = LocalStore.put_messages
     left = [survive]
 
-    def put(store: MessageStore, messages: Any, queue_id: Any = 0) -> Any:
+    def put(store: LocalStore, messages: Any, queue_id: Any = 0) -> Any:
         if not left[0]:
             raise KeyboardInterrupt
         left[0] -= 1
@@ -154,12 +154,12 @@ def test_a_killed_commit_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyP
         folder = store.layout.own("sinks") / "one"
         commit_batch(store, folder, Ledger("query", 0, BEGUN, staged(store, folder, 0, 20)))
         names = staged(store, folder, 20, 100)
-        monkeypatch.setattr(MessageStore, "put_messages", put)
+        monkeypatch.setattr(LocalStore, "put_messages", put)
         try:
             commit_batch(store, folder, Ledger("query", 1, BEGUN, names))
         except KeyboardInterrupt:
             assert survive < 99
-        monkeypatch.setattr(MessageStore, "put_messages", real)
+        monkeypatch.setattr(LocalStore, "put_messages", real)
     with new_store(tmp_path) as store:
         # Somebody else had the store in between, with a message of the same content.
         store.put_messages(message_columns(pa.record_batch({"body": [b"99999"]}), "orders", NOW_MS + 5))
@@ -304,15 +304,15 @@ class Killed(BaseException):
 
 def kill_after(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no more than so many puts happen."""
-    real, left = MessageStore.put_messages, [pieces]
+    real, left = LocalStore.put_messages, [pieces]
 
-    def put(store: MessageStore, messages: Any, queue_id: Any = 0) -> Any:
+    def put(store: LocalStore, messages: Any, queue_id: Any = 0) -> Any:
         if not left[0]:
             raise Killed
         left[0] -= 1
         return real(store, messages, queue_id)
 
-    monkeypatch.setattr(MessageStore, "put_messages", put)
+    monkeypatch.setattr(LocalStore, "put_messages", put)
 
 
 @pytest.mark.parametrize("survive", [0, 2])

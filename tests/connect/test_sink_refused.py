@@ -13,13 +13,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 import reput
 from connect.test_sink import new_store, numbers_in, writer
-from reput.connect import ledger as ledgers
-from reput.connect import sink as sinks
-from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter
+from reput.connect.sink import ledger as ledgers
+from reput.connect.sink import sink as sinks
+from reput.connect.sink.sink import RocketmqStreamWriter, RocketmqWriter
 from reput.errors import FlushError, NoSpaceError
 from reput.files import fs
 from reput.log import append_file
-from reput.store.message_store import MessageStore
+from reput.store.message_store import LocalStore
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def test_the_store_cannot_be_opened_again(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(NoSpaceError):
             done_by(writer(store, writeId="day one"))
 
-    def refused(*_arguments: Any, **_named: Any) -> MessageStore:
+    def refused(*_arguments: Any, **_named: Any) -> LocalStore:
         raise NoSpaceError("no room to open it")
 
     with monkeypatch.context() as patch:

@@ -11,8 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 import reput
 from reput.connect import stream as stream_module
-from reput.connect.cuts import LogCut, merged
-from reput.connect.options import read_options
+from reput.connect.cut.cuts import LogCut, merged
+from reput.connect.options.options import read_options
 from reput.connect.partitions import read_partition
 from reput.connect.stream import RocketmqStreamReader, stream_options
 from reput.errors import ConfigError, DataLossError

@@ -11,7 +11,7 @@ import pytest
 
 import reput
 from reput.config import StoreConfig, rocketmq_names
-from reput.connect import option_names
+from reput.connect.options import names as option_names
 from support.scripts import load
 
 configuration = load("configuration")

@@ -15,8 +15,8 @@ import pytest
 import reput
 from reput.config import StoreConfig
 from reput.formats import own, paths
-from reput.store import swap
-from reput.store.layout import find_store
+from reput.store.disk.layout import find_store
+from reput.store.owner import swap
 from support import stores
 from support.faults import DONE, KILLED
 

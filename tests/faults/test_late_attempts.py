@@ -16,7 +16,7 @@ from reput.pipeline.build import grow
 from reput.pipeline.build.rebuild import rebuild_store
 from reput.pipeline.build.rebuild_state import RebuildOptions
 from reput.pipeline.follow.follow import Follow
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from support import golden, stores
 from support.checked import assert_sound
 from support.late import LateAttempts
@@ -103,13 +103,13 @@ def test_a_late_decode_attempt_behind_ext_units(crooked: bool, tmp_path: Path, m
     store = golden.unpack("ext", tmp_path)
     late = BehindUnits(monkeypatch)
     if crooked:
-        crooked_of = QueueTable.crooked
+        crooked_of = SplitQueues.crooked
 
-        def one_more(table: QueueTable) -> list[QueueKey]:
+        def one_more(table: SplitQueues) -> list[QueueKey]:
             table.mark_crooked(table.keys[:1])
             return crooked_of(table)
 
-        monkeypatch.setattr(QueueTable, "crooked", one_more)
+        monkeypatch.setattr(SplitQueues, "crooked", one_more)
     rebuild_store(store, late.engine, GOLDEN_CONFIG, RebuildOptions(split_mb=0.2))
     late.assert_refused("decode_and_sink", *(["_redo_task"] if crooked else []))
     assert_sound(store, GOLDEN_CONFIG)

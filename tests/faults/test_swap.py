@@ -11,7 +11,7 @@ import pytest
 
 from reput.files import fs
 from reput.formats import own, paths
-from reput.store import swap
+from reput.store.owner import swap
 from support import stores
 from support.faults import DONE, FAILED
 

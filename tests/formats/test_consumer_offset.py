@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from reput.errors import DamagedStoreError
 from reput.formats import consumer_offset
-from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, Form, decode, encode, group_topics, split_key
+from reput.formats.consumer_offset import (
+    ConsumerOffsets,
+    DataVersion,
+    JsonWriter,
+    decode,
+    encode,
+    group_topics,
+    split_key,
+)
 
 # Written by RocketMQ 5.5.1 (fastjson 2.0.63).
 OF_5_5 = b"""{
@@ -85,8 +93,8 @@ def table_of(text: str) -> dict[str, dict[int, int]]:
     return {key: dict(queues) for key, queues in decode(text.encode(), "file").offset_table.items()}
 
 
-@pytest.mark.parametrize(("data", "form"), [(OF_5_5, Form.FASTJSON2), (OF_5_1, Form.FASTJSON1)])
-def test_what_brokers_write(data: bytes, form: Form) -> None:
+@pytest.mark.parametrize(("data", "form"), [(OF_5_5, JsonWriter.FASTJSON2), (OF_5_1, JsonWriter.FASTJSON1)])
+def test_what_brokers_write(data: bytes, form: JsonWriter) -> None:
     """The bytes of a broker are read as it meant them, and written again byte for byte."""
     offsets = decode(data, "file")
 
@@ -100,7 +108,7 @@ def test_old_brokers_write_the_table_alone() -> None:
 
     assert (offsets.group_topics, offsets.data_version) == (None, None)
     assert offsets.offset_table["TopicTest@group"] == dict.fromkeys(range(4), 250)
-    assert encode(offsets, Form.FASTJSON1) == OF_4_9
+    assert encode(offsets, JsonWriter.FASTJSON1) == OF_4_9
 
 
 @given(tables, st.none() | st.dictionaries(names, st.lists(names, min_size=1, max_size=3), max_size=3), versions)
@@ -109,7 +117,7 @@ def test_round_trip(
 ) -> None:
     """Whatever is written is read again, order included, in either form."""
     offsets = ConsumerOffsets(table, topics, version)
-    for form in Form:
+    for form in JsonWriter:
         read = decode(encode(offsets, form), "file")
         assert read == offsets
         assert list(read.offset_table) == list(table)

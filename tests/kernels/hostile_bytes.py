@@ -33,7 +33,7 @@ from reput.kernels.lookup_columns import Room
 from reput.log.column_batch import ColumnBatches
 from reput.log.encode import RecordEncoder
 from reput.log.message import MessageRefusedError
-from reput.log.queue_directory import Piece, QueueDirectory
+from reput.log.queue_directory import EncodeBuffer, QueueDirectory
 from reput.log.settings import LogSettings
 from reput.log.topics import TopicTable
 from support.guarded import GuardedRoom, guard_outputs, guarded_array
@@ -279,7 +279,7 @@ def run_batch(chance: Random) -> None:
         if valid is not None and chance.random() < 0.2:
             valid[0] = chance.randrange(256)
     records = guarded_array(batch.size, np.uint8)
-    directory.piece = Piece(records.data, address_of(records))
+    directory.piece = EncodeBuffer(records.data, address_of(records))
     with contextlib.suppress(MessageRefusedError):
         batch.encode(lambda *_: None, 0, 0, 1)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reput.formats.properties import decode_properties
 from reput.formats.record import CHECK_BODY, decode_record
 from reput.kernels import field_kernels
-from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
 from support import golden
 from support.records import LogBuilder, logs
 from support.twins import TWINS, Call, as_buffer, decode
@@ -43,10 +43,12 @@ def places(data: bytes, base: int) -> tuple[NDArray[np.int64], NDArray[np.int32]
 
 def pairs_of(twin: str, data: bytes, table: NDArray[np.int64]) -> list[dict[bytes, bytes]]:
     """Each record's properties, as the kernel lays them out for Arrow."""
-    count, records = int(table[Field.PAIRS].sum()), table.shape[1]
+    count, records = int(table[FieldRow.PAIRS].sum()), table.shape[1]
     starts, name_at, value_at = (np.zeros(length + 1, dtype=np.int32) for length in (records, count, count))
-    names, values = (np.zeros(int(table[row].sum()), dtype=np.uint8) for row in (Field.NAMES_SIZE, Field.VALUES_SIZE))
-    at, size = table[Field.PROPERTIES_AT], table[Field.PROPERTIES_SIZE]
+    names, values = (
+        np.zeros(int(table[row].sum()), dtype=np.uint8) for row in (FieldRow.NAMES_SIZE, FieldRow.VALUES_SIZE)
+    )
+    at, size = table[FieldRow.PROPERTIES_AT], table[FieldRow.PROPERTIES_SIZE]
     found = field_kernels(twin).gather_pairs(as_buffer(data), at, size, starts, name_at, names, value_at, values)
     assert found == starts[-1]
     return [
@@ -67,13 +69,13 @@ def test_fields_are_what_decoding_says(twin: str, log: LogBuilder) -> None:
     done, table = read(twin, data, position, size, log.start)
     assert done == len(position)
     records = [decode_record(data, at - log.start) for at in position.tolist()]
-    assert table[Field.FLAG].tolist() == [record.flag for record in records]
-    assert table[Field.RECONSUME_TIMES].tolist() == [record.reconsume_times for record in records]
-    assert table[Field.PREPARED_OFFSET].tolist() == [record.prepared_transaction_offset for record in records]
-    assert table[Field.BORN_TIMESTAMP].tolist() == [record.born_timestamp for record in records]
-    assert table[Field.STORE_TIMESTAMP].tolist() == [record.store_timestamp for record in records]
+    assert table[FieldRow.FLAG].tolist() == [record.flag for record in records]
+    assert table[FieldRow.RECONSUME_TIMES].tolist() == [record.reconsume_times for record in records]
+    assert table[FieldRow.PREPARED_OFFSET].tolist() == [record.prepared_transaction_offset for record in records]
+    assert table[FieldRow.BORN_TIMESTAMP].tolist() == [record.born_timestamp for record in records]
+    assert table[FieldRow.STORE_TIMESTAMP].tolist() == [record.store_timestamp for record in records]
     assert pairs_of(twin, data, table) == [decode_properties(record.properties) for record in records]
-    for row, part in ((Field.BODY_AT, "body"), (Field.TOPIC_AT, "topic")):
+    for row, part in ((FieldRow.BODY_AT, "body"), (FieldRow.TOPIC_AT, "topic")):
         out, offsets = np.zeros(int(table[row + 1].sum()), dtype=np.uint8), np.zeros(len(position) + 1, dtype=np.int32)
         total = field_kernels(twin).gather_bytes(as_buffer(data), table[row], table[row + 1], out, offsets)
         assert total == len(out)

@@ -80,15 +80,15 @@ def test_a_change_in_the_middle_changes_no_answer(
     assert len(expected) == TOPICS
     assert all(bodies == [b"%d" % number for number in range(ROUNDS)] for bodies in expected.values())
     monkeypatch.setattr(kernels, "SMALL_STEP", 5_000)
-    monkeypatch.setattr("reput.store.follower.SMALL_STEP", 5_000)
+    monkeypatch.setattr("reput.store.read.follower.SMALL_STEP", 5_000)
     monkeypatch.setattr(kernels._SmallWork, "left", small_bytes)
     assert contents(tmp_path) == expected
 
 
 HEAVY = ("numba", "pyspark", "py4j", "pyarrow", "pandas", "rich", "rocksdict", "sqlglot")
-WRITING = ("reput.store.writing", "reput.log.append", "reput.log.flush", "reput.store.owner")
+WRITING = ("reput.store.write.writing", "reput.log.append", "reput.log.flush", "reput.store.owner.owner")
 """What only a store that is opened to write needs."""
-SELDOM = ("reput.dispatch.sql", "reput.queue.rocksdb_kind", "reput.store.consumer_filters")
+SELDOM = ("reput.dispatch.sql", "reput.queue.rocksdb_kind", "reput.store.progress.consumer_filters")
 """What is loaded for a SQL92 filter, or for a store that has its queues in RocksDB."""
 
 
@@ -97,7 +97,7 @@ SELDOM = ("reput.dispatch.sql", "reput.queue.rocksdb_kind", "reput.store.consume
     [
         (["--help"], (*HEAVY, *WRITING, *SELDOM, "numpy", "reput.store")),
         (["get", "--help"], (*HEAVY, *WRITING, *SELDOM, "numpy", "reput.store")),
-        (["get", "STORE", "-t", "orders", "-c", "1"], (*HEAVY, *WRITING, *SELDOM, "reput.store.progress")),
+        (["get", "STORE", "-t", "orders", "-c", "1"], (*HEAVY, *WRITING, *SELDOM, "reput.store.progress.progress")),
         (["query", "STORE", "-t", "orders", "--key", "no such key"], (*HEAVY, *WRITING, *SELDOM)),
         (["offset", "STORE", "-t", "orders"], (*HEAVY, *WRITING, *SELDOM)),
         (["progress", "STORE"], (*HEAVY, *WRITING, *SELDOM)),

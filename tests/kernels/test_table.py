@@ -14,7 +14,7 @@ from reput.formats.consume_queue import Entry
 from reput.formats.rocksdb import VALUE_SIZE, encode_value
 from reput.kernels import table_kernels
 from reput.kernels.columns import IN_INDEX, IN_QUEUE
-from reput.kernels.table_columns import ENTRY_ROOM, KEY_END, MOST_RESTARTS, Block, TableState
+from reput.kernels.table_columns import ENTRY_ROOM, KEY_END, MOST_RESTARTS, TableBlock, TableState
 from support.tables import Queues, queues
 
 
@@ -32,7 +32,7 @@ def fill(kind: str, given_queues: Queues, room: int, most_blocks: int) -> list[F
     """Call a twin until all pieces are taken in, taking the blocks away after each call."""
     prefixes, pieces = Prefixes.of(given_queues.prefixes), given_queues.pieces()
     out, restarts = np.zeros(room, dtype=np.uint8), np.zeros(MOST_RESTARTS, dtype=np.uint32)
-    blocks = np.zeros((most_blocks, len(Block)), dtype=np.int64)
+    blocks = np.zeros((most_blocks, len(TableBlock)), dtype=np.int64)
     state = np.zeros(len(TableState), dtype=np.int64)
     state[TableState.LAST_ROW] = -1
     calls = []
@@ -70,7 +70,7 @@ def test_nothing(kind: str) -> None:
         *EntryPieces(none, none, none, none),
         np.zeros(100, dtype=np.uint8),
         np.zeros(MOST_RESTARTS, dtype=np.uint32),
-        np.zeros((1, len(Block)), dtype=np.int64),
+        np.zeros((1, len(TableBlock)), dtype=np.int64),
         state,
     )
 

@@ -11,7 +11,7 @@ from reput.formats.record import FLAG_INNER_BATCH, decode_record
 from reput.log.append import LogAppender
 from reput.log.message import Message, PutStatus
 from reput.log.settings import LogSettings
-from reput.log.topics import Topic
+from reput.log.topics import TopicState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,15 +157,15 @@ def test_a_put_of_any_kind_that_is_interrupted_leaves_nothing(
     message = messages.get(kind, Message("orders", b"body"))
     queue_id = 1 << 20 if kind == "far" else 0
     with open_log(tmp_path) as log:
-        true, calls = Topic.go_on_at, []
+        true, calls = TopicState.go_on_at, []
 
-        def breaks_off(topic: Topic, *place: int) -> None:
+        def breaks_off(topic: TopicState, *place: int) -> None:
             calls.append(topic)
             if len(calls) == interrupted:
                 raise KeyboardInterrupt
             true(topic, *place)
 
-        monkeypatch.setattr(Topic, "go_on_at", breaks_off)
+        monkeypatch.setattr(TopicState, "go_on_at", breaks_off)
         if kind == "further" or interrupted == 1:
             with pytest.raises(KeyboardInterrupt):
                 log.append(message, queue_id)

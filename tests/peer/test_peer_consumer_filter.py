@@ -10,7 +10,7 @@ import pytest
 
 from reput.dispatch.bloom import BloomFilter
 from reput.formats import consumer_filter
-from reput.store.consumer_filters import ConsumerFilters
+from reput.store.progress.consumer_filters import ConsumerFilters
 
 if TYPE_CHECKING:
     from pathlib import Path

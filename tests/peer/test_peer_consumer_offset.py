@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, Form, decode, encode, group_topics
+from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, JsonWriter, decode, encode, group_topics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +59,6 @@ def test_both_ways(table: dict[str, dict[int, int]], tmp_path: Path, peer: Modul
 def test_fastjson_1(tmp_path: Path, peer: ModuleType) -> None:
     """RocketMQ of today also reads what we write in the form of those before."""
     path = tmp_path / "consumerOffset.json"
-    path.write_bytes(encode(ConsumerOffsets(TABLE), Form.FASTJSON1))
+    path.write_bytes(encode(ConsumerOffsets(TABLE), JsonWriter.FASTJSON1))
 
     assert text_keys(TABLE) == peer.run("offsets", path)["offsets"]

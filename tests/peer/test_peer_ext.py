@@ -13,8 +13,8 @@ import reput
 from reput.config import StoreConfig, parse_properties
 from reput.dispatch.bloom import BloomFilter
 from reput.formats import paths
-from reput.store.consumer_filters import ConsumerFilters
-from reput.store.view import PullLimits
+from reput.store.progress.consumer_filters import ConsumerFilters
+from reput.store.read.view import PullLimits
 from support import golden, kinds
 from support.checked import assert_sound
 from support.inner import write_further

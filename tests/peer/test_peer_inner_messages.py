@@ -14,7 +14,7 @@ from reput.config import StoreConfig
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import ENTRY, QueueKey
 from reput.log.message import Message, PutStatus
-from reput.store.view import PullLimits
+from reput.store.read.view import PullLimits
 from store.test_golden_answers import answer
 from support.checked import assert_sound
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from reput.store.view import StoreView
+    from reput.store.read.view import StoreView
 
 pytestmark = pytest.mark.peer
 

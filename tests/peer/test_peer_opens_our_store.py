@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import reput
-from reput.store.view import PullLimits
+from reput.store.read.view import PullLimits
 from store.test_golden_answers import answer
 from support import golden, kinds
 from support.checked import assert_sound

@@ -12,14 +12,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StringType, StructField, StructType
 
 from reput.cli.main import run
-from reput.connect.options import read_options
-from reput.connect.sink import RocketmqWriter
+from reput.connect.options.options import read_options
+from reput.connect.sink.sink import RocketmqWriter
 from reput.connect.stream import RocketmqStreamReader
 from reput.errors import StoreLockedError
 from reput.formats.client_batch import InnerMessage, decode_messages, encode_messages
 from reput.formats.properties import encode_properties, text_properties
 from reput.formats.record import FLAG_INNER_BATCH, FLAG_NEED_UNWRAP, Record, encode_record
-from reput.store.beside import Writer
+from reput.store.open.beside import Writer
 from support import frames
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from reput.queue.by_time import Boundary, offset_by_time
 from reput.queue.ext import ExtReader, list_ext_files, place_units
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span
-from reput.store.ext_end import cut_units
-from reput.store.results import GetStatus
+from reput.store.read.results import GetStatus
+from reput.store.recover.ext_end import cut_units
 from support import databases, opened, stores
 from support.inner import CONFIG, new_store, topics_json
 from support.records import LogBuilder

@@ -19,8 +19,8 @@ from reput.formats.layout import INT64_MAX
 from reput.formats.rocksdb import OffsetValue
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import RocksdbKind
-from reput.store.kinds import present_kinds
-from reput.store.layout import StoreLayout
+from reput.store.disk.kinds import present_kinds
+from reput.store.disk.layout import StoreLayout
 from support import databases, golden, stores
 from support.records import LogBuilder
 

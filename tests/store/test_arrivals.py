@@ -11,7 +11,7 @@ import pytest
 import reput
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.store.arrivals import Arrivals, Waiter
+from reput.store.read.arrivals import Arrivals, Waiter
 
 if TYPE_CHECKING:
     from pathlib import Path

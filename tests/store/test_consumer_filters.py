@@ -9,7 +9,7 @@ import pytest
 from reput.dispatch.bloom import BloomFilter
 from reput.errors import DamagedStoreError
 from reput.formats import consumer_filter
-from reput.store.consumer_filters import KEPT_DEAD_MS, ConsumerFilters
+from reput.store.progress.consumer_filters import KEPT_DEAD_MS, ConsumerFilters
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,8 @@ import reput
 from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.store.contradictions import contradictions
-from reput.store.layout import find_store
+from reput.store.disk.contradictions import contradictions
+from reput.store.disk.layout import find_store
 from support import golden, stores
 from support.checked import assert_sound
 

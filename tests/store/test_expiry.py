@@ -17,7 +17,7 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError, NoSpaceError
 from reput.files import fs
 from reput.formats import own, paths
-from reput.store import expiry
+from reput.store.write import expiry
 from support import golden, stores
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put

@@ -12,19 +12,19 @@ from reput.formats import paths
 from reput.formats.consume_queue import ENTRY, QueueKey
 from reput.kernels import SWITCH, kernels, lookup_kernels
 from reput.queue.by_time import Boundary
-from reput.store.layout import find_store
-from reput.store.opening import open_view
-from reput.store.reading import Reading
-from reput.store.tag_filter import TagFilter
-from reput.store.times import store_time
-from reput.store.view import PullLimits
+from reput.store.disk.layout import find_store
+from reput.store.open.opening import open_view
+from reput.store.read.reading import Reading
+from reput.store.read.tag_filter import TagFilter
+from reput.store.read.times import store_time
+from reput.store.read.view import PullLimits
 from support import golden
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from reput.store.view import StoreView
+    from reput.store.read.view import StoreView
 
 pytestmark = pytest.mark.golden
 

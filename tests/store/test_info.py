@@ -22,10 +22,10 @@ from reput.log.reader import LogWalk
 from reput.queue.file_kind import FileKind
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
-from reput.store.info import store_info
-from reput.store.info_values import CLEAN, DAMAGED, TORN, UNKNOWN, StoreInfo
-from reput.store.layout import find_store
-from reput.store.owner import own_store
+from reput.store.disk.layout import find_store
+from reput.store.info.info import store_info
+from reput.store.info.values import CLEAN, DAMAGED, TORN, UNKNOWN, StoreInfo
+from reput.store.owner.owner import own_store
 from support import golden
 from support.records import LogBuilder
 
@@ -223,7 +223,7 @@ def test_files_of_odd_sizes_are_damage(tmp_path: Path) -> None:
 
 def test_a_long_walk_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the end is too far to walk to, the max offset is a lower bound and said to be one."""
-    monkeypatch.setattr("reput.store.info_end._WALK_SECONDS", 0.0)
+    monkeypatch.setattr("reput.store.info.end._WALK_SECONDS", 0.0)
     log = LogBuilder(1 << 20)
     for _ in range(2000):
         log.message("orders")
@@ -239,8 +239,8 @@ def test_a_far_end_is_jumped_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         log.message("orders", body=b"x" * 200_000)
     for _ in range(1000):
         log.message("orders")
-    monkeypatch.setattr("reput.store.info_end._JUMP_BYTES", 10_000)
-    monkeypatch.setattr("reput.store.info_end._WALK_SECONDS", 0.0)
+    monkeypatch.setattr("reput.store.info.end._JUMP_BYTES", 10_000)
+    monkeypatch.setattr("reput.store.info.end._WALK_SECONDS", 0.0)
     store = log.write(tmp_path, preallocated=True)
     info = store_info(store)
     assert (info.log.max_offset, info.log.max_is_exact, info.log.tail) == (log.end, True, CLEAN)

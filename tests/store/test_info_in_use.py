@@ -17,18 +17,18 @@ from reput.cli.main import run
 from reput.formats import paths
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
-from reput.store.holders import Who
-from reput.store.info import store_info
-from reput.store.info_values import CLEAN
-from reput.store.layout import find_store
-from reput.store.owner import own_store
+from reput.store.disk.layout import find_store
+from reput.store.info.info import store_info
+from reput.store.info.values import CLEAN
+from reput.store.owner.holders import Who
+from reput.store.owner.owner import own_store
 from support import golden, inner, stores
 from support.broker import broker_at_work
 from support.opened import CONFIG, put
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
-    from reput.store.info_values import StoreInfo
+    from reput.store.info.values import StoreInfo
 
 
 def assert_nothing_false(info: StoreInfo) -> None:
@@ -70,8 +70,8 @@ def test_beside_a_writer(tmp_path: Path) -> None:
 
 def test_a_long_tail_is_counted_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where too much waits, the count is a lower bound and the topics of config/topics.json are listed too."""
-    monkeypatch.setattr("reput.store.info_end._WALK_SECONDS", 0.0)
-    monkeypatch.setattr("reput.store.info_end._JUMP_BYTES", 1000)
+    monkeypatch.setattr("reput.store.info.end._WALK_SECONDS", 0.0)
+    monkeypatch.setattr("reput.store.info.end._JUMP_BYTES", 1000)
     with inner.new_store(tmp_path / "s", CONFIG) as store:
         put(store, 900, "orders")
         info = store_info(tmp_path / "s")

@@ -31,7 +31,7 @@ from reput.files import fs
 from reput.formats import own, paths
 from reput.formats.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
 from reput.store import message_store as room
-from reput.store.checkpoint import read_checkpoint
+from reput.store.disk.checkpoint import read_checkpoint
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 

@@ -15,7 +15,7 @@ from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.log.message import Message
 from reput.queue.ext import ExtReader
-from reput.store.consumer_filters import ConsumerFilters
+from reput.store.progress.consumer_filters import ConsumerFilters
 from support import golden, stores
 from support.filters import raw
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reput.errors import ConfigError, DamagedStoreError, NoSpaceError, ReputError
 from reput.files import fs
 from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, decode, encode
-from reput.store.progress import UNKNOWN, VERSION_STEP, ConsumerProgress
+from reput.store.progress.progress import UNKNOWN, VERSION_STEP, ConsumerProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

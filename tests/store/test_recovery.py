@@ -14,7 +14,7 @@ from reput.errors import DamagedLogError, NotAStoreError
 from reput.formats import own, paths
 from reput.formats.checkpoint import CHECKPOINT_FILE_SIZE, Checkpoint, encode_checkpoint
 from reput.formats.record import MIN_RECORD_SIZE
-from reput.store.checkpoint import read_checkpoint
+from reput.store.disk.checkpoint import read_checkpoint
 from support import golden, inner, stores
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put

@@ -9,8 +9,8 @@ import pytest
 from reput.formats import paths
 from reput.formats.consume_queue import PRE_BLANK, Entry, blank_end, decode_entry, encode_entry
 from reput.queue.files import list_queues, max_offset, valid_entries
-from reput.store.queue_rules import entries_behind
-from reput.store.retained import parse_fastjson
+from reput.store.compare.queue_rules import entries_behind
+from reput.store.disk.retained import parse_fastjson
 
 if TYPE_CHECKING:
     from pathlib import Path

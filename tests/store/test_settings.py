@@ -9,8 +9,8 @@ import pytest
 
 from reput.config import StoreConfig
 from reput.formats import consume_queue, index_file, paths
-from reput.store.layout import find_store
-from reput.store.settings import resolve_settings
+from reput.store.disk.layout import find_store
+from reput.store.disk.settings import resolve_settings
 from support import stores
 from support.records import LogBuilder
 

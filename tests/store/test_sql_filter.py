@@ -8,8 +8,8 @@ import pytest
 
 import reput
 from reput.formats.consume_queue import QueueKey
-from reput.store.results import GetStatus
-from reput.store.sql_filter import BloomBits
+from reput.store.read.results import GetStatus
+from reput.store.read.sql_filter import BloomBits
 from support import golden
 from support.kinds import CONFIG
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from reput.store.view import StoreView
+    from reput.store.read.view import StoreView
 
 REGIONS = ("eu", "us")
 COUNT = 300

@@ -129,8 +129,8 @@ def _load() -> None:
 def _work(job: dict[str, Any], writing: int) -> None:
     import reput
     from reput.errors import ReputError
-    from reput.store import swap
-    from reput.store.layout import find_store
+    from reput.store.disk.layout import find_store
+    from reput.store.owner import swap
     from support import stores
 
     # What a collection touches would be copied, and this process does not live long.

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reput.connect.arrays import arrow_schema
-from reput.connect.options import read_options
+from reput.connect.options.options import read_options
 from reput.connect.plan import plan_batch
+from reput.connect.scan.arrays import arrow_schema
 from reput.connect.tasks import tasks_of
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from reput.formats.consume_queue import Entry
-    from reput.store.report import RebuildReport
+    from reput.store.disk.report import RebuildReport
     from support.records import LogBuilder, Placed
 
 _PAGE = 4096

@@ -9,7 +9,7 @@ import click
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.store.report import CheckReport
+    from reput.store.disk.report import CheckReport
 
 DAMAGE = "damage"
 
@@ -31,7 +31,7 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
     `reput rebuild` mends damaged indexes.
     """
     import reput
-    from reput.cli.progress import progress
+    from reput.cli.progress_bars import progress
 
     with progress(job.quiet) as listener:
         report = reput.check(store, listener=listener, **job.arguments())

@@ -49,7 +49,7 @@ def convert(
     reput convert /data/store --to file --from queues
     """  # noqa: D301 - click wants the control character
     import reput
-    from reput.cli.progress import progress
+    from reput.cli.progress_bars import progress
 
     if dry_run:
         from reput.pipeline.convert.convert import convert_options

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from reput.pipeline.spark.listener import ProgressListener
-    from reput.store.report import RebuildReport
+    from reput.store.disk.report import RebuildReport
 
 TOPICS, QUEUES_PER_TOPIC = 8, 8
 _QUEUES = TOPICS * QUEUES_PER_TOPIC
@@ -36,7 +36,7 @@ ENTRIES_CHECKED = 100
 
 def show_own(folder: Path, count: int) -> int:
     """Write a store of `count` messages, rebuild it, and check a sample; returns the exit code."""
-    from reput.cli.progress import progress
+    from reput.cli.progress_bars import progress
 
     refuse_without_room(folder, count)
     store = folder / "store"

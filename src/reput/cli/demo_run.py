@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from reput.cli.output import say, show, size_text
 
 if TYPE_CHECKING:
-    from reput.store.report import RebuildReport
+    from reput.store.disk.report import RebuildReport
 
 _DIFFERS = 1
 _DIFFERENCES_SHOWN = 10
@@ -34,7 +34,7 @@ def start_spark() -> float:
 def rebuild(store: Path, config: Path | None) -> RebuildReport:
     """Rebuild a store with the Spark that runs already, with progress on stderr."""
     import reput
-    from reput.cli.progress import progress
+    from reput.cli.progress_bars import progress
 
     with progress() as listener:
         return reput.rebuild(store, config=config, listener=listener)

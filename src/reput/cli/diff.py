@@ -9,7 +9,7 @@ import click
 from reput.cli import options, output
 
 if TYPE_CHECKING:
-    from reput.store.queue_diff import QueueDifference
+    from reput.store.compare.queue_diff import QueueDifference
 
 
 @click.command()
@@ -29,7 +29,7 @@ def diff(store: str, other: str | None, config_path: str | None, assignments: tu
     reput diff /data/store /backup/store --json
     """  # noqa: D301 - click wants the control character
     from reput.cli.main import silence_stdout
-    from reput.store.diff import diff_sides, differences, holder_notes
+    from reput.store.compare.diff import diff_sides, differences, holder_notes
 
     config = options.config_of(config_path, assignments, store)
     left, right = diff_sides(store, other, config)

@@ -42,7 +42,7 @@ def export(
     reput export /data/store --to /lake/orders -t orders --columns topic,body,tags,storeTimestamp
     """  # noqa: D301 - click wants the control character
     import reput
-    from reput.cli.progress import progress
+    from reput.cli.progress_bars import progress
 
     chosen: dict[str, Any] = {"topics": topics, "columns": columns.split(",") if columns else (), "salvage": salvage}
     try:

@@ -12,7 +12,7 @@ from reput.formats.queue_kinds import KINDS_IN_WORDS
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
-    from reput.store.info_values import LogInfo, StoreInfo, TopicInfo
+    from reput.store.info.values import LogInfo, StoreInfo, TopicInfo
 
 _Cell = TypeVar("_Cell")
 _TOPICS_SHOWN = 40
@@ -53,7 +53,7 @@ def info(
     """  # noqa: D301 - click wants the control character
     from reput.errors import ConfigError
     from reput.nearest import unknown_topic
-    from reput.store.info import store_info
+    from reput.store.info.info import store_info
 
     most_topics = None if read_all or as_json else _MOST_TOPICS
     config = options.config_of(config_path, assignments)
@@ -75,8 +75,8 @@ def info(
 
 def _known_topics(store: str, config: StoreConfig, found: StoreInfo) -> list[str]:
     """The topics of a store, also those whose queues were not read."""
-    from reput.store.kinds import present_kinds
-    from reput.store.layout import find_store
+    from reput.store.disk.kinds import present_kinds
+    from reput.store.disk.layout import find_store
 
     known = {topic.topic for topic in found.topics}
     if found.unread_topics:
@@ -127,7 +127,7 @@ def _lines(found: StoreInfo) -> Iterator[str]:
 
 
 def _use_lines(found: StoreInfo) -> Iterator[str]:
-    from reput.store.holders import Holder, Who
+    from reput.store.owner.holders import Holder, Who
 
     if found.broker_running is None:
         yield "held by     unknown (no right to ask for RocketMQ's lock)"

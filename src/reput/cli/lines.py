@@ -1,7 +1,7 @@
 """Lines of many records at once, from columns: no Python object a record.
 
-A `Form` says what a line looks like: as a program for the line kernel, and as a function for the few records that the
-kernel leaves (see `reput.kernels.reference_lines`), of which it makes the same line.
+A `LineForm` says what a line looks like: as a program for the line kernel, and as a function for the few records that
+the kernel leaves (see `reput.kernels.reference_lines`), of which it makes the same line.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from reput.cli import output
-from reput.cli.dump_parts import TRANSACTIONS, body_values, record_cells, record_values
+from reput.cli.dump.parts import TRANSACTIONS, body_values, record_cells, record_values
 from reput.formats import record as formats
 from reput.kernels import field_kernels, line_kernels
-from reput.kernels.field_columns import FIND_PROPERTIES, Field
-from reput.kernels.line_columns import WHOLE, More, Piece, Stopped, line_table
+from reput.kernels.field_columns import FIND_PROPERTIES, FieldRow
+from reput.kernels.line_columns import WHOLE, LinePiece, More, Stopped, line_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,11 +27,11 @@ _OUT_BYTES = 1 << 20
 _V2_BYTE = formats.MAGIC_V2 & 0xFF
 _FLAGS = formats.TRANSACTION_MASK | formats.FLAG_COMPRESSED | formats.COMPRESSION_MASK
 
-Step = tuple[Piece, int, int] | bytes
+Step = tuple[LinePiece, int, int] | bytes
 """A piece of a line with its arguments, or a text."""
 
 
-class Form(NamedTuple):
+class LineForm(NamedTuple):
     """What the line of a record looks like, and what writes lines."""
 
     steps: Sequence[Step]
@@ -43,69 +43,70 @@ class Form(NamedTuple):
 
 
 def _number(row: int) -> Step:
-    return (Piece.NUMBER, row, 0)
+    return (LinePiece.NUMBER, row, 0)
 
 
 _MEMBERS: tuple[tuple[str, Sequence[Step]], ...] = (
     ("physical_offset", [_number(More.POSITION)]),
     ("size", [_number(More.SIZE)]),
     ("version", [_number(More.VERSION)]),
-    ("topic", [(Piece.STRING, Field.TOPIC_AT, 0)]),
-    ("queue_id", [_number(Field.QUEUE_ID)]),
-    ("queue_offset", [_number(Field.QUEUE_OFFSET)]),
-    ("store_timestamp", [_number(Field.STORE_TIMESTAMP)]),
-    ("born_timestamp", [_number(Field.BORN_TIMESTAMP)]),
-    ("store_host", [(Piece.TEXT_OF, More.STORE_HOST, 0)]),
-    ("born_host", [(Piece.TEXT_OF, More.BORN_HOST, 0)]),
-    ("message_id", [b'"', (Piece.HEX, Field.STORE_HOST_AT, 0), (Piece.HEX_NUMBER, More.POSITION, 0), b'"']),
-    ("unique_key", [(Piece.STRING, Field.UNIQUE_KEY_AT, 0)]),
-    ("tags", [(Piece.STRING, Field.TAGS_AT, 0)]),
-    ("keys", [(Piece.WORDS, Field.KEYS_AT, 0)]),
-    ("flag", [_number(Field.FLAG)]),
-    ("sys_flag", [_number(Field.SYS_FLAG)]),
-    ("transaction", [(Piece.TEXT_OF, More.TRANSACTION, 0)]),
-    ("compression", [(Piece.TEXT_OF, More.COMPRESSION, 0)]),
-    ("reconsume_times", [_number(Field.RECONSUME_TIMES)]),
-    ("prepared_transaction_offset", [_number(Field.PREPARED_OFFSET)]),
-    ("body_crc", [_number(Field.BODY_CRC)]),
-    ("properties", [(Piece.MAP, Field.PROPERTIES_AT, 0)]),
+    ("topic", [(LinePiece.STRING, FieldRow.TOPIC_AT, 0)]),
+    ("queue_id", [_number(FieldRow.QUEUE_ID)]),
+    ("queue_offset", [_number(FieldRow.QUEUE_OFFSET)]),
+    ("store_timestamp", [_number(FieldRow.STORE_TIMESTAMP)]),
+    ("born_timestamp", [_number(FieldRow.BORN_TIMESTAMP)]),
+    ("store_host", [(LinePiece.TEXT_OF, More.STORE_HOST, 0)]),
+    ("born_host", [(LinePiece.TEXT_OF, More.BORN_HOST, 0)]),
+    ("message_id", [b'"', (LinePiece.HEX, FieldRow.STORE_HOST_AT, 0), (LinePiece.HEX_NUMBER, More.POSITION, 0), b'"']),
+    ("unique_key", [(LinePiece.STRING, FieldRow.UNIQUE_KEY_AT, 0)]),
+    ("tags", [(LinePiece.STRING, FieldRow.TAGS_AT, 0)]),
+    ("keys", [(LinePiece.WORDS, FieldRow.KEYS_AT, 0)]),
+    ("flag", [_number(FieldRow.FLAG)]),
+    ("sys_flag", [_number(FieldRow.SYS_FLAG)]),
+    ("transaction", [(LinePiece.TEXT_OF, More.TRANSACTION, 0)]),
+    ("compression", [(LinePiece.TEXT_OF, More.COMPRESSION, 0)]),
+    ("reconsume_times", [_number(FieldRow.RECONSUME_TIMES)]),
+    ("prepared_transaction_offset", [_number(FieldRow.PREPARED_OFFSET)]),
+    ("body_crc", [_number(FieldRow.BODY_CRC)]),
+    ("properties", [(LinePiece.MAP, FieldRow.PROPERTIES_AT, 0)]),
 )
 """The members of `record_values` in front of those of the body."""
 
 
-def json_form(body_bytes: int | None = None) -> Form:
+def json_form(body_bytes: int | None = None) -> LineForm:
     """`record_values` as a JSON object a line."""
     steps: list[Step] = []
     for name, pieces in _MEMBERS:
         steps += [f'{", " if steps else "{"}"{name}": '.encode(), *pieces]
-    steps += [b", ", (Piece.BODY, Field.BODY_AT, WHOLE if body_bytes is None else body_bytes), b"}\n"]
-    return Form(
+    steps += [b", ", (LinePiece.BODY, FieldRow.BODY_AT, WHOLE if body_bytes is None else body_bytes), b"}\n"]
+    return LineForm(
         steps,
         lambda record: output.json_line(record_values(record, body_bytes)),
         output.show_bytes,
     )
 
 
-def cells_form(body_bytes: int | None) -> Form:
+def cells_form(body_bytes: int | None) -> LineForm:
     """A record's log offset and `record_cells`, with tabs between. A `body_bytes` of WHOLE shows all of the body."""
     steps: list[Step] = [
         _number(More.POSITION), b"\t",
-        (Piece.TEXT_OF, More.SECOND, 0), (Piece.MILLISECONDS, More.MILLISECOND, 0), (Piece.TEXT_OF, More.ZONE, 0),
-        b"\t", (Piece.CELL, Field.TOPIC_AT, 0), b"/", _number(Field.QUEUE_ID),
-        b"\t", _number(Field.QUEUE_OFFSET), b"\t", _number(More.SIZE),
-        b"\t", (Piece.CELL, Field.TAGS_AT, 0), b"\t", (Piece.KEYS_CELL, 0, 0),
+        (LinePiece.TEXT_OF, More.SECOND, 0), (LinePiece.MILLISECONDS, More.MILLISECOND, 0),
+        (LinePiece.TEXT_OF, More.ZONE, 0),
+        b"\t", (LinePiece.CELL, FieldRow.TOPIC_AT, 0), b"/", _number(FieldRow.QUEUE_ID),
+        b"\t", _number(FieldRow.QUEUE_OFFSET), b"\t", _number(More.SIZE),
+        b"\t", (LinePiece.CELL, FieldRow.TAGS_AT, 0), b"\t", (LinePiece.KEYS_CELL, 0, 0),
     ]  # fmt: skip
     if body_bytes is not None:
-        steps += [b"\t", (Piece.BODY_CELL, Field.BODY_AT, body_bytes)]
+        steps += [b"\t", (LinePiece.BODY_CELL, FieldRow.BODY_AT, body_bytes)]
 
     def one(record: Record) -> bytes:
         cut = len(record.body) if body_bytes == WHOLE else body_bytes
         return "\t".join((str(record.physical_offset), *record_cells(record, cut))).encode() + b"\n"
 
-    return Form([*steps, b"\n"], one, output.show_lines)
+    return LineForm([*steps, b"\n"], one, output.show_lines)
 
 
-def body_form() -> Form:
+def body_form() -> LineForm:
     r"""A body a line: with newlines as `\n` where it is UTF-8, else as base64."""
 
     def one(record: Record) -> bytes:
@@ -114,12 +115,14 @@ def body_form() -> Form:
             return str(values["body"]).replace("\n", "\\n").encode() + b"\n"
         return f"base64:{values['body']}\n".encode()
 
-    return Form([(Piece.BODY_LINE, Field.BODY_AT, WHOLE), b"\n"], one, output.show_lines)
+    return LineForm([(LinePiece.BODY_LINE, FieldRow.BODY_AT, WHOLE), b"\n"], one, output.show_lines)
 
 
-def raw_form(delimiter: bytes) -> Form:
+def raw_form(delimiter: bytes) -> LineForm:
     """A body as it is, and the delimiter."""
-    return Form([(Piece.BYTES, Field.BODY_AT, 0), delimiter], lambda record: record.body + delimiter, output.show_bytes)
+    return LineForm(
+        [(LinePiece.BYTES, FieldRow.BODY_AT, 0), delimiter], lambda record: record.body + delimiter, output.show_bytes
+    )
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -128,13 +131,13 @@ def raw_form(delimiter: bytes) -> Form:
 class LineWriter:
     """Writes records as lines of one form."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: LineForm) -> None:
         self.form = form
         self._texts = [step for step in form.steps if isinstance(step, bytes)]
         program, texts = [], 0
         for step in form.steps:
             if isinstance(step, bytes):
-                program.append((int(Piece.TEXT), 0, texts))
+                program.append((int(LinePiece.TEXT), 0, texts))
                 texts += 1
             else:
                 program.append((int(step[0]), int(step[1]), step[2]))
@@ -177,7 +180,7 @@ class LineWriter:
                 begin += 1
 
     def _write_one(self, buffer: NDArray[np.uint8], base: int, position: int, size: int) -> None:
-        from reput.store.message import StoredMessage
+        from reput.store.read.message import StoredMessage
 
         at = position - base
         self.form.write(self.form.one(StoredMessage(buffer.data[at : at + size], base, at).record))
@@ -190,11 +193,11 @@ class LineWriter:
             table[More.VERSION] = np.where(magic == _V2_BYTE, 2, 1)
         if More.SECOND in rows:
             _add_times(table, texts)
-        for row, at in ((More.STORE_HOST, Field.STORE_HOST_AT), (More.BORN_HOST, Field.BORN_HOST_AT)):
+        for row, at in ((More.STORE_HOST, FieldRow.STORE_HOST_AT), (More.BORN_HOST, FieldRow.BORN_HOST_AT)):
             if row in rows:
                 _add_hosts(buffer, table, row, at, texts)
         if More.TRANSACTION in rows:
-            flags, place = np.unique(table[Field.SYS_FLAG] & _FLAGS, return_inverse=True)
+            flags, place = np.unique(table[FieldRow.SYS_FLAG] & _FLAGS, return_inverse=True)
             for row, text_of in ((More.TRANSACTION, _transaction_text), (More.COMPRESSION, _compression_text)):
                 table[row] = len(texts) + place
                 texts += map(text_of, flags.tolist())
@@ -206,7 +209,7 @@ def fields_of(
     """The fields of the first records, up to one that the kernel does not take, and how many they are."""
     table = line_table(len(position))
     found = field_kernels().read_fields(
-        buffer, base, len(buffer), formats.CHECK_NONE, FIND_PROPERTIES, position, size, table[: len(Field)]
+        buffer, base, len(buffer), formats.CHECK_NONE, FIND_PROPERTIES, position, size, table[: len(FieldRow)]
     )
     table = table if found == len(position) else np.ascontiguousarray(table[:, :found])
     table[More.POSITION], table[More.SIZE] = position[:found], size[:found]
@@ -215,7 +218,7 @@ def fields_of(
 
 def _add_times(table: NDArray[np.int64], texts: list[bytes]) -> None:
     """The texts of the store times, as `output.time_text` spells them."""
-    stored = table[Field.STORE_TIMESTAMP]
+    stored = table[FieldRow.STORE_TIMESTAMP]
     seconds, place = np.unique(stored // 1000, return_inverse=True)
     table[More.MILLISECOND] = stored % 1000
     table[More.SECOND], table[More.ZONE] = len(texts) + 2 * place, len(texts) + 2 * place + 1

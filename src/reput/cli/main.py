@@ -36,8 +36,8 @@ _VERBS = {
     "export": "messages as Parquet files, by topic and day; goes on where it was",
     "prepare": "compile the kernels and speed up later starts of Spark (once a machine)",
 }
-_MODULES = {"progress": "lag"}
-"""Verbs whose module has another name: `reput.cli.progress` is the bar that people see while a job runs."""
+_FOLDERS = ("dump", "get", "progress", "put")
+"""Verbs that have a folder: their options are in its module `command`."""
 _INTERRUPTED = 130
 
 
@@ -62,7 +62,8 @@ class _Verbs(VerbGroup):
         """The verb of that name."""
         if cmd_name not in _VERBS:
             return None
-        command = getattr(import_module(f"reput.cli.{_MODULES.get(cmd_name, cmd_name)}"), cmd_name)
+        module = f"reput.cli.{cmd_name}.command" if cmd_name in _FOLDERS else f"reput.cli.{cmd_name}"
+        command = getattr(import_module(module), cmd_name)
         assert isinstance(command, click.Command)
         return command
 

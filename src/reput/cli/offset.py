@@ -11,7 +11,7 @@ from reput.cli import options, output
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore
-    from reput.store.view import QueueInfo
+    from reput.store.read.view import StoreQueue
 
 _LOWER, _UPPER = "lower", "upper"
 
@@ -73,7 +73,7 @@ def offset(
     return 0
 
 
-def _span(opened: MessageStore, span: QueueInfo) -> dict[str, Any]:
+def _span(opened: MessageStore, span: StoreQueue) -> dict[str, Any]:
     """A queue's offsets and times, in the order of the table's columns."""
     return {
         "queue_id": span.queue_id,
@@ -85,7 +85,7 @@ def _span(opened: MessageStore, span: QueueInfo) -> dict[str, Any]:
     }
 
 
-def _at_time(opened: MessageStore, span: QueueInfo, time_ms: int, boundary: str) -> dict[str, Any]:
+def _at_time(opened: MessageStore, span: StoreQueue, time_ms: int, boundary: str) -> dict[str, Any]:
     """The offset that belongs to a time, in the order of the table's columns."""
     found = opened.offset_by_time(span.topic, span.queue_id, time_ms, boundary)
     return {
@@ -97,7 +97,7 @@ def _at_time(opened: MessageStore, span: QueueInfo, time_ms: int, boundary: str)
     }
 
 
-def _stored(opened: MessageStore, span: QueueInfo, number: int) -> int | None:
+def _stored(opened: MessageStore, span: StoreQueue, number: int) -> int | None:
     """Store time (ms) of a queue's message, None where there is none."""
     time_ms = opened.store_time(span.topic, span.queue_id, number)
     return time_ms if time_ms >= 0 else None

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput.cli import output
-from reput.cli.dump_parts import record_cells, record_values
+from reput.cli.dump.parts import record_cells, record_values
 from reput.formats.layout import INT64_MAX
 from reput.nearest import near, some, unknown_topic
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.embedded import MessageStore
-    from reput.store.message import StoredMessage
-    from reput.store.view import QueueInfo
+    from reput.store.read.message import StoredMessage
+    from reput.store.read.view import StoreQueue
 
 _SLOW_S = 1.0
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -83,7 +83,7 @@ def writing(
     from reput.embedded import MessageStore
     from reput.errors import NotAStoreError, ReputError
     from reput.kernels import small_work
-    from reput.store.layout import find_store
+    from reput.store.disk.layout import find_store
 
     try:
         if not create:
@@ -148,7 +148,7 @@ def catch_up(opened: MessageStore, *, quiet: bool = True) -> bool:
     Raises:
         ReputError: as `MessageStore.reput`.
     """
-    from reput.cli.progress import progress
+    from reput.cli.progress_bars import progress
     from reput.errors import StoreLockedError
 
     if opened.is_followed:
@@ -172,7 +172,7 @@ def _tell_opening(opened: MessageStore) -> None:
         )
 
 
-def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> list[QueueInfo]:
+def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> list[StoreQueue]:
     """The queues of a topic, or the one of that id.
 
     Raises:

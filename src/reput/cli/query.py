@@ -12,7 +12,7 @@ from reput.cli import options, output
 
 if TYPE_CHECKING:
     from reput.embedded import MessageStore
-    from reput.store.message import StoredMessage
+    from reput.store.read.message import StoredMessage
 
 _COUNT = 64
 

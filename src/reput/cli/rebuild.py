@@ -11,7 +11,7 @@ from reput.cli import options, output
 if TYPE_CHECKING:
     from reput.config import StoreConfig
     from reput.pipeline.build.rebuild_state import RebuildOptions
-    from reput.store.report import QueueOddity, RebuildReport
+    from reput.store.disk.report import QueueOddity, RebuildReport
 
 _INTERRUPTED = 130
 _TOPICS_SHOWN = 40
@@ -72,7 +72,7 @@ def rebuild(
     reput rebuild /data/store --only queue -t orders -t payments
     """  # noqa: D301 - click wants the control character
     import reput
-    from reput.cli.progress import progress
+    from reput.cli.progress_bars import progress
 
     if dry_run:
         from reput.pipeline.build.rebuild_state import RebuildOptions
@@ -132,8 +132,8 @@ def show_dry_run(store: str, job: options.JobOptions, wanted: RebuildOptions, as
 
 
 def _interrupted(store: str, config: StoreConfig) -> str:
-    from reput.store.layout import find_store
-    from reput.store.swap import pending_swap
+    from reput.store.disk.layout import find_store
+    from reput.store.owner.swap import pending_swap
 
     if pending_swap(find_store(store, config)):
         return "interrupted while the new indexes were swapped in: the next `reput rebuild` finishes that first"

@@ -8,8 +8,9 @@ Plan and markers lie beside DIR, under its name (`/lake/_messages.reput` for `/l
 of a folder whatever its name, so DIR has none but the data. Earlier versions kept them in `DIR/_reput`; the next run
 moves that folder.
 
-The columns are the native ones (`reput.connect.schemas`) but for `topic`, which the folder's name has, as Hive and
-Spark write partitions (characters that no folder's name should have as %XX); `day` is the store time's, in UTC.
+The columns are the native ones (`reput.connect.options.schemas`) but for `topic`, which the folder's name has, as
+Hive and Spark write partitions (characters that no folder's name should have as %XX); `day` is the store time's, in
+UTC.
 
 A range is a task. Its files are put in place whole, one by one, and then its marker: a run that was killed leaves
 ranges without a marker, and the next run exports these again, over what they left. Ranges that have a marker are not
@@ -34,14 +35,14 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
-from reput.connect.cuts import LogCut, log_cuts
-from reput.connect.known import Asked, how_to_bring_back_missing, missing_names
-from reput.connect.options import ReadOptions, local_path, read_options
+from reput.connect.cut.cuts import LogCut, log_cuts
+from reput.connect.cut.known import NamedQueue, how_to_bring_back_missing, missing_names
+from reput.connect.cut.snapshot import Snapshot, take_snapshot
+from reput.connect.options.options import ReadOptions, local_path, read_options
+from reput.connect.options.selection import selection_of
 from reput.connect.plan import job_of
-from reput.connect.read_report import Seen
-from reput.connect.scan import ScanJob, read_log
-from reput.connect.selection import selection_of
-from reput.connect.snapshot import Snapshot, take_snapshot
+from reput.connect.scan.log_scan import ScanJob, read_log
+from reput.connect.scan.read_report import Seen
 from reput.errors import ConfigError, DamagedStoreError, DataLossError, ReputError
 from reput.files import fs
 from reput.formats import paths
@@ -236,7 +237,7 @@ def _refuse_inside(snapshot: Snapshot, target: Path) -> None:
 
 
 def _refuse_unknown(snapshot: Snapshot, topics: Sequence[str]) -> None:
-    asked = [Asked("topics (-t)", topic) for topic in topics]
+    asked = [NamedQueue("topics (-t)", topic) for topic in topics]
     unknown = missing_names(snapshot, asked)
     if unknown:
         raise ConfigError(f"{unknown}. {how_to_bring_back_missing(snapshot, asked)}. Nothing was exported")

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
-from reput.connect.arrays import arrow_schema
-from reput.connect.instants import ms_up, us_of
-from reput.connect.options import TopicChoice, read_options
+from reput.connect.options.instants import ms_up, us_of
+from reput.connect.options.options import TopicChoice, read_options
+from reput.connect.options.schemas import HEADERS
+from reput.connect.options.selection import NumberRange, Selection, selection_of
 from reput.connect.plan import plan_batch
 from reput.connect.read_ahead import read_ahead
-from reput.connect.schemas import HEADERS
-from reput.connect.selection import Selection, Span, selection_of
+from reput.connect.scan.arrays import arrow_schema
 from reput.connect.tasks import tasks_of
 from reput.errors import ConfigError
 from reput.formats.layout import INT64_MAX
@@ -101,7 +101,7 @@ def _narrowed(
             raise ConfigError(f"queue_id={queue_id!r}: give a whole number from 0 on, or several")
         selection = replace(selection, queue_ids=frozenset(ids))
     begin = 0 if start_time is None else _milliseconds(start_time, "start_time")
-    stored = Span(begin) if end_time is None else Span(begin, _milliseconds(end_time, "end_time"))
+    stored = NumberRange(begin) if end_time is None else NumberRange(begin, _milliseconds(end_time, "end_time"))
     return replace(selection, stored_ms=stored)
 
 

@@ -18,11 +18,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from reput.connect.bounds import refuse_what_is_gone
-from reput.connect.cuts import LogCut, log_cuts
-from reput.connect.known import refuse_unknown
-from reput.connect.options import ReadOptions, Scan, read_options, refuse_starting_latest
-from reput.connect.queue_cuts import (
+from reput.connect.cut.bounds import refuse_what_is_gone
+from reput.connect.cut.cuts import LogCut, log_cuts
+from reput.connect.cut.known import refuse_unknown
+from reput.connect.cut.queue_cuts import (
     MOST_QUEUES,
     QueueCut,
     disk_queues,
@@ -33,11 +32,12 @@ from reput.connect.queue_cuts import (
     queue_cuts,
     topic_names,
 )
-from reput.connect.record_scan import RecordJob
-from reput.connect.restarts import Restarts, queues_begun
-from reput.connect.scan import ScanJob
-from reput.connect.selection import Selection, Span, selection_of
-from reput.connect.snapshot import Snapshot, take_snapshot
+from reput.connect.cut.restarts import Restarts, queues_begun
+from reput.connect.cut.snapshot import Snapshot, take_snapshot
+from reput.connect.options.options import ReadOptions, Scan, read_options, refuse_starting_latest
+from reput.connect.options.selection import NumberRange, Selection, selection_of
+from reput.connect.scan.log_scan import ScanJob
+from reput.connect.scan.record_scan import RecordJob
 from reput.errors import ConfigError
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.layout import INT64_MAX
@@ -112,7 +112,7 @@ def explain(options: Mapping[str, str], *filters: Filter) -> str:
     Raises:
         ReputError: as reading would.
     """
-    from reput.connect.filters import narrowed
+    from reput.connect.options.filters import narrowed
 
     parsed = read_options(options)
     return str(plan_batch(parsed, narrowed(selection_of(parsed), filters)))
@@ -194,10 +194,10 @@ class _Planner:
 
     def _by_log(self, why: str) -> ScanPlan:
         plan = self._new(Scan.LOG, why)
-        plan.cuts = self._cuts(Span())
+        plan.cuts = self._cuts(NumberRange())
         return self._without_what_is_gone(plan)
 
-    def _cuts(self, within: Span) -> list[LogCut]:
+    def _cuts(self, within: NumberRange) -> list[LogCut]:
         position = self.selection.position.cut(within.begin, within.end)
         begin, end = max(self.snapshot.begin, position.begin), min(self.snapshot.end, position.end)
         if begin >= end:
@@ -230,7 +230,7 @@ class _Planner:
         )
         most = self.options.max_records_per_partition or _LEAST_RECORDS
         plan.places = [tuple(places[at : at + most]) for at in range(0, len(places), most)]
-        plan.cuts = self._cuts(Span(min(self.snapshot.frontiers), INT64_MAX))
+        plan.cuts = self._cuts(NumberRange(min(self.snapshot.frontiers), INT64_MAX))
         return self._without_what_is_gone(plan)
 
     def _without_what_is_gone(self, plan: ScanPlan) -> ScanPlan:
@@ -275,14 +275,14 @@ class _Planner:
         if found.too_many:
             return self._by_log(f"more than {len(found.topics)} topics have queues that are wanted")
         cuts, entries = found.cuts, found.entries
-        log_bytes = sum(cut.end - cut.begin for cut in self._cuts(Span()))
+        log_bytes = sum(cut.end - cut.begin for cut in self._cuts(NumberRange()))
         cost = entries * self.record_bytes * _SCATTER
         if self.options.scan is Scan.AUTO and cost > log_bytes:
             return self._by_log(f"{entries} wanted messages lie all over {log_bytes} bytes of log")
         plan = self._new(Scan.QUEUE, f"{entries} entries of {len(cuts)} queues are wanted")
         most = self.options.max_records_per_partition or max(_LEAST_RECORDS, entries // self._tasks())
         plan.queues = list(_grouped(cuts, most))
-        plan.cuts = self._cuts(Span(self.snapshot.frontiers.queue_offset, INT64_MAX))
+        plan.cuts = self._cuts(NumberRange(self.snapshot.frontiers.queue_offset, INT64_MAX))
         return plan
 
     def _tasks(self) -> int:

@@ -45,7 +45,7 @@ def read_ahead(tasks: Sequence[ScanTask]) -> Iterator[pa.RecordBatch]:
 
 
 @dataclass
-class _Made:
+class _TaskOutput:
     """What a task has made and nobody has taken yet; how it ended, once it has."""
 
     batches: deque[pa.RecordBatch] = field(default_factory=deque)
@@ -60,7 +60,7 @@ class _Ahead:
         self._tasks = tasks
         self._threads: list[Thread] = []
         self._changed = Condition()
-        self._made = [_Made() for _ in tasks]
+        self._made = [_TaskOutput() for _ in tasks]
         self._next = 0
         self._taking = 0
         self._is_stopped = False
@@ -122,7 +122,7 @@ class _Ahead:
             self._next += 1
             return self._next - 1
 
-    def _read(self, number: int, made: _Made) -> None:
+    def _read(self, number: int, made: _TaskOutput) -> None:
         with closing(self._tasks[number].read()) as batches:  # type: ignore[type-var]
             for batch in batches:
                 with self._changed:

@@ -15,13 +15,13 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from reput.connect.filters import narrowed
-from reput.connect.options import ReadOptions, read_options
+from reput.connect.options.filters import narrowed
+from reput.connect.options.options import ReadOptions, read_options
+from reput.connect.options.schemas import ddl
+from reput.connect.options.selection import selection_of
+from reput.connect.options.short_errors import short_errors, with_short_errors
 from reput.connect.partitions import TaskPartition, read_partition
 from reput.connect.plan import plan_batch
-from reput.connect.schemas import ddl
-from reput.connect.selection import selection_of
-from reput.connect.short_errors import short_errors, with_short_errors
 from reput.connect.stream import RocketmqStreamReader, stream_options
 from reput.connect.tasks import tasks_of
 from reput.errors import ConfigError
@@ -72,7 +72,7 @@ class RocketmqSource(DataSource):
             ConfigError: a store is appended to, never overwritten.
         """
         refuse_overwrite(overwrite)
-        from reput.connect.sink import RocketmqWriter
+        from reput.connect.sink.sink import RocketmqWriter
 
         return RocketmqWriter(self.options, schema)
 
@@ -84,7 +84,7 @@ class RocketmqSource(DataSource):
             ConfigError: a store is appended to, never overwritten.
         """
         refuse_overwrite(overwrite)
-        from reput.connect.sink import RocketmqStreamWriter
+        from reput.connect.sink.sink import RocketmqStreamWriter
 
         return RocketmqStreamWriter(self.options, schema)
 

@@ -22,16 +22,16 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from reput.connect.bounds import refuse_what_is_gone
-from reput.connect.cuts import merged
-from reput.connect.edges import LATEST, Kind
-from reput.connect.known import tell_unknown
-from reput.connect.options import ReadOptions
+from reput.connect.cut.bounds import refuse_what_is_gone
+from reput.connect.cut.cuts import merged
+from reput.connect.cut.known import tell_unknown
+from reput.connect.cut.snapshot import confirmed_by, take_snapshot
+from reput.connect.options.edges import LATEST, Kind
+from reput.connect.options.options import ReadOptions
+from reput.connect.options.selection import selection_of
+from reput.connect.options.short_errors import short_errors, with_short_errors
 from reput.connect.partitions import TaskPartition, read_partition
 from reput.connect.plan import USUAL_RECORD_BYTES, job_of, split_bytes
-from reput.connect.selection import selection_of
-from reput.connect.short_errors import short_errors, with_short_errors
-from reput.connect.snapshot import confirmed_by, take_snapshot
 from reput.connect.stream_walk import Limits, StreamWalk, Walked
 from reput.connect.tasks import LogTask
 from reput.errors import ConfigError, DataLossError
@@ -43,11 +43,11 @@ from reput.log.decode import DecodeSettings
 from reput.log.files import LogFiles, list_log_files
 from reput.log.maps import LogMaps
 from reput.log.reader import file_by_time, record_at
-from reput.store.beside import writer_of
-from reput.store.kinds import store_kinds
-from reput.store.layout import StoreLayout, find_store
-from reput.store.recovery import judge_tail
-from reput.store.settings import resolve_settings
+from reput.store.disk.kinds import store_kinds
+from reput.store.disk.layout import StoreLayout, find_store
+from reput.store.disk.settings import resolve_settings
+from reput.store.open.beside import writer_of
+from reput.store.recover.recovery import judge_tail
 
 BYTES_PER_TRIGGER = 1 << 30
 """How much log a micro-batch brings where maxBytesPerTrigger does not say it.

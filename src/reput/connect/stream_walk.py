@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reput.connect.cuts import LogCut
-from reput.connect.scan import QueueTable
-from reput.connect.selection import Selection
-from reput.connect.snapshot import CUT_BYTES
+from reput.connect.cut.cuts import LogCut
+from reput.connect.cut.snapshot import CUT_BYTES
+from reput.connect.options.selection import Selection
+from reput.connect.scan.log_scan import WantedQueues
 from reput.errors import DamagedLogError, DataLossError
 from reput.files import fs
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import Verdict, examine
-from reput.kernels.columns import IN_QUEUE, MULTI_DISPATCH, Columns, Scratch, State, Stop
+from reput.kernels.columns import IN_QUEUE, MULTI_DISPATCH, Columns, State, Stop, ThreadScratch
 from reput.log.decode import DecodeSettings, RangeDecoder
 from reput.log.files import LogFile, LogFiles
 from reput.log.reader import place
 
 _PIECE_BYTES = 4 << 20
-_scratch = Scratch()
+_scratch = ThreadScratch()
 """A stream walks every moment."""
 
 
@@ -146,7 +146,7 @@ class _FileWalk:
         self.file = file
         self.decoder = decoder
         self.columns = decoder.columns
-        self.queues = QueueTable(walk.selection)
+        self.queues = WantedQueues(walk.selection)
         self.cut_from = decoder.base
 
     def run(self) -> bool:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from reput.connect.cuts import LogCut
+from reput.connect.cut.cuts import LogCut
+from reput.connect.cut.queue_cuts import QueueCut
 from reput.connect.plan import ScanPlan
-from reput.connect.queue_cuts import QueueCut
-from reput.connect.read_report import Seen, reported
-from reput.connect.record_scan import RecordJob, read_places, read_queues
-from reput.connect.scan import ScanJob, read_log
+from reput.connect.scan.log_scan import ScanJob, read_log
+from reput.connect.scan.read_report import Seen, reported
+from reput.connect.scan.record_scan import RecordJob, read_places, read_queues
 
 
 @dataclass(frozen=True)

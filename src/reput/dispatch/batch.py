@@ -29,7 +29,7 @@ _NOTHING: Mapping[QueueKey, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
-class BatchQueues:
+class BatchEntries:
     """The entries of a range for queues of batches: per queue, in log order (dtype `BATCH_ENTRY`, 46 bytes each).
 
     `without_entry` counts records of such topics that get none, since what INNER_NUM and INNER_BASE say cannot be;
@@ -56,7 +56,7 @@ class QueueBatch:
     columns: Columns
     sources: EntrySources
     record: NDArray[np.int32] | None
-    batches: BatchQueues
+    batches: BatchEntries
     entries: NDArray[np.uint8]
     start: NDArray[np.int64]
     first: NDArray[np.int64]
@@ -113,7 +113,7 @@ def group_by_queue(
 
 
 def _without_deleted(
-    columns: Columns, sources: EntrySources, batches: BatchQueues, deleted: Mapping[QueueKey, int]
+    columns: Columns, sources: EntrySources, batches: BatchEntries, deleted: Mapping[QueueKey, int]
 ) -> EntrySources:
     """The sources without entries of deleted queues; those of batches go from `batches`."""
     below = np.zeros(columns.queues, dtype=np.int64)
@@ -140,13 +140,13 @@ def queue_offsets(sources: EntrySources) -> NDArray[np.int64]:
 
 def entry_sources(
     columns: Columns, types: QueueTypes = UNKNOWN_TYPES, deleted: Mapping[QueueKey, int] = _NOTHING
-) -> tuple[EntrySources, NDArray[np.int32] | None, BatchQueues]:
+) -> tuple[EntrySources, NDArray[np.int32] | None, BatchEntries]:
     """What the entries of decoded columns are made of, of which record each (as in `QueueBatch`), and the batches.
 
     `deleted`: see `group_by_queue`.
     """
     sources = EntrySources.of(columns)
-    batches = BatchQueues()
+    batches = BatchEntries()
     if types.batch or len(columns.batch_record):
         is_batch, inferred = _batch_rows(columns, types)
         batches = _batches(columns, is_batch)
@@ -172,7 +172,7 @@ def _batch_rows(columns: Columns, types: QueueTypes) -> tuple[NDArray[np.bool_],
     return is_batch, inferred
 
 
-def _batches(columns: Columns, is_batch: NDArray[np.bool_]) -> BatchQueues:
+def _batches(columns: Columns, is_batch: NDArray[np.bool_]) -> BatchEntries:
     """One entry for each record in the queues of batches: for all messages in it, or for the one that it is.
 
     Source: `BatchConsumeQueue.putMessagePositionInfoWrapper`, `DispatchRequest` (a count of 1 by default).
@@ -183,7 +183,7 @@ def _batches(columns: Columns, is_batch: NDArray[np.bool_]) -> BatchQueues:
     inner = is_batch[columns.queue[columns.batch_record]] & ((columns.batch_base >= 0) | (columns.batch_messages == 0))
     places = np.searchsorted(record, columns.batch_record[inner])
     base[places], messages[places] = columns.batch_base[inner], columns.batch_messages[inner]
-    found = BatchQueues()
+    found = BatchEntries()
     impossible = messages == 0
     if impossible.any():
         found.without_entry = int(np.count_nonzero(impossible))

@@ -18,7 +18,7 @@ from reput.formats import rocksdb_table as fmt
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.formats.rocksdb_table import Handle, TableCounts
 from reput.kernels import table_kernels
-from reput.kernels.table_columns import ENTRY_ROOM, KEY_END, MOST_RESTARTS, Block, TableState
+from reput.kernels.table_columns import ENTRY_ROOM, KEY_END, MOST_RESTARTS, TableBlock, TableState
 
 _OUT_BYTES = 1 << 20
 _MOST_BLOCKS = 2 * _OUT_BYTES // fmt.BLOCK_SIZE
@@ -79,7 +79,7 @@ class TableFile:
         room = 2 * (ENTRY_ROOM + KEY_END + prefixes.longest()) + fmt.BLOCK_SIZE
         self._out = np.empty(max(_OUT_BYTES, 2 * room), dtype=np.uint8)
         self._restarts = np.zeros(MOST_RESTARTS, dtype=np.uint32)
-        self._blocks = np.zeros((_MOST_BLOCKS, len(Block)), dtype=np.int64)
+        self._blocks = np.zeros((_MOST_BLOCKS, len(TableBlock)), dtype=np.int64)
         self._state = np.zeros(len(TableState), dtype=np.int64)
         self._state[TableState.LAST_ROW] = -1
         self._index: list[tuple[bytes, Handle]] = []

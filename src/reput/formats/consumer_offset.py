@@ -55,7 +55,7 @@ class ConsumerOffsets(NamedTuple):
     data_version: DataVersion | None = None
 
 
-class Form(enum.Enum):
+class JsonWriter(enum.Enum):
     """Who writes: fastjson 2, as in RocketMQ 5.5.1, or fastjson 1, as in 5.3 and before."""
 
     FASTJSON2 = 2
@@ -89,17 +89,17 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f":
 _CONTROLS = [chr(code) for code in range(0x20)]
 _MORE_CONTROLS = [chr(code) for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)]
 _ESCAPES = {
-    Form.FASTJSON2: str.maketrans({**{char: f"\\u{ord(char):04x}" for char in _CONTROLS}, **_SHORT}),
-    Form.FASTJSON1: str.maketrans(
+    JsonWriter.FASTJSON2: str.maketrans({**{char: f"\\u{ord(char):04x}" for char in _CONTROLS}, **_SHORT}),
+    JsonWriter.FASTJSON1: str.maketrans(
         {**{char: f"\\u{ord(char):04X}" for char in (*_CONTROLS, *_MORE_CONTROLS)}, **_SHORT}
     ),
 }
 
 
-def encode(offsets: ConsumerOffsets, form: Form = Form.FASTJSON2) -> bytes:
+def encode(offsets: ConsumerOffsets, form: JsonWriter = JsonWriter.FASTJSON2) -> bytes:
     """The file's bytes."""
     escapes = _ESCAPES[form]
-    pretty = form is Form.FASTJSON2
+    pretty = form is JsonWriter.FASTJSON2
 
     def text(value: str) -> str:
         return f'"{value.translate(escapes)}"'
@@ -162,7 +162,7 @@ def decode(data: bytes, where: str) -> ConsumerOffsets:
     plain = _decode_plain(data)
     if plain is not None:
         return plain
-    reader = _Reader(data, where)
+    reader = _TokenReader(data, where)
     table: dict[str, dict[int, int]] = {}
     topics: dict[str, list[str]] | None = None
     version: DataVersion | None = None
@@ -283,7 +283,7 @@ class _Token(NamedTuple):
     offset: int
 
 
-class _Reader:
+class _TokenReader:
     """Goes over the text once, token by token."""
 
     def __init__(self, data: bytes, where: str) -> None:

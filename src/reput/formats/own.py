@@ -12,7 +12,7 @@
                         open store deletes no log file unless a call or its configuration asks
     deleted             the queues that `reput delete` deleted; JSON, replaced whole by rename; see below
     sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
-                        see reput.connect.ledger
+                        see reput.connect.sink.ledger
     staging-EPOCH/      what a job is building; the next owner removes it if its job died
     aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
 

@@ -43,7 +43,7 @@ PART_COLUMN = Layout(
 LAYOUTS = (PART_HEADER, PART_COLUMN)
 
 
-class Place(NamedTuple):
+class ColumnPlace(NamedTuple):
     """Where a column lies in its part: from byte `offset` on, `length` values of `dtype`."""
 
     offset: int
@@ -78,12 +78,12 @@ class PartKind(NamedTuple):
         """Bytes of header and descriptors."""
         return PART_HEADER.size + PART_COLUMN.size * (len(self.rows) + len(self.others))
 
-    def places(self, counts: Iterable[int]) -> dict[str, Place]:
+    def places(self, counts: Iterable[int]) -> dict[str, ColumnPlace]:
         """Where the columns lie, given how many values each has."""
         found, offset = {}, self.head_size
         for (name, dtype), count in zip(self.dtypes.items(), counts, strict=True):
             offset = aligned(offset)
-            found[name] = Place(offset, count, dtype)
+            found[name] = ColumnPlace(offset, count, dtype)
             offset = found[name].end
         return found
 
@@ -110,7 +110,7 @@ def encode_head(kind: PartKind, counts: Sequence[int]) -> bytes:
     return PART_HEADER.struct.pack(PART_MAGIC, VERSION, crc, *fields) + columns
 
 
-def decode_head(kind: PartKind, head: bytes, size: int) -> dict[str, Place]:
+def decode_head(kind: PartKind, head: bytes, size: int) -> dict[str, ColumnPlace]:
     """Where the columns of a part of this kind lie; `head` are its first bytes, `size` is the length of the file.
 
     Raises:

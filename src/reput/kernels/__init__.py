@@ -80,7 +80,7 @@ def _kind(kind: str | None) -> str:
     return kind
 
 
-class _Choice(Generic[K]):
+class _KernelChoice(Generic[K]):
     """Kernels of each kind, loaded when they are asked for the first time."""
 
     def __init__(self, load: Callable[[str], K]) -> None:
@@ -128,7 +128,7 @@ class Kernels(NamedTuple):
     further_queues: Callable[..., tuple[int, int]]
 
 
-@_Choice
+@_KernelChoice
 def kernels(kind: str) -> Kernels:
     """The kernels of that kind."""
     if kind == COMPILED:
@@ -165,7 +165,7 @@ class EncodeKernels(NamedTuple):
     body_crc: Callable[[bytes], int]
 
 
-@_Choice
+@_KernelChoice
 def encode_kernels(kind: str) -> EncodeKernels:
     """The encode kernels of that kind; readers never load them."""
     module = _twin("encode", kind)
@@ -185,7 +185,7 @@ class LookupKernels(NamedTuple):
     find_key: Callable[[int, bytes, int, int], int]
 
 
-@_Choice
+@_KernelChoice
 def lookup_kernels(kind: str) -> LookupKernels:
     """The lookup kernels of that kind."""
     found = _all_of(LookupKernels, "lookup", kind)
@@ -211,7 +211,7 @@ class FilterKernels(NamedTuple):
     join_codes: Callable[..., None]
 
 
-@_Choice
+@_KernelChoice
 def filter_kernels(kind: str) -> FilterKernels:
     """The filters' kernels of that kind."""
     return _all_of(FilterKernels, "filter", kind)
@@ -226,7 +226,7 @@ class BacklogKernels(NamedTuple):
     find_row: Callable[..., int]
 
 
-@_Choice
+@_KernelChoice
 def backlog_kernels(kind: str) -> BacklogKernels:
     """The backlog's kernels of that kind."""
     return _all_of(BacklogKernels, "backlog", kind)
@@ -242,7 +242,7 @@ class FieldKernels(NamedTuple):
     spell_ids: Callable[..., int]
 
 
-@_Choice
+@_KernelChoice
 def field_kernels(kind: str) -> FieldKernels:
     """The field kernels of that kind."""
     return _all_of(FieldKernels, "fields", kind)
@@ -254,7 +254,7 @@ class LineKernels(NamedTuple):
     write_lines: Callable[..., tuple[int, int, int]]
 
 
-@_Choice
+@_KernelChoice
 def line_kernels(kind: str) -> LineKernels:
     """The line kernel of that kind."""
     return _all_of(LineKernels, "lines", kind)
@@ -268,7 +268,7 @@ class TableKernels(NamedTuple):
     hash_bytes: Callable[[bytes], int]
 
 
-@_Choice
+@_KernelChoice
 def table_kernels(kind: str) -> TableKernels:
     """The tables' kernels of that kind."""
     found = _all_of(TableKernels, "table", kind)

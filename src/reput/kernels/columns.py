@@ -257,7 +257,7 @@ def _resized(array: np.ndarray, length: int) -> np.ndarray:
     return bigger
 
 
-class Scratch(threading.local):
+class ThreadScratch(threading.local):
     """Columns that a thread uses again and again: fresh memory for each range would cost its page faults."""
 
     _columns: Columns | None = None

@@ -15,7 +15,7 @@ COUNT_PAIRS = 2
 """Bits of `wants`: find KEYS, TAGS and UNIQ_KEY; count properties and their bytes."""
 
 
-class Field(IntEnum):
+class FieldRow(IntEnum):
     """Rows of the table."""
 
     QUEUE_ID = 0
@@ -51,4 +51,4 @@ class Field(IntEnum):
 
 def field_table(records: int) -> NDArray[np.int64]:
     """A table with room for so many records."""
-    return np.empty((len(Field), records), dtype=np.int64)
+    return np.empty((len(FieldRow), records), dtype=np.int64)

@@ -1,8 +1,8 @@
 """Lines of records: the program that a line kernel runs for each record, and the columns that it reads.
 
-A program is an int64 array with a row a piece of a line: the `Piece`, and its two arguments. The columns are an int64
-table with a row a number of a record: those of `Field`, then those of `More`. Texts that many records share, such as
-the parts of times, are kept once, one after the other, and columns and programs name them by number.
+A program is an int64 array with a row a piece of a line: the `LinePiece`, and its two arguments. The columns are an
+int64 table with a row a number of a record: those of `FieldRow`, then those of `More`. Texts that many records share,
+such as the parts of times, are kept once, one after the other, and columns and programs name them by number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.kernels.field_columns import Field
+from reput.kernels.field_columns import FieldRow
 
 MOST_PAIRS = 64
 """A record with more properties is left to slower code: to look for repeated names here takes their square."""
@@ -22,7 +22,7 @@ WHOLE = -1
 """The second argument of a body that is not cut."""
 
 
-class Piece(IntEnum):
+class LinePiece(IntEnum):
     """What a piece of a line writes. `row` is the first argument.
 
     A stretch is bytes of the record: its place in the buffer is in `row`, its size in the row below, -1 for none. The
@@ -65,32 +65,32 @@ class Piece(IntEnum):
     r"""The body with newlines as `\n`, or as base64 after `base64:`."""
 
 
-SHARED_PIECES = (Piece.TEXT, Piece.TEXT_OF, Piece.NUMBER, Piece.MILLISECONDS, Piece.HEX_NUMBER)
+SHARED_PIECES = (LinePiece.TEXT, LinePiece.TEXT_OF, LinePiece.NUMBER, LinePiece.MILLISECONDS, LinePiece.HEX_NUMBER)
 """Pieces without a stretch."""
 
 
 class More(IntEnum):
-    """Rows of the columns below those of `Field`."""
+    """Rows of the columns below those of `FieldRow`."""
 
-    POSITION = len(Field)
+    POSITION = len(FieldRow)
     """Log offset."""
-    SIZE = len(Field) + 1
-    VERSION = len(Field) + 2
-    SECOND = len(Field) + 3
+    SIZE = len(FieldRow) + 1
+    VERSION = len(FieldRow) + 2
+    SECOND = len(FieldRow) + 3
     """The number of the text of the store time up to its second."""
-    MILLISECOND = len(Field) + 4
+    MILLISECOND = len(FieldRow) + 4
     """The milliseconds of the store time; -1 where it is no date, and its text is a number."""
-    ZONE = len(Field) + 5
+    ZONE = len(FieldRow) + 5
     """The number of the text of the store time's zone."""
-    BORN_HOST = len(Field) + 6
-    STORE_HOST = len(Field) + 7
+    BORN_HOST = len(FieldRow) + 6
+    STORE_HOST = len(FieldRow) + 7
     """The numbers of the hosts' texts."""
-    TRANSACTION = len(Field) + 8
-    COMPRESSION = len(Field) + 9
+    TRANSACTION = len(FieldRow) + 8
+    COMPRESSION = len(FieldRow) + 9
     """The numbers of the texts of what sysFlag says."""
 
 
-ROWS = len(Field) + len(More)
+ROWS = len(FieldRow) + len(More)
 
 
 class Stopped(IntEnum):

@@ -32,7 +32,7 @@ class Room(IntEnum):
     PLACES = 2
 
 
-class Topic(IntEnum):
+class KeyTopic(IntEnum):
     """A topic, as a key's messages are looked for in it.
 
     Where the vector of the IndexFiles stands, the hash of "TOPIC#" (int32), the topic's bytes and their number.

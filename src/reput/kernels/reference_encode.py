@@ -50,7 +50,7 @@ def _bit(valid: int, bit: int) -> bool:
     return not valid or bool(ctypes.string_at(valid + bit // 8, 1)[0] >> bit % 8 & 1)
 
 
-class _Column:
+class _TextColumn:
     """A column of texts."""
 
     def __init__(self, batch: int, place: int) -> None:
@@ -80,11 +80,11 @@ class _Message:
 
     def __init__(self, batch: int, row: int) -> None:
         def text(place: int) -> bytes | None:
-            return _Column(batch, place).text(row)
+            return _TextColumn(batch, place).text(row)
 
         self.body, self.further = text(Batch.body), text(Batch.properties)
         self.tags, self.keys, self.unique_key = text(Batch.tags), text(Batch.keys), text(Batch.unique_key)
-        self.has_no_key = _Column(batch, Batch.keys).is_there(row) and not self.keys
+        self.has_no_key = _TextColumn(batch, Batch.keys).is_there(row) and not self.keys
 
     @property
     def properties(self) -> bytes:
@@ -192,7 +192,7 @@ def lay_out(batch: int) -> int:
         if why is not Refusal.NONE:
             return _refuse(batch, n, why)
     for n in range(first, rows):
-        topic, queue_id = _Column(batch, Batch.topic).text(n), _queue_id(batch, n)
+        topic, queue_id = _TextColumn(batch, Batch.topic).text(n), _queue_id(batch, n)
         if topic is None:
             return _refuse(batch, n, Refusal.BAD_OFFSETS)
         if not 0 <= queue_id <= _MAX_QUEUE_ID:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reput.formats import properties
 from reput.formats.record import HEAD_SIZE, MAGIC_V2, Verdict, decode_record, examine, host_sizes
-from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
 
 Bytes = NDArray[np.uint8]
 Int32s = NDArray[np.int32]
@@ -47,40 +47,40 @@ def _enter(data: memoryview, at: int, wants: int, row: Int64s) -> None:
     topic_at = body_at + len(record.body) + (2 if record.magic == MAGIC_V2 else 1)
     properties_at = topic_at + len(record.topic) + 2
     values = {
-        Field.QUEUE_ID: record.queue_id,
-        Field.FLAG: record.flag,
-        Field.QUEUE_OFFSET: record.queue_offset,
-        Field.SYS_FLAG: record.sys_flag,
-        Field.BORN_TIMESTAMP: record.born_timestamp,
-        Field.STORE_TIMESTAMP: record.store_timestamp,
-        Field.BODY_CRC: record.body_crc,
-        Field.RECONSUME_TIMES: record.reconsume_times,
-        Field.PREPARED_OFFSET: record.prepared_transaction_offset,
-        Field.BODY_AT: body_at,
-        Field.BODY_SIZE: len(record.body),
-        Field.TOPIC_AT: topic_at,
-        Field.TOPIC_SIZE: len(record.topic),
-        Field.PROPERTIES_AT: properties_at,
-        Field.PROPERTIES_SIZE: len(record.properties),
-        Field.BORN_HOST_AT: at + HEAD_SIZE,
-        Field.BORN_HOST_SIZE: born_size,
-        Field.STORE_HOST_AT: at + HEAD_SIZE + born_size + 8,
-        Field.STORE_HOST_SIZE: store_size,
+        FieldRow.QUEUE_ID: record.queue_id,
+        FieldRow.FLAG: record.flag,
+        FieldRow.QUEUE_OFFSET: record.queue_offset,
+        FieldRow.SYS_FLAG: record.sys_flag,
+        FieldRow.BORN_TIMESTAMP: record.born_timestamp,
+        FieldRow.STORE_TIMESTAMP: record.store_timestamp,
+        FieldRow.BODY_CRC: record.body_crc,
+        FieldRow.RECONSUME_TIMES: record.reconsume_times,
+        FieldRow.PREPARED_OFFSET: record.prepared_transaction_offset,
+        FieldRow.BODY_AT: body_at,
+        FieldRow.BODY_SIZE: len(record.body),
+        FieldRow.TOPIC_AT: topic_at,
+        FieldRow.TOPIC_SIZE: len(record.topic),
+        FieldRow.PROPERTIES_AT: properties_at,
+        FieldRow.PROPERTIES_SIZE: len(record.properties),
+        FieldRow.BORN_HOST_AT: at + HEAD_SIZE,
+        FieldRow.BORN_HOST_SIZE: born_size,
+        FieldRow.STORE_HOST_AT: at + HEAD_SIZE + born_size + 8,
+        FieldRow.STORE_HOST_SIZE: store_size,
     }
     pieces = _pieces(record.properties)
     if wants & FIND_PROPERTIES:
         for name, field in (
-            (properties.KEYS, Field.KEYS_AT),
-            (properties.TAGS, Field.TAGS_AT),
-            (properties.UNIQ_KEY, Field.UNIQUE_KEY_AT),
+            (properties.KEYS, FieldRow.KEYS_AT),
+            (properties.TAGS, FieldRow.TAGS_AT),
+            (properties.UNIQ_KEY, FieldRow.UNIQUE_KEY_AT),
         ):
             found = [place for key, value, place in pieces if key == name]
             values[field] = properties_at + found[-1][0] if found else 0
             row[field + 1] = found[-1][1] if found else -1
     if wants & COUNT_PAIRS:
-        values[Field.PAIRS] = len(pieces)
-        values[Field.NAMES_SIZE] = sum(len(name) for name, _, _ in pieces)
-        values[Field.VALUES_SIZE] = sum(len(value) for _, value, _ in pieces)
+        values[FieldRow.PAIRS] = len(pieces)
+        values[FieldRow.NAMES_SIZE] = sum(len(name) for name, _, _ in pieces)
+        values[FieldRow.VALUES_SIZE] = sum(len(value) for _, value, _ in pieces)
     for field, value in values.items():
         row[field] = value
 

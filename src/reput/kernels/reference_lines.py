@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats import properties
-from reput.kernels.field_columns import Field
-from reput.kernels.line_columns import MOST_PAIRS, PIECE_BYTES, SHARED_PIECES, Piece, Stopped
+from reput.kernels.field_columns import FieldRow
+from reput.kernels.line_columns import MOST_PAIRS, PIECE_BYTES, SHARED_PIECES, LinePiece, Stopped
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
@@ -47,14 +47,14 @@ def write_lines(
 def _room(buffer: Bytes, row: list[int], step: list[int], text_at: Int64s) -> int:
     """The room that a piece of a line may take."""
     piece, first, second = step
-    if piece in (Piece.TEXT, Piece.TEXT_OF):
-        number = second if piece == Piece.TEXT else row[first]
+    if piece in (LinePiece.TEXT, LinePiece.TEXT_OF):
+        number = second if piece == LinePiece.TEXT else row[first]
         if not 0 <= number < len(text_at) - 1:
             raise _LeftError
         return PIECE_BYTES + int(text_at[number + 1] - text_at[number])
     if piece in SHARED_PIECES:
         return PIECE_BYTES
-    places = (Field.UNIQUE_KEY_AT, Field.KEYS_AT) if piece == Piece.KEYS_CELL else (first,)
+    places = (FieldRow.UNIQUE_KEY_AT, FieldRow.KEYS_AT) if piece == LinePiece.KEYS_CELL else (first,)
     for place in places:
         if row[place + 1] > 0 and not 0 <= row[place] <= len(buffer) - row[place + 1]:
             raise _LeftError
@@ -63,17 +63,17 @@ def _room(buffer: Bytes, row: list[int], step: list[int], text_at: Int64s) -> in
 
 def _piece(buffer: Bytes, row: list[int], step: list[int], texts: Bytes, text_at: Int64s) -> bytes:
     piece, first, second = step
-    if piece in (Piece.TEXT, Piece.TEXT_OF):
-        number = second if piece == Piece.TEXT else row[first]
+    if piece in (LinePiece.TEXT, LinePiece.TEXT_OF):
+        number = second if piece == LinePiece.TEXT else row[first]
         return texts[text_at[number] : text_at[number + 1]].tobytes()
-    if piece == Piece.NUMBER:
+    if piece == LinePiece.NUMBER:
         return b"%d" % row[first]
-    if piece == Piece.MILLISECONDS:
+    if piece == LinePiece.MILLISECONDS:
         return b"%03d" % row[first] if row[first] >= 0 else b""
-    if piece == Piece.HEX_NUMBER:
+    if piece == LinePiece.HEX_NUMBER:
         return b"%016X" % (row[first] & (1 << 64) - 1)
-    if piece == Piece.KEYS_CELL:
-        found = [_stretch(buffer, row, place) for place in (Field.UNIQUE_KEY_AT, Field.KEYS_AT)]
+    if piece == LinePiece.KEYS_CELL:
+        found = [_stretch(buffer, row, place) for place in (FieldRow.UNIQUE_KEY_AT, FieldRow.KEYS_AT)]
         return _cell(b" ".join(part for part in found if part is not None) or b"-")
     data = _stretch(buffer, row, first)
     return _of_stretch(piece, data, second)
@@ -85,21 +85,21 @@ def _stretch(buffer: Bytes, row: list[int], place: int) -> bytes | None:
 
 
 def _of_stretch(piece: int, data: bytes | None, second: int) -> bytes:
-    if piece == Piece.CELL:
+    if piece == LinePiece.CELL:
         return b"-" if data is None else _cell(data)
-    if piece == Piece.STRING:
+    if piece == LinePiece.STRING:
         return b"null" if data is None else _string(data)
     data = data or b""
-    if piece == Piece.LENGTH:
+    if piece == LinePiece.LENGTH:
         return b"%d" % len(data)
-    if piece == Piece.BYTES:
+    if piece == LinePiece.BYTES:
         return data
-    if piece == Piece.HEX:
+    if piece == LinePiece.HEX:
         return data.hex().upper().encode()
-    if piece == Piece.WORDS:
+    if piece == LinePiece.WORDS:
         data.decode()
         return b"[" + b", ".join(_string(word) for word in data.split(b" ") if word) + b"]"
-    if piece in (Piece.PAIRS, Piece.MAP):
+    if piece in (LinePiece.PAIRS, LinePiece.MAP):
         return _properties(piece, data)
     return _body(piece, data, second)
 
@@ -109,7 +109,7 @@ def _properties(piece: int, data: bytes) -> bytes:
     if sum(1 for name, _, value in pieces if name and value) > MOST_PAIRS:
         raise _LeftError
     named = properties.decode_properties(data)
-    if piece == Piece.PAIRS:
+    if piece == LinePiece.PAIRS:
         return b",".join(name + b"=" + value for name, value in named.items())
     data.decode()
     return b"{" + b", ".join(_string(name) + b": " + _string(value) for name, value in named.items()) + b"}"
@@ -122,10 +122,10 @@ def _body(piece: int, data: bytes, most: int) -> bytes:
         kind, shown = b"text", kept.decode("utf-8", "ignore").encode()
     except UnicodeDecodeError:
         kind, shown = b"base64", base64.b64encode(kept)
-    if piece == Piece.BODY_LINE:
+    if piece == LinePiece.BODY_LINE:
         return shown.replace(b"\n", b"\\n") if kind == b"text" else kind + b":" + shown
     is_cut = len(kept) < len(data)
-    if piece == Piece.BODY_CELL:
+    if piece == LinePiece.BODY_CELL:
         return kind + b":" + _cell(shown) + (b"... (%d bytes)" % len(data) if is_cut else b"")
     return b'"body": %b, "body_encoding": "%b", "body_length": %d, "body_truncated": %b' % (
         _string(shown), kind, len(data), b"true" if is_cut else b"false",

@@ -32,10 +32,10 @@ from reput.kernels.lookup_columns import (
     NEEDS_FILE,
     NEEDS_ROOM,
     Index,
+    KeyTopic,
     Queue,
     Room,
     Table,
-    Topic,
     Watch,
 )
 
@@ -156,16 +156,16 @@ def seek_time(queue: int, timestamp: int, above: int) -> int:
 def find_key(topic: int, name: bytes, max_messages: int, room: int) -> int:
     """The places of the newest messages with a key, at most `max_messages`, newest first, into the room.
 
-    `topic` as `Topic` has it; `name` is the key, which is ASCII. Returns where they stand and how many, one more where
-    there are older ones (see COUNT_BITS). Or ASK (what is not ASCII, too), NEEDS_ROOM; or NEEDS_FILE or below: map that
-    file of the log, and call again.
+    `topic` as `KeyTopic` has it; `name` is the key, which is ASCII. Returns where they stand and how many, one more
+    where there are older ones (see COUNT_BITS). Or ASK (what is not ASCII, too), NEEDS_ROOM; or NEEDS_FILE or below:
+    map that file of the log, and call again.
     """
-    index = _word(topic, Topic.INDEX_AT)
+    index = _word(topic, KeyTopic.INDEX_AT)
     if _has_changed(index) or not 0 < max_messages <= MOST_MESSAGES or not name.isascii():
         return ASK
     file_size, places = _word(index, Watch.LOG_FILE_SIZE), dict[int, int]()
     below = min(_word(index, Index.BELOW), _word(index, Watch.LOG_END))
-    topic_bytes = _bytes(topic + 8 * Topic.BYTES, _word(topic, Topic.SIZE))
+    topic_bytes = _bytes(topic + 8 * KeyTopic.BYTES, _word(topic, KeyTopic.SIZE))
     for n in range(_word(index, Index.COUNT)):
         file = _word(index, Index.FILES + n)
         header = Header(*HEADER.struct.unpack(_bytes(file, HEADER_SIZE)))

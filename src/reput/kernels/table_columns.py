@@ -40,7 +40,7 @@ class TableState(IntEnum):
     """Bytes of their internal keys."""
 
 
-class Block(IntEnum):
+class TableBlock(IntEnum):
     """What is said of a block that is whole, int64 each."""
 
     BEGIN = 0

@@ -18,10 +18,10 @@ from reput.kernels import (
 )
 from reput.kernels.batch_layout import BATCH_LAYOUT, Batch
 from reput.kernels.columns import Columns
-from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field, field_table
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
 from reput.kernels.line_columns import line_table
 from reput.kernels.pack import EntrySources, pack_entries
-from reput.kernels.table_columns import MOST_RESTARTS, Block, TableState
+from reput.kernels.table_columns import MOST_RESTARTS, TableBlock, TableState
 
 
 def warm_kernels() -> None:
@@ -106,10 +106,10 @@ def warm_field_kernels() -> None:
     run.read_fields(buffer, 0, len(data), CHECK_BODY, FIND_PROPERTIES | COUNT_PAIRS, position, size, table)
     offsets = [np.zeros(2, dtype=np.int32) for _ in range(3)]
     out = [np.zeros(len(data), dtype=np.uint8) for _ in range(2)]
-    run.gather_bytes(buffer, table[Field.BODY_AT], table[Field.BODY_SIZE], out[0], offsets[0])
-    at, length = table[Field.PROPERTIES_AT], table[Field.PROPERTIES_SIZE]
+    run.gather_bytes(buffer, table[FieldRow.BODY_AT], table[FieldRow.BODY_SIZE], out[0], offsets[0])
+    at, length = table[FieldRow.PROPERTIES_AT], table[FieldRow.PROPERTIES_SIZE]
     run.gather_pairs(buffer, at, length, offsets[0], offsets[1], out[0], offsets[2], out[1])
-    host_at, host_size = table[Field.STORE_HOST_AT], table[Field.STORE_HOST_SIZE]
+    host_at, host_size = table[FieldRow.STORE_HOST_AT], table[FieldRow.STORE_HOST_SIZE]
     run.are_equal(buffer, host_at, host_size)
     run.spell_ids(buffer, host_at, host_size, position, out[0], offsets[0])
 
@@ -126,7 +126,7 @@ def warm_table_kernels() -> None:
     # A prefix lies in bytes of Python, and numba compiles for that apart from what can be written.
     prefix, none = np.frombuffer(b"warm", dtype=np.uint8), np.zeros(0, dtype=np.int64)
     out, restarts = np.empty(1, dtype=np.uint8), np.zeros(MOST_RESTARTS, dtype=np.uint32)
-    blocks, state = np.zeros((1, len(Block)), dtype=np.int64), np.zeros(len(TableState), dtype=np.int64)
+    blocks, state = np.zeros((1, len(TableBlock)), dtype=np.int64), np.zeros(len(TableState), dtype=np.int64)
     run = table_kernels()
     run.fill_blocks(prefix, np.array([0, 4]), none, none, none, none, out, restarts, blocks, state)
     run.hash_bytes(b"warm")

@@ -32,7 +32,7 @@ from reput.files import fs
 from reput.formats.record import BLANK_SIZE
 from reput.kernels import encode_kernels
 from reput.log.append_file import AppendFile
-from reput.log.batch import MessageBatch, Prepared, checked_body, raise_numbers, stored_nothing
+from reput.log.batch import CheckedBatch, MessageBatch, checked_body, raise_numbers, stored_nothing
 from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
 from reput.log.inner import checked_inner
 from reput.log.message import (
@@ -48,7 +48,7 @@ from reput.log.message import (
 )
 from reput.log.rolling import RollingFiles
 from reput.log.settings import LogSettings
-from reput.log.topics import Topic, TopicTable
+from reput.log.topics import TopicState, TopicTable
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -285,7 +285,9 @@ class LogAppender:
             raise problem
         return PutResult(problem.status, reason=problem.reason)
 
-    def _append_any(self, message: Message, body: bytes, properties: bytes, topic: Topic, queue_id: int) -> PutResult:
+    def _append_any(
+        self, message: Message, body: bytes, properties: bytes, topic: TopicState, queue_id: int
+    ) -> PutResult:
         """Store a message of any kind; raises MessageRefusedError."""
         frame = self._frame(message)
         size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
@@ -329,7 +331,7 @@ class LogAppender:
             return PutResult(refusal.status, reason=refusal.reason)
         return PutResult(PutStatus.PUT_OK, offset, size, number if numbered else 0, now)
 
-    def _store(self, data: bytes, now: int, following: Mapping[tuple[Topic, int], int]) -> None:
+    def _store(self, data: bytes, now: int, following: Mapping[tuple[TopicState, int], int]) -> None:
         """Put a record at the log's end, for which there is room; its queues go on at `following` then."""
         memory: Any = self._memory
         begin, end = self._end - self._start, self._end + len(data)
@@ -378,7 +380,7 @@ class LogAppender:
         except MessageRefusedError as refusal:
             return stored_nothing(refusal.status, refusal.reason)
 
-    def _column_batch(self, table: pa.Table | pa.RecordBatch) -> Prepared:
+    def _column_batch(self, table: pa.Table | pa.RecordBatch) -> CheckedBatch:
         if self._columns is None:
             from reput.log.column_batch import ColumnBatches
             from reput.log.queue_directory import QueueDirectory
@@ -386,7 +388,7 @@ class LogAppender:
             self._columns = ColumnBatches(QueueDirectory(self._topics, self._records, self._max_body))
         return self._columns.batch(table)
 
-    def _append_prepared(self, batch: Prepared) -> PutManyResult:
+    def _append_prepared(self, batch: CheckedBatch) -> PutManyResult:
         with self._lock:
             if not batch.size:
                 self._raise_stopped()

@@ -19,13 +19,13 @@ from reput.log.message import (
     check_message,
     illegal,
 )
-from reput.log.topics import Topic, TopicTable
+from reput.log.topics import TopicState, TopicTable
 
 Write = Callable[[int, bytes | memoryview], None]
 """Stores bytes at a position of the log's file; see `AppendFile.write`."""
 
 
-class Prepared(Protocol):
+class CheckedBatch(Protocol):
     """A batch that has been checked: `size` bytes of records, all of which go into one file."""
 
     @property
@@ -41,7 +41,7 @@ class Prepared(Protocol):
         """
 
 
-def numbers_of(queues: Collection[tuple[Topic, int]]) -> list[int]:
+def numbers_of(queues: Collection[tuple[TopicState, int]]) -> list[int]:
     """The next offsets of queues, NO_OFFSET for one that has none."""
     try:
         return [topic[queue_id] for topic, queue_id in queues]
@@ -50,7 +50,7 @@ def numbers_of(queues: Collection[tuple[Topic, int]]) -> list[int]:
 
 
 def raise_numbers(
-    queues: Collection[tuple[Topic, int]], numbers: Iterable[int], before: list[int] | None = None
+    queues: Collection[tuple[TopicState, int]], numbers: Iterable[int], before: list[int] | None = None
 ) -> None:
     """Have queues go on at these numbers: all of them or, when an interrupt comes between, none.
 
@@ -69,12 +69,12 @@ def raise_numbers(
         raise
 
 
-class _Parts(NamedTuple):
+class _MessageParts(NamedTuple):
     message: Message
     frame: Frame
     body: bytes
     properties: bytes
-    topic: Topic
+    topic: TopicState
     queue_id: int
     size: int
 
@@ -97,7 +97,7 @@ class MessageBatch:
     ) -> None:
         self._topics = topics
         self._records = records
-        self._parts: list[_Parts] = []
+        self._parts: list[_MessageParts] = []
         if not isinstance(messages, Iterable):
             raise ConfigError(f"messages {messages!r:.80}: give a list of reput.Message, or an Arrow table")
         if isinstance(queue_id, str | bytes) or not (isinstance(queue_id, int) or hasattr(queue_id, "__len__")):
@@ -120,7 +120,7 @@ class MessageBatch:
                 raise
             size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(data)
             own_id = queue_id if isinstance(queue_id, int) else queue_id[row]
-            self._parts.append(_Parts(message, frame, body, data, topic, own_id, size))
+            self._parts.append(_MessageParts(message, frame, body, data, topic, own_id, size))
         if not isinstance(queue_id, int) and len(queue_id) > len(self._parts):
             raise illegal(
                 f"{len(queue_id)} queue ids for {len(self._parts)} messages: give one for each, or one for all"
@@ -129,9 +129,9 @@ class MessageBatch:
         self.size = int(self._sizes.sum())
 
     def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
-        """Store the records and number them; see `Prepared`."""
+        """Store the records and number them; see `CheckedBatch`."""
         starts = offset + np.cumsum(self._sizes) - self._sizes
-        following: dict[tuple[Topic, int], int] = {}
+        following: dict[tuple[TopicState, int], int] = {}
         numbers, records = [], []
         for row, (part, start) in enumerate(zip(self._parts, starts.tolist(), strict=True)):
             queue = part.topic, part.queue_id

@@ -1,8 +1,8 @@
 """Which files of the log go when they have expired or the disk fills.
 
 `decide` is a pure function of the files, the clock and the disk; `clean` asks the system, decides and removes. Whether
-files may go at all, `reput.store.expiry` says. Readers that have a removed file mapped keep its bytes until they let go
-of it.
+files may go at all, `reput.store.write.expiry` says. Readers that have a removed file mapped keep its bytes until
+they let go of it.
 
 A file expires `fileReservedTime` hours after its last change. Expired files go in the hours of `deleteWhen`, and at
 any hour when the disk is fuller than `diskMaxUsedSpaceRatio`. If it is fuller than `diskSpaceCleanForciblyRatio` as

@@ -18,7 +18,7 @@ from reput.kernels.batch_layout import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Ba
 from reput.log.batch import Write, numbers_of, raise_numbers
 from reput.log.columns import as_table, normalized
 from reput.log.message import MessageRefusedError, PutManyResult, PutStatus, illegal
-from reput.log.queue_directory import QueueDirectory, Scratch, piece_of
+from reput.log.queue_directory import BatchScratch, QueueDirectory, piece_of
 from reput.log.topics import MAX_QUEUE_ID, NO_OFFSET
 
 _TEXTS = {pa.string(): 4, pa.large_string(): 8}
@@ -57,7 +57,7 @@ _REASONS = {
 }
 
 
-class _Column(NamedTuple):
+class _ColumnPlace(NamedTuple):
     """Where a column of a schema goes: its first field, bytes of an offset or number, whether it may have nulls."""
 
     place: int
@@ -66,7 +66,7 @@ class _Column(NamedTuple):
     has_no_nulls: bool
 
 
-_Plan = list[_Column]
+_Plan = list[_ColumnPlace]
 
 
 class ColumnBatches:
@@ -125,7 +125,7 @@ def _plan_of(schema: pa.Schema, kinds: Mapping[str, Mapping[pa.DataType, int]]) 
         widths = kinds[name]
         if kind not in widths:
             return None
-        plan.append(_Column(_PLACES[name], widths[kind], pa.string() in widths, name in _NO_NULLS))
+        plan.append(_ColumnPlace(_PLACES[name], widths[kind], pa.string() in widths, name in _NO_NULLS))
     return plan
 
 
@@ -164,7 +164,7 @@ class ColumnBatch:
         self.size = 0
         self._directory, self._table = directory, table
         self._rows = rows = table.num_rows
-        self._scratch: Scratch = directory.scratch(rows)
+        self._scratch: BatchScratch = directory.scratch(rows)
         results = np.empty((3, rows), dtype=np.int64)
         self._sizes, self._places, self._numbers = results
         # A fifth of what asking the array for its address costs.

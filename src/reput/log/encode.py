@@ -23,7 +23,7 @@ from reput.formats.record import (
 )
 from reput.kernels import encode_kernels
 from reput.log.message import Message, OwnPathError, illegal
-from reput.log.topics import Topic
+from reput.log.topics import TopicState
 
 _HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 _MOST_SHAPES = 1 << 13
@@ -47,7 +47,7 @@ class Frame(NamedTuple):
     host_bits: int
 
 
-class Shape(NamedTuple):
+class RecordShape(NamedTuple):
     """What records with topics, bodies and properties of one length each have in common: all but a few numbers.
 
     `pack_into` takes `begin` (size and magic), CRC, queue id, flag, queue offset, physical offset, sysFlag, born time,
@@ -69,7 +69,7 @@ class RecordEncoder:
         self.append_crc = append_crc
         self._frame = self._make_frame(store_host, 0, 0)
         self._crc = encode_kernels().body_crc
-        self.shapes: dict[int, dict[int, Shape]] = {}
+        self.shapes: dict[int, dict[int, RecordShape]] = {}
         """By the body's length, then by `topic.key` plus the properties' length."""
         self._shape_count = 0
 
@@ -83,7 +83,7 @@ class RecordEncoder:
         """The hosts' bits in sysFlag as most records have them."""
         return self._frame.host_bits
 
-    def prepare_shape(self, topic: Topic, body: bytes, properties: bytes) -> None:
+    def prepare_shape(self, topic: TopicState, body: bytes, properties: bytes) -> None:
         """Have in `shapes` how to pack records of no special kind like this one, unless there are too many already.
 
         (Shapes of single topics saved a length each, and cost a tenth of a put with a thousand topics: they no longer
@@ -99,7 +99,7 @@ class RecordEncoder:
             f">8siiiqqiq{len(frame.born_host)}sq{len(tail)}s{len(body)}s{len(topic.part)}sh{len(properties)}s"
         )
         assert packer.size == size
-        self.shapes.setdefault(len(body), {})[key] = Shape(
+        self.shapes.setdefault(len(body), {})[key] = RecordShape(
             size, packer.pack_into, struct.pack(">ii", size, topic.magic), tail
         )
         self._shape_count += 1
@@ -137,7 +137,7 @@ class RecordEncoder:
         frame: Frame,
         body: bytes,
         properties: bytes,
-        topic: Topic,
+        topic: TopicState,
         queue_id: int,
         queue_offset: int,
         physical_offset: int,

@@ -17,7 +17,7 @@ from reput.formats.queue_types import BATCH, QUEUE_TYPE
 from reput.formats.record import FLAG_INNER_BATCH, LMQ_PREFIX, MAX_BATCH_MESSAGES, gives_further_entries
 from reput.log.encode import is_numbered
 from reput.log.message import Message, illegal
-from reput.log.topics import Topic, TopicTable
+from reput.log.topics import TopicState, TopicTable
 
 _NUM, _BASE = props.INNER_NUM.decode(), props.INNER_BASE.decode()
 _DISPATCH, _OFFSETS = props.INNER_MULTI_DISPATCH.decode(), props.INNER_MULTI_QUEUE_OFFSET.decode()
@@ -27,12 +27,12 @@ _COUNT = re.compile(r"\+?[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
-class InnerMessage:
+class CheckedInner:
     """A message that has been checked: the numbers that it takes of its own queue, and its further queues."""
 
     message: Message
     messages: int
-    further: tuple[Topic, ...]
+    further: tuple[TopicState, ...]
 
     def numbered(self, first: int, further: list[int]) -> Message:
         """The message as it is stored, when its own queue gives it `first` and the further ones the others."""
@@ -51,12 +51,12 @@ class InnerMessage:
         """
         return [topics.next_offset(topic, _LMQ_QUEUE_ID, physical_offset) for topic in self.further]
 
-    def following(self, numbers: list[int]) -> dict[tuple[Topic, int], int]:
+    def following(self, numbers: list[int]) -> dict[tuple[TopicState, int], int]:
         """Where the further queues go on when they have given these numbers."""
         return {(topic, _LMQ_QUEUE_ID): number + 1 for topic, number in zip(self.further, numbers, strict=True)}
 
 
-def checked_inner(message: Message, topic: Topic, topics: TopicTable, enable_lmq: bool) -> InnerMessage:
+def checked_inner(message: Message, topic: TopicState, topics: TopicTable, enable_lmq: bool) -> CheckedInner:
     """What a message takes.
 
     Raises:
@@ -71,7 +71,7 @@ def checked_inner(message: Message, topic: Topic, topics: TopicTable, enable_lmq
             f"a batch in one record (sysFlag 0x{FLAG_INNER_BATCH:x}): topic {message.topic} does not take any. Set its "
             f"{QUEUE_TYPE} to {BATCH} in config/topics.json, and open the store again"
         )
-    return InnerMessage(
+    return CheckedInner(
         message,
         _count(properties[_NUM]) if _NUM in properties else 1,
         _further(properties[_DISPATCH], topics) if enable_lmq and _is_dispatched(message, topic) else (),
@@ -85,13 +85,13 @@ def _count(text: object) -> int:
     return count
 
 
-def _is_dispatched(message: Message, topic: Topic) -> bool:
+def _is_dispatched(message: Message, topic: TopicState) -> bool:
     if not message.properties or not message.properties.get(_DISPATCH):
         return False
     return gives_further_entries(topic.name) and not topic.is_batch and is_numbered(message.sys_flag)
 
 
-def _further(text: object, topics: TopicTable) -> tuple[Topic, ...]:
+def _further(text: object, topics: TopicTable) -> tuple[TopicState, ...]:
     names = text.split(_COMMA) if isinstance(text, str) else []
     for name in names:
         if not name.startswith(_LMQ):

@@ -15,7 +15,7 @@ from reput.formats.paths import MAX_TOPIC_BYTES
 from reput.kernels import encode_kernels
 from reput.kernels.batch_layout import BATCH_LAYOUT, Batch
 from reput.log.encode import RecordEncoder
-from reput.log.topics import Topic, TopicTable
+from reput.log.topics import TopicState, TopicTable
 
 MOST_QUEUES = 1 << 16
 """Rows. Rows that nobody uses cost no memory."""
@@ -27,20 +27,20 @@ In pieces of a quarter a batch costs a fifth more: each write has its own price.
 _SCRATCH_ROWS = 1 << 14
 
 
-class Piece(NamedTuple):
+class EncodeBuffer(NamedTuple):
     """Memory for encoded records, and its address."""
 
     memory: memoryview
     address: int
 
 
-def piece_of(size: int) -> Piece:
+def piece_of(size: int) -> EncodeBuffer:
     """Memory for `size` bytes of records."""
     array = np.zeros(size, dtype=np.uint8)
-    return Piece(array.data, address_of(array))
+    return EncodeBuffer(array.data, address_of(array))
 
 
-class Scratch:
+class BatchScratch:
     """What a batch of up to `rows` messages needs only until it is stored: to make it costs 5 us."""
 
     def __init__(self, directory: QueueDirectory, rows: int) -> None:
@@ -66,16 +66,16 @@ class QueueDirectory:
     def __init__(self, topics: TopicTable, records: RecordEncoder, max_body: int, rows: int = 0) -> None:
         self.topics = topics
         self.host_bits = records.host_bits
-        self.queues: list[tuple[Topic, int]] = []
+        self.queues: list[tuple[TopicState, int]] = []
         self.template = np.zeros(BATCH_LAYOUT.word_count, dtype=np.int64)
         self.piece_bytes = _PIECE_BYTES
         self.piece = piece_of(_PIECE_BYTES)
-        self.free: list[Scratch] = []
+        self.free: list[BatchScratch] = []
         self._records, self._max_body = records, max_body
         self._rows = rows = max(rows, MOST_QUEUES)
         self._lock = Lock()
         self._names_end = 0
-        self._known: dict[tuple[Topic, int], int] = {}
+        self._known: dict[tuple[TopicState, int], int] = {}
         self._names = np.zeros(rows * (2 + MAX_TOPIC_BYTES), dtype=np.uint8)
         self._names_at = address_of(self._names)
         self._table = np.zeros(4 << (rows - 1).bit_length(), dtype=np.int32)
@@ -103,13 +103,13 @@ class QueueDirectory:
         """An empty directory with at least so many rows."""
         return QueueDirectory(self.topics, self._records, self._max_body, rows)
 
-    def scratch(self, rows: int) -> Scratch:
+    def scratch(self, rows: int) -> BatchScratch:
         """Scratch buffers that are free; a batch takes them in one step, and gives them back."""
         try:
             scratch = self.free.pop()
         except IndexError:
-            return Scratch(self, rows)
-        return scratch if rows <= scratch.rows else Scratch(self, rows)
+            return BatchScratch(self, rows)
+        return scratch if rows <= scratch.rows else BatchScratch(self, rows)
 
     def add(self, name: str, queue_id: int) -> bool:
         """Give a queue a row. False where no row is left for it.

@@ -65,7 +65,7 @@ class WalkEnd(NamedTuple):
         return self.next_record is None and self.written > 0
 
 
-class Stretch(NamedTuple):
+class RecordStretch(NamedTuple):
     """Consecutive good records of one file; all arrays are gone with the next stretch.
 
     `buffer[0]` is at log offset `base`. `columns` has the records, row by row, and the table of their queues.
@@ -103,7 +103,7 @@ class LogWalk:
         for file, array in self._files():
             yield from self._records_of(file, array)
 
-    def stretches(self) -> Iterator[Stretch]:
+    def stretches(self) -> Iterator[RecordStretch]:
         """The same records, many at once."""
         columns = Columns.for_range(_STRETCH_BYTES)
         for file, array in self._files():
@@ -141,7 +141,7 @@ class LogWalk:
             if verdict is Verdict.GOOD:
                 yield LogRecord(begin, bytes(data[position : position + size]))
 
-    def _stretches_of(self, file: LogFile, array: NDArray[np.uint8], columns: Columns) -> Iterator[Stretch]:
+    def _stretches_of(self, file: LogFile, array: NDArray[np.uint8], columns: Columns) -> Iterator[RecordStretch]:
         decoder = RangeDecoder(array, file.start, DecodeSettings(self.crc_check, False, ()), columns)
         end, stop = min(file.end, self.until), Stop.REACHED_END
         while self.offset < end and stop is Stop.REACHED_END:
@@ -153,7 +153,7 @@ class LogWalk:
             self.offset = file.start + int(columns.state[State.POSITION])
             verdict = Verdict(int(columns.state[State.VERDICT]))
             if columns.records:
-                yield Stretch(array, file.start, columns)
+                yield RecordStretch(array, file.start, columns)
             if stop is Stop.NOT_A_RECORD:
                 self.verdict = verdict
 
@@ -237,7 +237,7 @@ def file_by_time(log: LogFiles, timestamp_ms: int) -> int:
 
 
 def last_records(
-    log: LogFiles, count: int, crc_check: int, wanted: Callable[[Stretch], NDArray[np.int64]], end: int
+    log: LogFiles, count: int, crc_check: int, wanted: Callable[[RecordStretch], NDArray[np.int64]], end: int
 ) -> int:
     """The log offset of the first of the last `count` wanted records; that of the first record where they are fewer.
 

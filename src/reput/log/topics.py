@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 MAX_QUEUE_ID = 0x7FFFFFFF
 DENSE = 1 << 10
-"""Queue ids below take a place each in `Topic`."""
+"""Queue ids below take a place each in `TopicState`."""
 NO_OFFSET = -1
 _KEYS = [size << 16 for size in range(MAX_TOPIC_BYTES + 3)]
 """By the length of `Topic.part`."""
 
 
-class Topic(list[int]):
+class TopicState(list[int]):
     """A topic that has been checked: the next offsets of its queues, its bytes, and the record version it takes.
 
     It is the list of the next offsets by queue id, NO_OFFSET for a queue that has none. (A dict in an attribute is four
@@ -95,8 +95,8 @@ class TopicTable:
         self._auto_version = auto_version
         self._batch_topics = frozenset(batch_topics)
         self._stored = stored
-        self._held_back: dict[tuple[Topic, int], int] = {}
-        self.by_name: dict[str, Topic] = {}
+        self._held_back: dict[tuple[TopicState, int], int] = {}
+        self.by_name: dict[str, TopicState] = {}
         """For a look-up without a call; `topic` fills it."""
         for (name, queue_id), offset in queues.items():
             try:
@@ -109,7 +109,7 @@ class TopicTable:
             else:
                 self._held_back[topic, queue_id] = offset
 
-    def topic(self, name: str) -> Topic:
+    def topic(self, name: str) -> TopicState:
         """The topic of this name, made when it is new.
 
         Raises:
@@ -121,7 +121,7 @@ class TopicTable:
             known = self.by_name.setdefault(name, self._checked(name))
         return known
 
-    def _checked(self, name: str) -> Topic:
+    def _checked(self, name: str) -> TopicState:
         if not isinstance(name, str):
             raise illegal(f"topic {name!r}: give a text")
         try:
@@ -133,12 +133,12 @@ class TopicTable:
         if not is_topic_folder_name(data):
             raise illegal(f'topic {name!r}: cannot be a folder\'s name (empty, ".", "..", "/" or NUL)')
         if len(data) <= V2_TOPIC_LENGTH_ABOVE:
-            return Topic(data, MAGIC_V1, data in self._batch_topics)
+            return TopicState(data, MAGIC_V1, data in self._batch_topics)
         if not self._auto_version:
             raise illegal(f"topic {name[:40]!r}...: {len(data)} bytes, and autoMessageVersionOnTopicLen is off")
-        return Topic(data, MAGIC_V2, data in self._batch_topics)
+        return TopicState(data, MAGIC_V2, data in self._batch_topics)
 
-    def next_offset(self, topic: Topic, queue_id: int, physical_offset: int) -> int:
+    def next_offset(self, topic: TopicState, queue_id: int, physical_offset: int) -> int:
         """The offset for the next message put to a queue; nothing is changed.
 
         Raises:
@@ -165,7 +165,7 @@ class TopicTable:
             )
         return offset
 
-    def forget(self, topic: Topic, queue_id: int | None = None) -> None:
+    def forget(self, topic: TopicState, queue_id: int | None = None) -> None:
         """A topic's queues, or this one, begin again at 0."""
         for one, _ in list(topic.next_offsets()):
             if queue_id in (None, one):
@@ -183,5 +183,5 @@ class TopicTable:
                 yield (topic.name, queue_id), offset
 
 
-def _bound(topic: Topic, physical_offset: int) -> int:
+def _bound(topic: TopicState, physical_offset: int) -> int:
     return batch_offset_bound(physical_offset) if topic.is_batch else queue_offset_bound(physical_offset)

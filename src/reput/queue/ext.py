@@ -1,6 +1,6 @@
 """ConsumeQueueExt files as they lie on disk: units by their addresses, and where the next ones go.
 
-Where a queue's units end its entries tell, see `reput.store.ext_end`. Source: `ConsumeQueueExt.put`, `get`.
+Where a queue's units end its entries tell, see `reput.store.recover.ext_end`. Source: `ConsumeQueueExt.put`, `get`.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def told_ext_file_size(queues: Iterable[QueueFolder]) -> int | None:
     return sizes.most_common(1)[0][0] if sizes else None
 
 
-class Placed(NamedTuple):
+class UnitPlaces(NamedTuple):
     """Where units go: `offsets` (int64) in the queue's files, `next` the offset behind the last of them.
 
     `ends`: the offsets at which a file ends with FILE_END, because the next unit has no room there.
@@ -154,7 +154,7 @@ class Placed(NamedTuple):
     ends: tuple[int, ...]
 
 
-def place_units(begin: int, size: int, count: int, file_size: int) -> Placed:
+def place_units(begin: int, size: int, count: int, file_size: int) -> UnitPlaces:
     """Places for `count` units of `size` bytes each, from offset `begin` on.
 
     A unit and END_ROOM bytes behind it stay within one file. Raises ValueError where no file has room for one.
@@ -174,4 +174,4 @@ def place_units(begin: int, size: int, count: int, file_size: int) -> Placed:
         offsets[done : done + fitting] = at + np.arange(fitting, dtype=np.int64) * size
         done += fitting
         at += fitting * size
-    return Placed(offsets, at, tuple(ends))
+    return UnitPlaces(offsets, at, tuple(ends))

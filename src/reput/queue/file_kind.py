@@ -30,7 +30,15 @@ from reput.queue.files import (
     queue_keys,
     topic_names,
 )
-from reput.queue.kinds import FILTER_ENTRIES, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue, StoredRows
+from reput.queue.kinds import (
+    FILTER_ENTRIES,
+    FilesOnDisk,
+    QueueBounds,
+    QueueOddities,
+    QueueOnDisk,
+    StoredQueue,
+    StoredRows,
+)
 from reput.queue.reader import QueueSpan, queue_span, read_entries, read_rows
 from reput.queue.tail import Trimmed
 
@@ -81,7 +89,7 @@ class FileQueue:
                 return f"{file.path} at {at - file.start}"
         return f"{self.folder.path} at byte {at} of the queue"
 
-    def oddities(self, file_size: int | None = None) -> Oddities:
+    def oddities(self, file_size: int | None = None) -> QueueOddities:
         """Files of another length or at another place than they must have."""
         notes, damage, empty, files = [], [], [], self.folder.files
         expected = file_size or next((file.size for file in files), 0)
@@ -97,12 +105,12 @@ class FileQueue:
                     f"{wanted} entries of {ENTRY_SIZE} bytes: it was cut, or is another store's. "
                     "Run `reput rebuild --only queue`"
                 )
-        return Oddities(notes, damage, empty)
+        return QueueOddities(notes, damage, empty)
 
-    def bounds(self, log_min_offset: int = 0) -> Bounds:
+    def bounds(self, log_min_offset: int = 0) -> QueueBounds:
         """Its span."""
         span = self.span(log_min_offset)
-        return Bounds(span.min_offset, span.max_offset, span.last.physical_offset if span.last else -1)
+        return QueueBounds(span.min_offset, span.max_offset, span.last.physical_offset if span.last else -1)
 
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
         """See `queue_span`."""

@@ -1,8 +1,8 @@
 """What every kind of ConsumeQueue can do: the store, the jobs, check and the commands know no more than this.
 
 A store has one kind, or two that hold the same (double write). `QueueKind` is a kind's side that looks at what lies on
-disk, without an open store; `DurableQueues` is its side in an open store, below the tail. `store/kinds.py` alone knows
-which kinds there are.
+disk, without an open store; `DurableQueues` is its side in an open store, below the tail. `store/disk/kinds.py` alone
+knows which kinds there are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StoredRows(NamedTuple):
     store_timestamps: NDArray[np.int64] | None
 
 
-class Oddities(NamedTuple):
+class QueueOddities(NamedTuple):
     """What is odd about a queue's files: lines to note, lines that tell damage, and files that nobody gave a length.
 
     Such a file is what a task leaves that is killed while it makes one; the next catch-up gives it its length.
@@ -60,7 +60,7 @@ class Oddities(NamedTuple):
     empty: Sequence[str] = ()
 
 
-class Bounds(NamedTuple):
+class QueueBounds(NamedTuple):
     """Queue offsets [min_offset, max_offset), and where the last entry's record starts in the log (-1: none)."""
 
     min_offset: int
@@ -100,11 +100,11 @@ class QueueOnDisk(Protocol):
         """Where the entry of a queue offset lies, for people."""
         ...
 
-    def oddities(self, file_size: int | None = None) -> Oddities:
+    def oddities(self, file_size: int | None = None) -> QueueOddities:
         """What its files' names and lengths say that they should not; `file_size`: a file's, where that is known."""
         ...
 
-    def bounds(self, log_min_offset: int = 0) -> Bounds:
+    def bounds(self, log_min_offset: int = 0) -> QueueBounds:
         """Its span, without a look at its last entry where that costs one."""
         ...
 

@@ -25,7 +25,15 @@ from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.formats.rocksdb import OffsetValue
-from reput.queue.kinds import FILTER_ENTRIES, Bounds, FilesOnDisk, Oddities, QueueOnDisk, StoredQueue, StoredRows
+from reput.queue.kinds import (
+    FILTER_ENTRIES,
+    FilesOnDisk,
+    QueueBounds,
+    QueueOddities,
+    QueueOnDisk,
+    StoredQueue,
+    StoredRows,
+)
 from reput.queue.reader import QueueSpan
 from reput.queue.rocksdb_entries import EntryTable, entries_in, no_bound
 from reput.queue.tail import Trimmed
@@ -221,15 +229,15 @@ class RocksdbQueue:
         """The database and the key."""
         return f"{self._place}, {self._key} queue offset {offset}"
 
-    def oddities(self, file_size: int | None = None) -> Oddities:  # noqa: ARG002 - as QueueOnDisk has it
+    def oddities(self, file_size: int | None = None) -> QueueOddities:  # noqa: ARG002 - as QueueOnDisk has it
         """There are none that show without a look at the entries."""
-        return Oddities([], [])
+        return QueueOddities([], [])
 
-    def bounds(self, log_min_offset: int = 0) -> Bounds:
+    def bounds(self, log_min_offset: int = 0) -> QueueBounds:
         """Its span as `max` and `min` tell it."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, INT64_MAX)
         is_empty = stored.min_offset >= stored.end
-        return Bounds(stored.min_offset, stored.end, -1 if is_empty else self._last.physical_offset)
+        return QueueBounds(stored.min_offset, stored.end, -1 if is_empty else self._last.physical_offset)
 
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
         """Its span and last entry."""

@@ -26,15 +26,15 @@ from reput.config import StoreConfig
 from reput.errors import AccessError, ClosedError, ConfigError, ReputError, TailFullError
 from reput.files import forks, fs, locks
 from reput.formats import own, paths
-from reput.store.arrivals import Arrivals, Waiter
-from reput.store.follower import TAIL_MAX_ENTRIES
-from reput.store.frontier import durable_offset
-from reput.store.layout import find_or_make_store, refuse_what_we_cannot_build
-from reput.store.opening import open_view
-from reput.store.progress_calls import ProgressCalls
-from reput.store.reading import Reading
-from reput.store.reopening import Reopening
-from reput.store.view import number_of
+from reput.store.disk.frontier import durable_offset
+from reput.store.disk.layout import find_or_make_store, refuse_what_we_cannot_build
+from reput.store.open.opening import open_view
+from reput.store.open.reopening import Reopening
+from reput.store.progress.calls import ProgressCalls
+from reput.store.read.arrivals import Arrivals, Waiter
+from reput.store.read.follower import TAIL_MAX_ENTRIES
+from reput.store.read.reading import Reading
+from reput.store.read.view import number_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
     from reput.log.flush import FlushService
     from reput.log.message import Message, PutManyResult, PutResult
-    from reput.store.indexer import CatchUp, Indexer
-    from reput.store.layout import StoreLayout
-    from reput.store.opening import Opened
-    from reput.store.owner import Ownership
-    from reput.store.progress import ConsumerProgress
-    from reput.store.view import PullLimits, StoreView
-    from reput.store.writing import StoreWriter
+    from reput.store.disk.layout import StoreLayout
+    from reput.store.open.opening import Opened
+    from reput.store.owner.indexer import CatchUp, Indexer
+    from reput.store.owner.owner import Ownership
+    from reput.store.progress.progress import ConsumerProgress
+    from reput.store.read.view import PullLimits, StoreView
+    from reput.store.write.writing import StoreWriter
 
 TAIL_WAIT_S = 5.0
 _TICK_S = 0.1
@@ -64,7 +64,7 @@ class Lag(NamedTuple):
     ms: int
 
 
-class MessageStore(ProgressCalls, Reading):
+class LocalStore(ProgressCalls, Reading):
     """An open store. Safe for threads: one writer at a time inside, many readers.
 
     Made by `open`. `notes` tell what opening found and did; `opened_in_s` how long the tail's decoding took.
@@ -120,7 +120,7 @@ class MessageStore(ProgressCalls, Reading):
 
         Log files that have expired are deleted only if somebody asks: `delete_expired` does, a broker.conf or another
         configuration that says when files go, or the configuration that the store was made with. See
-        `reput.store.expiry`.
+        `reput.store.write.expiry`.
 
         Raises:
             NotAStoreError: there is no store in `path`, and `create` is not set; or the folder holds something else.
@@ -142,7 +142,7 @@ class MessageStore(ProgressCalls, Reading):
                 # Who drops the store without closing it leaves no thread either.
                 forks.finalize(store, reopening.end)
             else:
-                from reput.store.owner import take_over
+                from reput.store.owner.owner import take_over
 
                 owned = resources.enter_context(take_over(layout))
                 opened = open_view(layout, config, limits)
@@ -156,7 +156,7 @@ class MessageStore(ProgressCalls, Reading):
         return store
 
     def _begin_to_write(self, opened: Opened, owned: Ownership, *, is_new: bool) -> None:
-        from reput.store.writing import StoreWriter
+        from reput.store.write.writing import StoreWriter
 
         self._writing = writing = StoreWriter(
             self.layout, self.config, opened, owned, is_new=is_new, notes=self.notes, flushed=self._on_flushed
@@ -178,7 +178,7 @@ class MessageStore(ProgressCalls, Reading):
         return self._progress or self._load_progress()
 
     def _load_progress(self) -> ConsumerProgress:
-        from reput.store.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
+        from reput.store.progress.progress import PERSIST_INTERVAL_MS, VERSION_STEP, ConsumerProgress
 
         config = self.config
         with self._progress_lock:

@@ -19,8 +19,8 @@ from reput.formats.record import FLAG_INNER_BATCH
 from reput.pipeline.build import grow, grow_rocksdb
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
-from reput.store.holders import marks_of
-from reput.store.layout import find_store
+from reput.store.disk.layout import find_store
+from reput.store.owner.holders import marks_of
 from support import databases, inner, stores
 from support.checked import assert_sound
 

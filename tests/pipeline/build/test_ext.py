@@ -17,7 +17,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.consume_queue_ext import Unit, decode_unit, encode_unit, is_address, offset_of
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
-from reput.store.consumer_filters import ConsumerFilters
+from reput.store.progress.consumer_filters import ConsumerFilters
 from support import golden
 from support.checked import assert_sound
 from support.inner import write_further

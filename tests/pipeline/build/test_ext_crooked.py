@@ -9,9 +9,9 @@ import pytest
 
 import reput
 from reput.formats import paths
-from reput.store.expired import delete_expired_indexes
-from reput.store.kinds import store_kinds
-from reput.store.layout import find_store
+from reput.store.disk.kinds import store_kinds
+from reput.store.disk.layout import find_store
+from reput.store.write.expired import delete_expired_indexes
 from support import stores
 from support.checked import assert_sound
 from support.records import LogBuilder

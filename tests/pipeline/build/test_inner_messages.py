@@ -18,10 +18,10 @@ from reput.formats.record import FLAG_INNER_BATCH
 from reput.pipeline.build import grow as room
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
-from reput.store.indexer import CatchUpTask
-from reput.store.layout import find_store
-from reput.store.opening import open_view
-from reput.store.owner import own_store
+from reput.store.disk.layout import find_store
+from reput.store.open.opening import open_view
+from reput.store.owner.indexer import CatchUpTask
+from reput.store.owner.owner import own_store
 from support import golden, stores
 from support.records import LogBuilder
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from reput.store.report import CheckReport
+    from reput.store.disk.report import CheckReport
 
 CONFIG = StoreConfig(
     mapped_file_size_commit_log=4096,

@@ -21,8 +21,8 @@ from reput.log.files import LogFile, LogFiles
 from reput.pipeline.build import redo
 from reput.pipeline.build.index_plan import index_names, plan_index_files
 from reput.pipeline.split.decode import Gap
-from reput.pipeline.split.job import Job, Oddities, SplitResult
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.job import Job, SplitOddities, SplitResult
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.parts import QueueRanges
 from reput.pipeline.split.plan import Split, plan_splits
 from reput.pipeline.split.stitch import stitch
@@ -70,7 +70,7 @@ def test_splits_cover_every_byte_once(log: LogFiles, split_bytes: int) -> None:
 
 # --- stitch --------------------------------------------------------------------------------------
 
-NONE = Oddities(0, 0, 0, -1, 0, -1)
+NONE = SplitOddities(0, 0, 0, -1, 0, -1)
 FILE = 1000
 
 
@@ -192,7 +192,7 @@ def ranges_of(part: Sequence[tuple[int, int]]) -> QueueRanges:
 @given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=8), max_size=6))
 def test_merge_knows_which_queues_run_straight(parts: list[list[tuple[int, int]]]) -> None:
     """A queue runs straight where each offset over all splits is one more than the one before."""
-    table = QueueTable()
+    table = SplitQueues()
     for part in parts:
         table.add(ranges_of(part))
     everything = [record for part in parts for record in part]
@@ -208,7 +208,7 @@ def test_merge_knows_which_queues_run_straight(parts: list[list[tuple[int, int]]
 
 def test_merge_has_room_for_many_queues() -> None:
     """The table grows, and keeps what is in it."""
-    table = QueueTable()
+    table = SplitQueues()
     for begin in range(0, 5000, 700):
         table.add(ranges_of([(queue, queue % 5) for queue in range(begin, begin + 700)]))
     assert [int(value) for value in table.first[: len(table.keys)]] == [key.queue_id % 5 for key in table.keys]

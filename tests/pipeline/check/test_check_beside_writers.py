@@ -18,10 +18,10 @@ from reput.formats import own, paths
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.pipeline.spark.listener import ProgressListener
-from reput.store.holders import Who, marks_of
-from reput.store.layout import find_store
-from reput.store.owner import own_store
-from reput.store.report import NOTE
+from reput.store.disk.layout import find_store
+from reput.store.disk.report import NOTE
+from reput.store.owner.holders import Who, marks_of
+from reput.store.owner.owner import own_store
 from support import inner, stores
 from support.broker import broker_at_work
 from support.checked import assert_sound
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reput.config import StoreConfig
-    from reput.store.report import CheckReport
+    from reput.store.disk.report import CheckReport
 
 STAGES = ("decode", "redo", "batches", "rocksdb", "queues", "index")
 AGAIN = "looked at again"

@@ -19,7 +19,7 @@ from reput.formats.batch_consume_queue import decode_batch_entry
 from reput.formats.consume_queue import Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue
 from reput.pipeline.build import rebuild_rocksdb
-from reput.store import swap
+from reput.store.owner import swap
 from support import databases, golden, stores
 from support.checked import assert_sound
 

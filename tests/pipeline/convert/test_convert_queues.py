@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from reput.store.report import RebuildReport
+    from reput.store.disk.report import RebuildReport
 
 pytestmark = pytest.mark.golden
 

@@ -14,10 +14,10 @@ from reput.formats import own, paths
 from reput.pipeline.build import grow as room
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
-from reput.store.indexer import CatchUp, CatchUpTask
-from reput.store.layout import find_store
-from reput.store.opening import open_view
-from reput.store.owner import own_store
+from reput.store.disk.layout import find_store
+from reput.store.open.opening import open_view
+from reput.store.owner.indexer import CatchUp, CatchUpTask
+from reput.store.owner.owner import own_store
 from support import stores
 from support.checked import assert_sound
 from support.records import LogBuilder

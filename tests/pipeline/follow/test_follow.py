@@ -25,9 +25,9 @@ from reput.pipeline.follow import follow as room
 from reput.pipeline.follow.follow import Follow, FollowProgress
 from reput.pipeline.spark.engine import LoopEngine
 from reput.pipeline.spark.listener import ProgressListener
-from reput.store.frontier import read_frontier
-from reput.store.layout import find_store
-from reput.store.owner import own_store
+from reput.store.disk.frontier import read_frontier
+from reput.store.disk.layout import find_store
+from reput.store.owner.owner import own_store
 from support import stores
 from support.broker import broker_at_work
 from support.checked import assert_sound

@@ -13,7 +13,7 @@ from typing import Any
 
 from reput.dispatch.sql import tree
 from reput.dispatch.sql.numbers import double_key, parse_double, parse_whole
-from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Long, Node, Order, Place
+from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Long, Node, Order, TextPlace
 
 _HOLDS = {
     Order.LESS: lambda sign: sign < 0,
@@ -113,10 +113,10 @@ def _search(node: tree.Search, properties: Mapping[str, Any]) -> bool:
     value = evaluate(node.value, properties)
     if not isinstance(value, str):
         return False
-    if node.place is Place.ANYWHERE:
+    if node.place is TextPlace.ANYWHERE:
         found = node.text in value
     else:
-        found = value.startswith(node.text) if node.place is Place.START else value.endswith(node.text)
+        found = value.startswith(node.text) if node.place is TextPlace.START else value.endswith(node.text)
     return found != node.negated
 
 

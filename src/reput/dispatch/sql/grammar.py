@@ -27,7 +27,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from reput.dispatch.sql import tree
 from reput.dispatch.sql.evaluate import evaluate
 from reput.dispatch.sql.hints import hint
-from reput.dispatch.sql.tree import INT_MAX, LONG_MAX, Long, Node, Order, Place
+from reput.dispatch.sql.tree import INT_MAX, LONG_MAX, Long, Node, Order, TextPlace
 from reput.errors import ConfigError
 
 MAX_TEXT = 1 << 16
@@ -42,7 +42,7 @@ _ORDERS = {
     TokenType.GT: Order.GREATER,
     TokenType.GTE: Order.GREATER_EQUAL,
 }
-_PLACES = {place.value: place for place in Place}
+_PLACES = {place.value: place for place in TextPlace}
 _CONSTANTS = {TokenType.TRUE: True, TokenType.FALSE: False, TokenType.NULL: None}
 _BEHIND_NOT = (TokenType.BETWEEN, TokenType.IN)
 _UNSEEN = "\0"

@@ -16,7 +16,7 @@ from reput.dispatch.sql import tree
 from reput.dispatch.sql.columns import PropertyColumns, Texts
 from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
 from reput.dispatch.sql.numbers import double_key, parse_double, parse_whole
-from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Constant, Long, Node, Order, Place
+from reput.dispatch.sql.tree import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Constant, Long, Node, Order, TextPlace
 from reput.kernels import filter_kernels
 from reput.kernels.columns import Code, Read
 
@@ -250,10 +250,10 @@ def _is_one_of(texts: Texts, wanted: tuple[str, ...], negated: bool, missing: np
     return codes
 
 
-def _holds_text(texts: Texts, wanted: str, place: Place) -> NDArray[np.bool_]:
+def _holds_text(texts: Texts, wanted: str, place: TextPlace) -> NDArray[np.bool_]:
     found = np.empty(len(texts.at), dtype=np.bool_)
     needle = np.frombuffer(wanted.encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    filter_kernels().holds_text(*texts.places, needle, place is Place.START, place is Place.END, found)
+    filter_kernels().holds_text(*texts.places, needle, place is TextPlace.START, place is TextPlace.END, found)
     if _REPLACEMENT in wanted:
         asked = tree.Search(place, tree.Property(""), wanted, negated=False)
         _ask(texts, ~found & ~texts.missing, lambda text: bool(evaluate(asked, {"": text})), found)

@@ -100,7 +100,7 @@ class Ordered:
     right: Node
 
 
-class Place(Enum):
+class TextPlace(Enum):
     """Where a text is looked for in another."""
 
     ANYWHERE = "CONTAINS"
@@ -112,7 +112,7 @@ class Place(Enum):
 class Search:
     """CONTAINS, STARTSWITH or ENDSWITH; an empty text is found nowhere, and is missing nowhere either."""
 
-    place: Place
+    place: TextPlace
     value: Node
     text: str
     negated: bool

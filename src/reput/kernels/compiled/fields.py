@@ -18,7 +18,7 @@ from reput.kernels.compiled.memory import (
     store_8,
     trailing_zeros,
 )
-from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, Field
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
 
 _BODY_CRC_AT, _QUEUE_ID_AT = fmt.HEAD.offsets["body_crc"], fmt.HEAD.offsets["queue_id"]
 _FLAG_AT, _QUEUE_OFFSET_AT = fmt.HEAD.offsets["flag"], fmt.HEAD.offsets["queue_offset"]
@@ -26,13 +26,13 @@ _BORN_AT, _HEAD_SIZE = fmt.HEAD.offsets["born_timestamp"], fmt.HEAD_SIZE
 _V4, _V6 = fmt.HOST_V4_SIZE, fmt.HOST_V6_SIZE
 _BORN_V6, _STORE_V6 = fmt.FLAG_BORN_HOST_V6, fmt.FLAG_STORE_HOST_V6
 
-_QUEUE_ID, _FLAG, _QUEUE_OFFSET = int(Field.QUEUE_ID), int(Field.FLAG), int(Field.QUEUE_OFFSET)
-_SYS_FLAG, _BORN, _STORED = int(Field.SYS_FLAG), int(Field.BORN_TIMESTAMP), int(Field.STORE_TIMESTAMP)
-_BODY_CRC, _TRIES, _PREPARED = int(Field.BODY_CRC), int(Field.RECONSUME_TIMES), int(Field.PREPARED_OFFSET)
-_BODY_F, _TOPIC_F, _PROPERTIES_F = int(Field.BODY_AT), int(Field.TOPIC_AT), int(Field.PROPERTIES_AT)
-_BORN_HOST_F, _STORE_HOST_F = int(Field.BORN_HOST_AT), int(Field.STORE_HOST_AT)
-_KEYS_F, _TAGS_F, _UNIQUE_F = int(Field.KEYS_AT), int(Field.TAGS_AT), int(Field.UNIQUE_KEY_AT)
-_PAIRS, _NAMES, _VALUES = int(Field.PAIRS), int(Field.NAMES_SIZE), int(Field.VALUES_SIZE)
+_QUEUE_ID, _FLAG, _QUEUE_OFFSET = int(FieldRow.QUEUE_ID), int(FieldRow.FLAG), int(FieldRow.QUEUE_OFFSET)
+_SYS_FLAG, _BORN, _STORED = int(FieldRow.SYS_FLAG), int(FieldRow.BORN_TIMESTAMP), int(FieldRow.STORE_TIMESTAMP)
+_BODY_CRC, _TRIES, _PREPARED = int(FieldRow.BODY_CRC), int(FieldRow.RECONSUME_TIMES), int(FieldRow.PREPARED_OFFSET)
+_BODY_F, _TOPIC_F, _PROPERTIES_F = int(FieldRow.BODY_AT), int(FieldRow.TOPIC_AT), int(FieldRow.PROPERTIES_AT)
+_BORN_HOST_F, _STORE_HOST_F = int(FieldRow.BORN_HOST_AT), int(FieldRow.STORE_HOST_AT)
+_KEYS_F, _TAGS_F, _UNIQUE_F = int(FieldRow.KEYS_AT), int(FieldRow.TAGS_AT), int(FieldRow.UNIQUE_KEY_AT)
+_PAIRS, _NAMES, _VALUES = int(FieldRow.PAIRS), int(FieldRow.NAMES_SIZE), int(FieldRow.VALUES_SIZE)
 
 
 @kernel

@@ -11,15 +11,30 @@ import numpy as np
 from reput.kernels.compiled.fields import _next_byte, _piece_end, _repeats
 from reput.kernels.compiled.jit import kernel
 from reput.kernels.compiled.memory import address_of, byte_at, copy_bytes, load_le64, store_8
-from reput.kernels.field_columns import Field
-from reput.kernels.line_columns import MOST_PAIRS, PIECE_BYTES, Piece, Stopped
+from reput.kernels.field_columns import FieldRow
+from reput.kernels.line_columns import MOST_PAIRS, PIECE_BYTES, LinePiece, Stopped
 
-_TEXT, _TEXT_OF, _NUMBER, _MS = int(Piece.TEXT), int(Piece.TEXT_OF), int(Piece.NUMBER), int(Piece.MILLISECONDS)
-_LENGTH, _BYTES, _HEX, _HEX_NUMBER = int(Piece.LENGTH), int(Piece.BYTES), int(Piece.HEX), int(Piece.HEX_NUMBER)
-_PAIRS, _CELL, _KEYS_CELL, _STRING = int(Piece.PAIRS), int(Piece.CELL), int(Piece.KEYS_CELL), int(Piece.STRING)
-_WORDS, _MAP, _BODY = int(Piece.WORDS), int(Piece.MAP), int(Piece.BODY)
-_BODY_CELL, _BODY_LINE = int(Piece.BODY_CELL), int(Piece.BODY_LINE)
-_UNIQUE, _KEYS = int(Field.UNIQUE_KEY_AT), int(Field.KEYS_AT)
+_TEXT, _TEXT_OF, _NUMBER, _MS = (
+    int(LinePiece.TEXT),
+    int(LinePiece.TEXT_OF),
+    int(LinePiece.NUMBER),
+    int(LinePiece.MILLISECONDS),
+)
+_LENGTH, _BYTES, _HEX, _HEX_NUMBER = (
+    int(LinePiece.LENGTH),
+    int(LinePiece.BYTES),
+    int(LinePiece.HEX),
+    int(LinePiece.HEX_NUMBER),
+)
+_PAIRS, _CELL, _KEYS_CELL, _STRING = (
+    int(LinePiece.PAIRS),
+    int(LinePiece.CELL),
+    int(LinePiece.KEYS_CELL),
+    int(LinePiece.STRING),
+)
+_WORDS, _MAP, _BODY = int(LinePiece.WORDS), int(LinePiece.MAP), int(LinePiece.BODY)
+_BODY_CELL, _BODY_LINE = int(LinePiece.BODY_CELL), int(LinePiece.BODY_LINE)
+_UNIQUE, _KEYS = int(FieldRow.UNIQUE_KEY_AT), int(FieldRow.KEYS_AT)
 _DONE, _FULL, _LEFT = int(Stopped.DONE), int(Stopped.FULL), int(Stopped.LEFT)
 
 _ASCII = np.uint64(0x8080808080808080)

@@ -36,10 +36,10 @@ from reput.kernels.lookup_columns import (
     NEEDS_FILE,
     NEEDS_ROOM,
     Index,
+    KeyTopic,
     Queue,
     Room,
     Table,
-    Topic,
     Watch,
 )
 
@@ -62,8 +62,8 @@ _PREFETCH = 320
 _ASK, _NEEDS_FILE, _NEEDS_ROOM = np.int64(ASK), np.int64(NEEDS_FILE), np.int64(NEEDS_ROOM)
 _COUNT_BITS, _MOST = COUNT_BITS, MOST_MESSAGES
 _FREE, _ROOM_END, _PLACE = int(Room.FREE), int(Room.END), 16
-_INDEX_AT, _TOPIC_HASH = int(Topic.INDEX_AT), int(Topic.HASH)
-_TOPIC_SIZE, _TOPIC_BYTES = int(Topic.SIZE), int(Topic.BYTES)
+_INDEX_AT, _TOPIC_HASH = int(KeyTopic.INDEX_AT), int(KeyTopic.HASH)
+_TOPIC_SIZE, _TOPIC_BYTES = int(KeyTopic.SIZE), int(KeyTopic.BYTES)
 _T_FIRST, _T_COUNT, _T_FILES = int(Table.FIRST), int(Table.COUNT), int(Table.FILES)
 _CONFIRMED_AT, _CONFIRMED = int(Watch.CONFIRMED_AT), int(Watch.CONFIRMED)
 _FRONTIER_AT, _FRONTIER = int(Watch.FRONTIER_AT), int(Watch.FRONTIER)
@@ -257,9 +257,9 @@ def _is_among(offset, places, count):
 def find_key(topic, name, max_messages, room):
     """The places of the newest messages with a key, at most `max_messages`, newest first, into the room.
 
-    `topic` as `Topic` has it; `name` is the key, which is ASCII. Returns where they stand and how many, one more where
-    there are older ones (see COUNT_BITS). Or ASK (what is not ASCII, too), NEEDS_ROOM; or NEEDS_FILE or below: map that
-    file of the log, and call again.
+    `topic` as `KeyTopic` has it; `name` is the key, which is ASCII. Returns where they stand and how many, one more
+    where there are older ones (see COUNT_BITS). Or ASK (what is not ASCII, too), NEEDS_ROOM; or NEEDS_FILE or below:
+    map that file of the log, and call again.
     """
     index, key, key_size = _word(topic, _INDEX_AT), address_of(name), len(name)
     if _has_changed(index) or not 0 < max_messages <= _MOST or not _is_ascii(key, key + key_size):

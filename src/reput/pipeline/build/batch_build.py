@@ -31,7 +31,7 @@ from reput.pipeline.split.stitch import Stitched
 from reput.queue.batch_files import BatchFiles
 from reput.queue.batch_order import BatchOrder
 from reput.queue.kinds import QueueKind
-from reput.store.queue_types import refuse_batches_beside
+from reput.store.disk.queue_types import refuse_batches_beside
 
 _GROUPS_MOST = 256
 

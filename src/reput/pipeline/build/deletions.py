@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from reput.formats import own
 from reput.formats.consume_queue import QueueKey
-from reput.pipeline.build.rebuild_state import RebuildOptions, Run
-from reput.store.deletion import how_to_bring_back, named, present_keys, read_deleted, still_deleted, write_deleted
-from reput.store.layout import StoreLayout
+from reput.pipeline.build.rebuild_state import RebuildOptions, RebuildRun
+from reput.store.disk.layout import StoreLayout
+from reput.store.owner.deletion import (
+    how_to_bring_back,
+    named,
+    present_keys,
+    read_deleted,
+    still_deleted,
+    write_deleted,
+)
 
 
 def kept(layout: StoreLayout, log_min_offset: int, options: RebuildOptions) -> dict[QueueKey, int]:
@@ -22,7 +29,7 @@ def _is_named(one: own.Deleted, options: RebuildOptions) -> bool:
     return one.key.topic in {topic.encode("utf-8", "surrogateescape") for topic in options.topics}
 
 
-def report(run: Run) -> None:
+def report(run: RebuildRun) -> None:
     """Say which deleted queues stay deleted, and which are back."""
     deleted = [one for one in still_deleted(run.layout, run.log.min_offset) if run.job.wants(one.key.topic)]
     stay = [one for one in deleted if one.key in run.job.deleted]
@@ -33,7 +40,7 @@ def report(run: Run) -> None:
         run.report.notes.append(f"queues that were deleted are back, since --topic names them: {named(back)}")
 
 
-def forget(run: Run) -> None:
+def forget(run: RebuildRun) -> None:
     """Keep of the deleted queues those that a rebuild, which is live now, has left out or not looked at."""
     here = present_keys(run.layout, [one.key for one in read_deleted(run.layout)])
     write_deleted(

@@ -19,14 +19,14 @@ from reput.formats.record import CHECK_NONE
 from reput.log.files import LogFiles
 from reput.log.reader import LogWalk
 from reput.nearest import unknown_topic
-from reput.pipeline.build.prepare import Prepared, choose_source, find_buildable, prepare
+from reput.pipeline.build.prepare import PreparedRebuild, choose_source, find_buildable, prepare
 from reput.pipeline.build.rebuild_state import INDEX, QUEUES, RebuildOptions
 from reput.queue.batch_files import BatchFiles
-from reput.store import swap
-from reput.store.contradictions import refuse_contradictions
-from reput.store.kinds import store_kinds
-from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes
-from reput.store.owner import refuse_owned
+from reput.store.disk.contradictions import refuse_contradictions
+from reput.store.disk.kinds import store_kinds
+from reput.store.disk.layout import StoreLayout, find_store, refuse_linked_indexes
+from reput.store.owner import swap
+from reput.store.owner.owner import refuse_owned
 
 _SAMPLE_RECORDS = 1000
 _PARTS_BYTES_A_MESSAGE, _PARTS_BYTES_AN_ITEM = 25, 4
@@ -149,7 +149,7 @@ def _ids(folder: Path) -> Iterable[int]:
     return (int(entry.name) for entry in fs.list_dir(folder) if entry.is_dir and entry.name.isdecimal())
 
 
-def _estimated(layout: StoreLayout, found: Prepared, options: RebuildOptions) -> DryRun:
+def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOptions) -> DryRun:
     log, settings = found.log, found.settings
     log_bytes = sum(min(file.data_end, file.end) - file.start for file in log.files)
     size, items_each = _sample(log, found.tag_items)

@@ -36,7 +36,7 @@ from reput.pipeline.split.ext_job import ExtJob
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.sink import finish_folders, queue_path, write_entries
 from reput.queue.ext import ExtReader, place_units
-from reput.store.ext_end import cut_units, end_of_units
+from reput.store.recover.ext_end import cut_units, end_of_units
 
 _ENTRIES_AT_ONCE = 1 << 16
 _QUEUES_A_TASK = 64
@@ -78,7 +78,7 @@ def build_units(job: Job, work: Sequence[ExtWork]) -> int:
     units = 0
     with job.writing():
         reader = ExtReader(Path(job.ext_folder), job.ext.file_size)
-        log = LogFiles(job.ext.log_folder, job.ext.log_file_size)
+        log = UnitLogFiles(job.ext.log_folder, job.ext.log_file_size)
         for one in work:
             units += _QueueUnits(job, job.ext, reader, log, one).build()
         finish_folders(job, (queue_path(job.queue_folder, one.key) for one in work))
@@ -86,7 +86,7 @@ def build_units(job: Job, work: Sequence[ExtWork]) -> int:
     return units
 
 
-class LogFiles:
+class UnitLogFiles:
     """Maps of log files, of which a split's last may be shorter than the rest."""
 
     def __init__(self, folder: str, file_size: int) -> None:
@@ -110,7 +110,7 @@ class LogFiles:
 class _QueueUnits:
     """The units of one queue's new entries; `at` is where the next one goes."""
 
-    def __init__(self, job: Job, ext: ExtJob, reader: ExtReader, log: LogFiles, work: ExtWork) -> None:
+    def __init__(self, job: Job, ext: ExtJob, reader: ExtReader, log: UnitLogFiles, work: ExtWork) -> None:
         self.job, self.ext, self.reader, self.log, self.work = job, ext, reader, log, work
         self.folder = queue_path(job.ext_folder, work.key)
         self.filters = [FilterBits.of(*one) for one in ext.filters.get(work.key.topic, ())]

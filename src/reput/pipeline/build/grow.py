@@ -27,7 +27,7 @@ from reput.log.reader import place
 from reput.pipeline.build.batch_build import BatchOutcome, build_batch_queues, learn_types
 from reput.pipeline.build.grow_range import (
     DecodedRange,
-    Placed,
+    PlacedQueues,
     ProvedRange,
     Work,
     leaving,
@@ -52,16 +52,16 @@ from reput.pipeline.split import parts
 from reput.pipeline.split.decode import decode_split
 from reput.pipeline.split.ext_job import ext_job
 from reput.pipeline.split.job import Job, SplitResult
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import Split, plan_splits
 from reput.pipeline.split.stitch import Stitched, stitch
 from reput.pipeline.split.tasks import columns_for, decode_and_sink, sink_split, split_result
 from reput.queue.kinds import QueueKind
-from reput.store.deletion import left_out
-from reput.store.indexer import CatchUpTask
-from reput.store.kinds import all_kinds
-from reput.store.owner import Ownership
-from reput.store.settings import StoreSettings
+from reput.store.disk.kinds import all_kinds
+from reput.store.disk.settings import StoreSettings
+from reput.store.owner.deletion import left_out
+from reput.store.owner.indexer import CatchUpTask
+from reput.store.owner.owner import Ownership
 
 ONE_SPLIT_BYTES = 32 << 20
 """Ranges up to this are one task: two would cost more than they save."""
@@ -305,7 +305,7 @@ class Grower:
             results = tuple(one for one in done[before:] if isinstance(one, SplitResult))
             self.decoded = replace(ahead, results=results)
         index_files = sorted(one for one in done[:before] if isinstance(one, IndexFileResult))
-        return index_files, [key for one in done if isinstance(one, Placed) for key in one.refused]
+        return index_files, [key for one in done if isinstance(one, PlacedQueues) for key in one.refused]
 
     def _index_plans(self, results: Sequence[SplitResult]) -> list[IndexFilePlan]:
         names = index_names(datetime.now(), self.index_end.name)  # noqa: DTZ005 - RocketMQ names them by local time
@@ -353,7 +353,7 @@ class Grower:
         self, splits: Sequence[Split], results: Sequence[SplitResult], refused: Sequence[QueueKey] = ()
     ) -> list[str]:
         """Do again in log order what does not run straight on, and what was `refused`; returns what was odd."""
-        table, ends = QueueTable(), self.queue_ends
+        table, ends = SplitQueues(), self.queue_ends
         for result in results:
             if result.records:
                 table.add(parts.load_ranges(self.job, result.number))

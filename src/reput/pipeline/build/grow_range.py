@@ -61,14 +61,14 @@ class Placement(NamedTuple):
     splits: tuple[int, ...]
 
 
-class Placed(NamedTuple):
+class PlacedQueues(NamedTuple):
     """Queues that were left alone: entries of records below the frontier stand where theirs would go."""
 
     refused: tuple[QueueKey, ...]
 
 
 Work = Split | IndexFilePlan | Placement
-Outcome = SplitResult | IndexFileResult | Placed
+Outcome = SplitResult | IndexFileResult | PlacedQueues
 
 
 def leaving(job: Job) -> Job:
@@ -82,7 +82,7 @@ def range_task(placing: Job, decoding: Job, work: Work) -> Outcome:
         return decode_and_sink(decoding, work)
     if isinstance(work, IndexFilePlan):
         return build_index_file(placing, work)
-    return Placed(tuple(key for number in work.splits for key in place_split(placing, number)))
+    return PlacedQueues(tuple(key for number in work.splits for key in place_split(placing, number)))
 
 
 def place_split(job: Job, number: int) -> list[QueueKey]:

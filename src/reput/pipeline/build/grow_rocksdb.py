@@ -22,7 +22,7 @@ from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb_columns import stretch_columns
 from reput.pipeline.build.rocksdb_rules import CrookedQueue
 from reput.pipeline.build.rocksdb_stretches import plan_stretches
-from reput.pipeline.build.rocksdb_tables import Built, Stretch, build_tables, chunks, load_ends, table_paths
+from reput.pipeline.build.rocksdb_tables import Built, TableQueues, build_tables, chunks, load_ends, table_paths
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.rocksdb_parts import PartRange
@@ -111,12 +111,12 @@ class RocksdbGrower:
         return outcomes
 
 
-def replace_ends(stretch: Stretch, ends: Mapping[QueueKey, int]) -> Stretch:
+def replace_ends(stretch: TableQueues, ends: Mapping[QueueKey, int]) -> TableQueues:
     """The stretch, told where its crooked queues end already."""
     return stretch._replace(ends={key: ends[key] for key in stretch.crooked if ends.get(key, 0)})
 
 
-def _table_task(job: Job, stretch: Stretch) -> Built:
+def _table_task(job: Job, stretch: TableQueues) -> Built:
     return build_tables(job, stretch)
 
 

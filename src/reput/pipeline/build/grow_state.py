@@ -10,7 +10,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job, SplitResult
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import Split
 
 
@@ -20,7 +20,7 @@ class QueueGrowth:
 
     splits: Sequence[Split]
     results: Sequence[SplitResult]
-    table: QueueTable
+    table: SplitQueues
     ends: Mapping[QueueKey, int]
     end: int
 

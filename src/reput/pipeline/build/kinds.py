@@ -17,11 +17,11 @@ from reput.pipeline.build.grow_state import GrowDriver, QueueGrowth
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.rebuild_files import FileSide
 from reput.pipeline.build.rebuild_rocksdb import RocksdbSide
-from reput.pipeline.build.rebuild_state import EndToKeep, Run
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.build.rebuild_state import EndToKeep, RebuildRun
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.kinds import QueueKind
-from reput.store.retained import Retained
+from reput.store.disk.retained import Retained
 
 
 class QueueSide(Protocol):
@@ -30,21 +30,21 @@ class QueueSide(Protocol):
     reads_parts: ClassVar[bool]
     """Whether `build` reads what decode tasks left of all queues, not only of crooked ones."""
 
-    def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
+    def build(self, run: RebuildRun, stitched: Stitched, table: SplitQueues) -> list[QueueOutcome]:
         """Bring all queues of the table into shape; returns what the crooked ones did."""
         ...
 
     def finish(
-        self, run: Run, table: QueueTable, retained: Sequence[Retained], kept: Sequence[EndToKeep], end: int
+        self, run: RebuildRun, table: SplitQueues, retained: Sequence[Retained], kept: Sequence[EndToKeep], end: int
     ) -> None:
         """Give the rest its number, and say that the kind is complete up to log offset `end`."""
         ...
 
-    def verify(self, run: Run, table: QueueTable) -> list[str]:
+    def verify(self, run: RebuildRun, table: SplitQueues) -> list[str]:
         """Read back what is staged; returns a line for each queue that is not as it must be."""
         ...
 
-    def parts(self, run: Run) -> list[str]:
+    def parts(self, run: RebuildRun) -> list[str]:
         """What is swapped in, relative to the store; staged whole by now."""
         ...
 

@@ -11,21 +11,21 @@ from reput.errors import ConfigError
 from reput.log.files import LogFiles, list_log_files
 from reput.pipeline.build.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
 from reput.queue.kinds import QueueKind
-from reput.store import swap
-from reput.store.contradictions import refuse_contradictions
-from reput.store.frontier import read_frontier
-from reput.store.index_tags import tag_items_in_use
-from reput.store.kinds import all_kinds, configured_kinds, present_kinds, refuse_held_kinds, store_kinds
-from reput.store.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
-from reput.store.owner import refuse_owned
-from reput.store.queue_types import refuse_batches_beside
-from reput.store.report import RebuildReport
-from reput.store.settings import StoreSettings, resolve_settings
-from reput.store.strays import refuse_lost_log
+from reput.store.disk.contradictions import refuse_contradictions
+from reput.store.disk.frontier import read_frontier
+from reput.store.disk.index_tags import tag_items_in_use
+from reput.store.disk.kinds import all_kinds, configured_kinds, present_kinds, refuse_held_kinds, store_kinds
+from reput.store.disk.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
+from reput.store.disk.queue_types import refuse_batches_beside
+from reput.store.disk.report import RebuildReport
+from reput.store.disk.settings import StoreSettings, resolve_settings
+from reput.store.owner import swap
+from reput.store.owner.owner import refuse_owned
+from reput.store.owner.strays import refuse_lost_log
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRebuild:
     """A store that can be rebuilt: its log, its settings, the kinds of queues to build, and the report so far."""
 
     log: LogFiles
@@ -63,7 +63,7 @@ def refuse_early(root: Path | str, config: StoreConfig, options: RebuildOptions)
             choose_source(layout, config, found.settings.queue_file_size, [kind.name for kind in found.kinds])
 
 
-def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -> Prepared:
+def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -> PreparedRebuild:
     """Look at a store that is to be rebuilt; nothing is changed.
 
     Raises:
@@ -92,7 +92,7 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     report.built = [name for name, is_wanted in built if is_wanted]
     # One that cannot be read is refused before any work, not when the new indexes are ready.
     read_frontier(layout)
-    return Prepared(log, settings, kinds, build_index, tag_items, report)
+    return PreparedRebuild(log, settings, kinds, build_index, tag_items, report)
 
 
 def _tag_items(

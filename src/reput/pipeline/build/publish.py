@@ -13,14 +13,14 @@ from reput.log.files import LogFiles, list_log_files
 from reput.log.maps import LogMaps
 from reput.pipeline.build.index_plan import IndexEnd, IndexFileResult
 from reput.pipeline.split.job import SplitResult
-from reput.store import swap
-from reput.store.checkpoint import read_checkpoint, write_checkpoint
-from reput.store.frontier import read_frontier
-from reput.store.layout import StoreLayout
-from reput.store.owner import Ownership
-from reput.store.recovery import fingerprint_before
-from reput.store.report import RebuildReport
-from reput.store.strays import carry_over_strays
+from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
+from reput.store.disk.frontier import read_frontier
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.report import RebuildReport
+from reput.store.owner import swap
+from reput.store.owner.owner import Ownership
+from reput.store.owner.strays import carry_over_strays
+from reput.store.recover.recovery import fingerprint_before
 
 
 def next_checkpoint(

@@ -31,7 +31,7 @@ class QueueOutcome(NamedTuple):
     dropped: int
 
 
-class Run(NamedTuple):
+class OffsetRun(NamedTuple):
     """Consecutive queue offsets in log order: the first of them, and their entries' bytes, `size` each."""
 
     first: int
@@ -47,11 +47,11 @@ class Run(NamedTuple):
 class QueueTarget(Protocol):
     """Where a queue is built."""
 
-    def put(self, run: Run) -> None:
+    def put(self, run: OffsetRun) -> None:
         """Consecutive entries, behind those that were put before."""
         ...
 
-    def blank(self, begin: int, end: int, following: Run) -> None:
+    def blank(self, begin: int, end: int, following: OffsetRun) -> None:
         """Numbers [begin, end) without a message, in front of `following`."""
         ...
 
@@ -60,7 +60,9 @@ class QueueTarget(Protocol):
         ...
 
 
-def build_queue(key: QueueKey, runs: Callable[[], Iterator[Run]], target: QueueTarget, end: int = 0) -> QueueOutcome:
+def build_queue(
+    key: QueueKey, runs: Callable[[], Iterator[OffsetRun]], target: QueueTarget, end: int = 0
+) -> QueueOutcome:
     """Build a queue from its runs, which are gone through twice; one that ends at queue offset `end` goes on there."""
     builder = _QueueBuilder(key, target)
     if end > 0:
@@ -75,7 +77,7 @@ def build_queue(key: QueueKey, runs: Callable[[], Iterator[Run]], target: QueueT
     return builder.outcome()
 
 
-def _what_follows_zero(runs: Iterator[Run]) -> list[int]:
+def _what_follows_zero(runs: Iterator[OffsetRun]) -> list[int]:
     """For each stretch of consecutive offsets that starts at 0, the offset behind its end (-1: none)."""
     follows: list[int] = []
     expected, from_zero = -1, False
@@ -99,7 +101,7 @@ class _QueueBuilder:
         self.first = self.next = -1
         self.repeats = self.blanks = self.restarts = self.dropped = 0
 
-    def take(self, run: Run, following: int | None) -> None:
+    def take(self, run: OffsetRun, following: int | None) -> None:
         """Take the next run in log order.
 
         `following` is the offset that comes behind the stretch which this run starts at 0 (-1: none or another start);
@@ -129,12 +131,12 @@ class _QueueBuilder:
         self.first = self.next = 0
         self.blanks = 0
 
-    def _without_repeats(self, run: Run) -> Run:
+    def _without_repeats(self, run: OffsetRun) -> OffsetRun:
         repeated = min(self.next, run.next) - run.first
         self.repeats += repeated
-        return Run(run.first + repeated, run.entries[repeated * run.size :], run.size)
+        return OffsetRun(run.first + repeated, run.entries[repeated * run.size :], run.size)
 
-    def _fill(self, run: Run) -> None:
+    def _fill(self, run: OffsetRun) -> None:
         self.blanks += run.first - self.next
         self.target.blank(self.next, run.first, run)
         self.next = run.first

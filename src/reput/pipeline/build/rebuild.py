@@ -31,27 +31,27 @@ from reput.pipeline.build.rebuild_report import (
     refuse_unknown_topics,
     warn_of_index_behind,
 )
-from reput.pipeline.build.rebuild_state import INDEX, RebuildOptions, Run
+from reput.pipeline.build.rebuild_state import INDEX, RebuildOptions, RebuildRun
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split import parts
 from reput.pipeline.split.ext_job import ext_job
 from reput.pipeline.split.job import Job, SplitResult
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import Split, mib, plan_splits
 from reput.pipeline.split.stitch import Stitched, stitch
 from reput.pipeline.split.tasks import decode_and_sink
-from reput.store import swap
-from reput.store.checkpoint import read_checkpoint
-from reput.store.frontier import read_frontier
-from reput.store.kinds import all_kinds, present_kinds
-from reput.store.known_good import known_good
-from reput.store.layout import StoreLayout
-from reput.store.owner import Ownership, own_store
-from reput.store.recovery import find_start, fingerprint_before
-from reput.store.report import RebuildReport
-from reput.store.retained import Retained
-from reput.store.strays import refuse_lost_log
+from reput.store.disk.checkpoint import read_checkpoint
+from reput.store.disk.frontier import read_frontier
+from reput.store.disk.kinds import all_kinds, present_kinds
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.report import RebuildReport
+from reput.store.disk.retained import Retained
+from reput.store.owner import swap
+from reput.store.owner.owner import Ownership, own_store
+from reput.store.owner.strays import refuse_lost_log
+from reput.store.recover.known_good import known_good
+from reput.store.recover.recovery import find_start, fingerprint_before
 
 
 def rebuild_store(
@@ -60,7 +60,7 @@ def rebuild_store(
     config: StoreConfig | None = None,
     options: RebuildOptions | None = None,
     listener: ProgressListener | None = None,
-    build: Callable[[Run], None] | None = None,
+    build: Callable[[RebuildRun], None] | None = None,
 ) -> RebuildReport:
     """Rebuild the ConsumeQueues and IndexFiles of the store in `root` from its CommitLog.
 
@@ -100,7 +100,7 @@ def _prepare(
     config: StoreConfig,
     options: RebuildOptions,
     listener: ProgressListener,
-) -> Run:
+) -> RebuildRun:
     found = prepare(layout, config, options)
     log, settings, kinds, report = found.log, found.settings, found.kinds, found.report
     report.notes[:0] = owned.notes
@@ -116,10 +116,10 @@ def _prepare(
         ext=ext_job(layout, settings, log.file_size) if has_ext else None,
         deleted=deletions.kept(layout, log.min_offset, options) if options.only != INDEX else {},
     )
-    return Run(layout, log, settings, options, owned, engine, job, listener, report)
+    return RebuildRun(layout, log, settings, options, owned, engine, job, listener, report)
 
 
-def _rebuild(run: Run) -> None:
+def _rebuild(run: RebuildRun) -> None:
     stitched = _decode(run)
     job = run.job
     judge(run, stitched)
@@ -127,7 +127,7 @@ def _rebuild(run: Run) -> None:
     last = next((result for result in reversed(results) if result.records), None)
     if last is None and not run.options.empty_log:
         refuse_lost_log(run.layout, "no record in the log's files")
-    table = QueueTable()
+    table = SplitQueues()
     retained: list[Retained] = []
     with IndexStage(run, results) as index:
         run.start_index = index.start
@@ -145,7 +145,7 @@ def _rebuild(run: Run) -> None:
     _publish(run, stitched, last, index_files, whole)
 
 
-def _decode(run: Run) -> Stitched:
+def _decode(run: RebuildRun) -> Stitched:
     splits = plan_splits(run.log, mib("split_mb", run.options.split_mb))
     task = partial(decode_and_sink, run.job)
     with run.stage("decode", sum(min(split.end, split.data_end) - split.begin for split in splits)):
@@ -174,8 +174,8 @@ def _silent(finished: int, total: int) -> None:  # noqa: ARG001 - a Progress
     return None
 
 
-def _merge(run: Run, stitched: Stitched) -> QueueTable:
-    table = QueueTable()
+def _merge(run: RebuildRun, stitched: Stitched) -> SplitQueues:
+    table = SplitQueues()
     with run.stage("merge"):
         for result in stitched.results:
             if result.records:
@@ -185,7 +185,7 @@ def _merge(run: Run, stitched: Stitched) -> QueueTable:
 
 
 def _publish(
-    run: Run,
+    run: RebuildRun,
     stitched: Stitched,
     last: SplitResult | None,
     index_files: list[IndexFileResult] | None,
@@ -216,7 +216,7 @@ def _publish(
             deletions.forget(run)
 
 
-def _frontier_of_others(run: Run, whole: bool) -> own.Frontier:
+def _frontier_of_others(run: RebuildRun, whole: bool) -> own.Frontier:
     """How far the indexes are complete which somebody else has built and this job leaves.
 
     Those are the queues, unless it builds the `whole`, and the IndexFiles, unless it builds them. It is what opening
@@ -248,8 +248,8 @@ def _frontier_of_others(run: Run, whole: bool) -> own.Frontier:
     return frontier
 
 
-def _mark_known_good(run: Run, stitched: Stitched, old: Checkpoint, new: Checkpoint) -> Checkpoint:
-    """Keep what tells that the log's end was good once (`reput.store.known_good`), or forget it with what is given up.
+def _mark_known_good(run: RebuildRun, stitched: Stitched, old: Checkpoint, new: Checkpoint) -> Checkpoint:
+    """Keep the proof that the log's end was good (`reput.store.recover.known_good`), or drop it with a log given up.
 
     Returns the new checkpoint with what it has to keep of the old one.
     """

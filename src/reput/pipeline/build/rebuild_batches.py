@@ -9,21 +9,21 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.record import batch_offset_bound
 from reput.log.reader import place
 from reput.pipeline.build.batch_build import BatchOutcome, build_batch_queues
-from reput.pipeline.build.rebuild_state import Run
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.build.rebuild_state import RebuildRun
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.batch_files import BatchFiles
-from reput.store.queue_types import misplaced_queues
-from reput.store.report import QueueOddity
+from reput.store.disk.queue_types import misplaced_queues
+from reput.store.disk.report import QueueOddity
 
 
-def batch_topics(run: Run, stitched: Stitched) -> frozenset[bytes]:
+def batch_topics(run: RebuildRun, stitched: Stitched) -> frozenset[bytes]:
     """The topics with queues of batches: those that are configured or present, and those whose records tell."""
     return run.settings.types.batch.union(*(result.inferred for result in stitched.results))
 
 
-def build_batches(run: Run, stitched: Stitched, table: QueueTable) -> list[BatchOutcome]:
+def build_batches(run: RebuildRun, stitched: Stitched, table: SplitQueues) -> list[BatchOutcome]:
     """Build the queues of batches; what the other queues got of their topics goes."""
     inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in stitched.results))
     table.drop_topics(inferred)
@@ -39,14 +39,14 @@ def build_batches(run: Run, stitched: Stitched, table: QueueTable) -> list[Batch
     return outcomes
 
 
-def enter_batches(table: QueueTable, outcomes: list[BatchOutcome]) -> None:
+def enter_batches(table: SplitQueues, outcomes: list[BatchOutcome]) -> None:
     """Let the table of queues, which the report is made of, know these too."""
     for outcome in outcomes:
         row = table.row(outcome.key)
         table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries
 
 
-def _keep_numbers(run: Run, stitched: Stitched, built: dict[QueueKey, BatchOutcome]) -> None:
+def _keep_numbers(run: RebuildRun, stitched: Stitched, built: dict[QueueKey, BatchOutcome]) -> None:
     """A queue whose records have all expired, or lie in a gap, keeps its last entry, and so its numbering."""
     lost = [(gap.begin, gap.end) for gap in run.report.gaps]
     for queue in BatchFiles(run.layout.batch_consume_queue).queues():
@@ -75,14 +75,14 @@ def _keep_numbers(run: Run, stitched: Stitched, built: dict[QueueKey, BatchOutco
         run.report.retained_queues.append(f"{key} goes on at {last.next_offset} (from {queue.place})")
 
 
-def _write_last(run: Run, key: QueueKey, last: BatchEntry) -> None:
+def _write_last(run: RebuildRun, key: QueueKey, last: BatchEntry) -> None:
     folder = queue_path(run.job.batch_queue_folder, key)
     fs.write_at(
         f"{folder}/{paths.offset_name(0)}", run.job.batch_queue_file_size, run.job.owner, encode_batch_entry(last), 0
     )
 
 
-def _report(run: Run, stitched: Stitched, outcomes: list[BatchOutcome]) -> None:
+def _report(run: RebuildRun, stitched: Stitched, outcomes: list[BatchOutcome]) -> None:
     report = run.report
     for outcome in outcomes:
         if outcome.is_odd:
@@ -98,7 +98,7 @@ def _report(run: Run, stitched: Stitched, outcomes: list[BatchOutcome]) -> None:
     report.notes += [f"{what}; they are not built again" for what in misplaced_queues(run.layout, run.settings.types)]
 
 
-def batch_parts(run: Run, whole: bool) -> list[str]:
+def batch_parts(run: RebuildRun, whole: bool) -> list[str]:
     """What of the queues of batches is swapped in: the whole folder, or the topics that were built."""
     folder = run.job.batch_queue_folder
     if whole and (fs.exists(run.layout.batch_consume_queue) or fs.exists(folder)):

@@ -13,12 +13,12 @@ from reput.formats.consume_queue import QueueKey
 from reput.pipeline.build import finish
 from reput.pipeline.build.ext_build import ExtWork, build_units, ext_tasks
 from reput.pipeline.build.queue_builder import QueueOutcome
-from reput.pipeline.build.rebuild_state import EndToKeep, Run
+from reput.pipeline.build.rebuild_state import EndToKeep, RebuildRun
 from reput.pipeline.build.redo_job import redo_queues
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.file_kind import FileKind
-from reput.store.retained import Retained
+from reput.store.disk.retained import Retained
 
 
 class FileSide:
@@ -26,7 +26,7 @@ class FileSide:
 
     reads_parts: ClassVar[bool] = False
 
-    def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
+    def build(self, run: RebuildRun, stitched: Stitched, table: SplitQueues) -> list[QueueOutcome]:
         """Build the crooked queues again in log order; the others are built."""
         crooked: list[QueueKey] = table.crooked()
         if not crooked:
@@ -36,8 +36,8 @@ class FileSide:
 
     def finish(
         self,
-        run: Run,
-        table: QueueTable,
+        run: RebuildRun,
+        table: SplitQueues,
         retained: Sequence[Retained],
         kept: Sequence[EndToKeep],
         end: int,  # noqa: ARG002 - files do not say how far they go
@@ -55,7 +55,7 @@ class FileSide:
         if run.job.ext is not None:
             self._build_ext(run, table)
 
-    def _build_ext(self, run: Run, table: QueueTable) -> None:
+    def _build_ext(self, run: RebuildRun, table: SplitQueues) -> None:
         work = [
             ExtWork(key, int(table.first[row]), int(table.next[row]), afresh=True)
             for key, row in table.rows.items()
@@ -66,7 +66,7 @@ class FileSide:
             units = sum(run.engine.run(partial(build_units, run.job), ext_tasks(work), run.listener.advance))
         run.report.notes.append(f"ConsumeQueueExt: {units} units")
 
-    def parts(self, run: Run) -> list[str]:
+    def parts(self, run: RebuildRun) -> list[str]:
         """The folders of queues and of their ext units: whole, or those of the topics that were built."""
         job = run.job
         folders = {paths.CONSUME_QUEUE: job.queue_folder}
@@ -79,7 +79,7 @@ class FileSide:
             found += [part] if job.of_all_topics else [f"{part}/{topic}" for topic in topics]
         return found
 
-    def verify(self, run: Run, table: QueueTable) -> list[str]:
+    def verify(self, run: RebuildRun, table: SplitQueues) -> list[str]:
         """Each queue's files must end, without a hole in between, where its records do."""
         ends = {key: int(table.next[row]) for key, row in table.rows.items() if table.count[row]}
         wrong = []

@@ -16,7 +16,7 @@ from reput.pipeline.build.index_plan import IndexFilePlan, IndexFileResult, inde
 from reput.pipeline.split.job import SplitResult
 
 if TYPE_CHECKING:
-    from reput.pipeline.build.rebuild_state import Run
+    from reput.pipeline.build.rebuild_state import RebuildRun
     from reput.pipeline.spark.engine import Started
 
 
@@ -27,7 +27,7 @@ class IndexStage:
     calls `start` must not shut out late tasks before `finish`: that would wait for these.
     """
 
-    def __init__(self, run: Run, results: Sequence[SplitResult]) -> None:
+    def __init__(self, run: RebuildRun, results: Sequence[SplitResult]) -> None:
         self._run = run
         self._plans: list[IndexFilePlan] = []
         self._started: Started[IndexFileResult] | None = None

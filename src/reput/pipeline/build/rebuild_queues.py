@@ -11,14 +11,14 @@ from reput.pipeline.build.kinds import SIDES, QueueSide
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.rebuild_batches import batch_topics
 from reput.pipeline.build.rebuild_report import lost_ranges, report_shortened, warn_of_many_repeats
-from reput.pipeline.build.rebuild_state import EndToKeep, Run
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.build.rebuild_state import EndToKeep, RebuildRun
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.stitch import Stitched
-from reput.store.report import QueueOddity
-from reput.store.retained import Retained, retained_queues, shortened_queues, unbelievable_queues, unreadable_kinds
+from reput.store.disk.report import QueueOddity
+from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues, unreadable_kinds
 
 
-def finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retained]:
+def finish_queues(run: RebuildRun, stitched: Stitched, table: SplitQueues) -> list[Retained]:
     """Complete the staged queues of every kind; returns the queues that keep their numbers without any record."""
     sides = [SIDES[kind]() for kind in run.job.kinds]
     outcomes: list[QueueOutcome] = []
@@ -58,7 +58,7 @@ def finish_queues(run: Run, stitched: Stitched, table: QueueTable) -> list[Retai
     return retained
 
 
-def _verify(run: Run, sides: Sequence[QueueSide], table: QueueTable) -> None:
+def _verify(run: RebuildRun, sides: Sequence[QueueSide], table: SplitQueues) -> None:
     wrong = [text for side in sides for text in side.verify(run, table)]
     if wrong:
         raise DamagedStoreError(
@@ -78,7 +78,7 @@ def _oddity(outcome: QueueOutcome) -> QueueOddity:
     )
 
 
-def _report_retained(run: Run, stitched: Stitched, present: set[QueueKey], retained: list[Retained]) -> None:
+def _report_retained(run: RebuildRun, stitched: Stitched, present: set[QueueKey], retained: list[Retained]) -> None:
     for lost in unbelievable_queues(run.layout, present, stitched.end):
         if run.job.wants(lost.key.topic) and lost.key.topic not in batch_topics(run, stitched):
             run.report.warnings.append(
@@ -99,7 +99,7 @@ def _report_retained(run: Run, stitched: Stitched, present: set[QueueKey], retai
             )
 
 
-def _ends_to_keep(run: Run, stitched: Stitched, table: QueueTable, present: set[QueueKey]) -> list[EndToKeep]:
+def _ends_to_keep(run: RebuildRun, stitched: Stitched, table: SplitQueues, present: set[QueueKey]) -> list[EndToKeep]:
     """Queues whose last messages are lost keep their numbering; those that end too early otherwise are told."""
     ends = {key: int(table.next[table.rows[key]]) for key in present}
     kept = []
@@ -111,7 +111,7 @@ def _ends_to_keep(run: Run, stitched: Stitched, table: QueueTable, present: set[
     return kept
 
 
-def queue_parts(run: Run) -> list[str]:
+def queue_parts(run: RebuildRun) -> list[str]:
     """What the kinds that were built have swapped in, relative to the store."""
     found = {part: None for kind in run.job.kinds for part in SIDES[kind]().parts(run)}
     if paths.CONSUME_QUEUE in found:

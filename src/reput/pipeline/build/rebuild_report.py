@@ -16,22 +16,22 @@ from reput.log.maps import LogMaps
 from reput.log.reader import file_name, place, written_bytes
 from reput.nearest import near, some
 from reput.pipeline.build.index_plan import IndexFileResult
-from reput.pipeline.build.rebuild_state import Run
+from reput.pipeline.build.rebuild_state import RebuildRun
 from reput.pipeline.split.decode import Gap
 from reput.pipeline.split.job import SplitResult
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.stitch import Stitched
-from reput.store.frontier import read_frontier
-from reput.store.kinds import present_kinds
-from reput.store.known_good import why_known_good
-from reput.store.report import LogGap, RebuildReport, TopicSummary
-from reput.store.retained import Retained, Shortened, configured_topics
+from reput.store.disk.frontier import read_frontier
+from reput.store.disk.kinds import present_kinds
+from reput.store.disk.report import LogGap, RebuildReport, TopicSummary
+from reput.store.disk.retained import Retained, Shortened, configured_topics
+from reput.store.recover.known_good import why_known_good
 
 _NAMED = 5
 _MANY_REPEATS = 100
 
 
-def judge(run: Run, stitched: Stitched) -> None:
+def judge(run: RebuildRun, stitched: Stitched) -> None:
     """Refuse what cannot be built, and damage that nobody asked to go around."""
     report, log = run.report, run.log
     gaps = sorted([*stitched.gaps, *_holes_apart(log, stitched)])
@@ -59,7 +59,7 @@ def _why(log: LogFiles, gap: Gap) -> str:
     return "missing log file" if (gap.begin, gap.end) in log.gaps else gap.verdict.meaning
 
 
-def _damage_text(run: Run, gaps: Sequence[LogGap]) -> str:
+def _damage_text(run: RebuildRun, gaps: Sequence[LogGap]) -> str:
     listed = "; ".join(
         f"{place(run.log, gap.begin)}: {gap.why}, {gap.size} bytes suspect until the next record at {gap.end}"
         for gap in islice(gaps, 5)
@@ -72,7 +72,7 @@ def _damage_text(run: Run, gaps: Sequence[LogGap]) -> str:
     )
 
 
-def _measure_tail(run: Run, stitched: Stitched) -> None:
+def _measure_tail(run: RebuildRun, stitched: Stitched) -> None:
     verdict = stitched.tail_verdict
     if verdict is None:
         return
@@ -101,9 +101,9 @@ def _measure_tail(run: Run, stitched: Stitched) -> None:
 
 
 def fill_report(
-    run: Run,
+    run: RebuildRun,
     stitched: Stitched,
-    table: QueueTable,
+    table: SplitQueues,
     retained: list[Retained],
     index_files: list[IndexFileResult] | None,
 ) -> None:
@@ -156,7 +156,7 @@ def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None
         )
 
 
-def topic_summaries(table: QueueTable) -> list[TopicSummary]:
+def topic_summaries(table: SplitQueues) -> list[TopicSummary]:
     """What was built of each topic."""
     found: dict[bytes, TopicSummary] = {}
     for key, row in table.rows.items():
@@ -170,7 +170,9 @@ def topic_summaries(table: QueueTable) -> list[TopicSummary]:
     return [found[topic] for topic in sorted(found)]
 
 
-def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable, batch_topics: Collection[bytes]) -> None:
+def refuse_unknown_topics(
+    run: RebuildRun, stitched: Stitched, table: SplitQueues, batch_topics: Collection[bytes]
+) -> None:
     """A topic that nobody knows is a slip of the pen: nothing is built for it.
 
     Raises:
@@ -192,14 +194,14 @@ def refuse_unknown_topics(run: Run, stitched: Stitched, table: QueueTable, batch
             )
 
 
-def _old_topics(run: Run) -> Iterator[bytes]:
+def _old_topics(run: RebuildRun) -> Iterator[bytes]:
     for kind in present_kinds(run.layout):
         # What cannot be read has no topic to name.
         with contextlib.suppress(DamagedStoreError):
             yield from kind.topics()
 
 
-def _has_old_queues(run: Run, topic: str) -> bool:
+def _has_old_queues(run: RebuildRun, topic: str) -> bool:
     if fs.exists(run.layout.consume_queue / topic):
         return True
     for kind in present_kinds(run.layout):
@@ -210,7 +212,7 @@ def _has_old_queues(run: Run, topic: str) -> bool:
     return False
 
 
-def lost_ranges(run: Run, stitched: Stitched) -> list[tuple[int, int]]:
+def lost_ranges(run: RebuildRun, stitched: Stitched) -> list[tuple[int, int]]:
     """The ranges of the log that salvage went around, and in which messages may have been."""
     if not run.options.salvage:
         return []
@@ -236,7 +238,7 @@ def report_shortened(report: RebuildReport, short: Shortened, kept: bool) -> Non
     )
 
 
-def warn_of_index_behind(run: Run, stitched: Stitched) -> None:
+def warn_of_index_behind(run: RebuildRun, stitched: Stitched) -> None:
     """After queues alone were built: say where the IndexFiles, which were left alone, end before the queues do."""
     with_items = [result for result in stitched.results if result.items]
     if not with_items:

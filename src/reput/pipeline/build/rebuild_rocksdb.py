@@ -18,14 +18,14 @@ from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import LAST_BLANK, PRE_BLANK, QueueKey
 from reput.formats.rocksdb import OffsetValue
 from reput.pipeline.build.queue_builder import QueueOutcome
-from reput.pipeline.build.rebuild_state import EndToKeep, Run
+from reput.pipeline.build.rebuild_state import EndToKeep, RebuildRun
 from reput.pipeline.build.rocksdb_compare import compare_stretch
 from reput.pipeline.build.rocksdb_stretches import plan_stretches
-from reput.pipeline.build.rocksdb_tables import Built, Stretch, build_tables, load_ends, table_paths
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.build.rocksdb_tables import Built, TableQueues, build_tables, load_ends, table_paths
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.rocksdb_kind import FAMILIES, RocksdbKind, remove_topics
-from reput.store.retained import Retained
+from reput.store.disk.retained import Retained
 
 _BLANKS_AT_ONCE = 50_000
 
@@ -34,12 +34,12 @@ class RocksdbSide:
     """See `kinds.QueueSide`."""
 
     def __init__(self) -> None:
-        self._stretches: list[Stretch] = []
+        self._stretches: list[TableQueues] = []
         self._built: list[Built] = []
 
     reads_parts: ClassVar[bool] = True
 
-    def build(self, run: Run, stitched: Stitched, table: QueueTable) -> list[QueueOutcome]:
+    def build(self, run: RebuildRun, stitched: Stitched, table: SplitQueues) -> list[QueueOutcome]:
         """Make tables of all queues."""
         self._stretches = plan_stretches(run.job, stitched.results, table)
         with run.stage("tables"):
@@ -48,8 +48,8 @@ class RocksdbSide:
 
     def finish(
         self,
-        run: Run,
-        table: QueueTable,  # noqa: ARG002 - as QueueSide has it
+        run: RebuildRun,
+        table: SplitQueues,  # noqa: ARG002 - as QueueSide has it
         retained: Sequence[Retained],
         kept: Sequence[EndToKeep],
         end: int,
@@ -73,7 +73,7 @@ class RocksdbSide:
             batch.put(fmt.OFFSET_FAMILY, fmt.RESTART_KEY, fmt.RESTART_VALUE.struct.pack(min(restart, end)))
             database.write(batch)
 
-    def _begin_with_the_others(self, run: Run) -> int:
+    def _begin_with_the_others(self, run: RebuildRun) -> int:
         """Let the staged folder have what the live one has of all topics; returns how far those are complete."""
         live = RocksdbKind(run.layout.consume_queue, run.layout.own(own.ROCKSDB_LOGS))
         folder = Path(run.job.queue_folder)
@@ -85,12 +85,12 @@ class RocksdbSide:
                     fs.link_tree(live.folder / topic.name, folder / topic.name, run.job.owner)
         return live.complete_to() or 0
 
-    def parts(self, run: Run) -> list[str]:
+    def parts(self, run: RebuildRun) -> list[str]:
         """The folder, in which the database's files lie beside other kinds' queues."""
         fs.make_dirs(run.job.queue_folder, run.job.owner)
         return [paths.CONSUME_QUEUE]
 
-    def verify(self, run: Run, table: QueueTable) -> list[str]:  # noqa: ARG002 - as QueueSide has it
+    def verify(self, run: RebuildRun, table: SplitQueues) -> list[str]:  # noqa: ARG002 - as QueueSide has it
         """Hold the staged database against what the splits left, read back from its tables."""
         task = partial(compare_stretch, run.job, run.job.queue_folder)
         compared = run.engine.run(task, self._stretches, run.listener.advance)
@@ -101,7 +101,7 @@ class RocksdbSide:
         ]
 
 
-def _write_ends(database: DatabaseOwner, run: Run, built: Built, kept: Mapping[QueueKey, EndToKeep]) -> None:
+def _write_ends(database: DatabaseOwner, run: RebuildRun, built: Built, kept: Mapping[QueueKey, EndToKeep]) -> None:
     """Write the ends of a stretch's queues; those of `kept` go on behind blank entries."""
     ends = load_ends(run.job, built)
     batch = database.batch()

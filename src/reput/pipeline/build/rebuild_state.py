@@ -16,10 +16,10 @@ from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.plan import MAX_SPLIT_MB, mib
-from reput.store.layout import StoreLayout
-from reput.store.owner import Ownership
-from reput.store.report import RebuildReport
-from reput.store.settings import StoreSettings
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.report import RebuildReport
+from reput.store.disk.settings import StoreSettings
+from reput.store.owner.owner import Ownership
 
 QUEUE, INDEX = "queue", "index"
 LOG, QUEUES = "log", "queues"
@@ -82,7 +82,7 @@ def _nothing() -> None:
 
 
 @dataclass(slots=True)
-class Run:
+class RebuildRun:
     """A rebuild under way: what it knows and what it has found.
 
     `keeps_known_good`: the log's end was damaged after it was durable, and nobody has given it up.

@@ -20,7 +20,7 @@ from reput.files import fs
 from reput.files.part_file import Part, part_path, write_part
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey
 from reput.formats.part_file import PartKind
-from reput.pipeline.build.queue_builder import QueueOutcome, Run, build_queue
+from reput.pipeline.build.queue_builder import OffsetRun, QueueOutcome, build_queue
 from reput.pipeline.split.decode import decode_split
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.plan import Split
@@ -124,14 +124,14 @@ def append_queue(job: Job, key: QueueKey, end: int, extracts: Sequence[Extract])
         return outcome
 
 
-def _runs(job: Job, extracts: Sequence[Extract]) -> Iterator[Run]:
+def _runs(job: Job, extracts: Sequence[Extract]) -> Iterator[OffsetRun]:
     for one in extracts:
         part, until = _part_of(job, one.split), one.start + one.entries
         offsets = part.read("queue_offset", one.start, until)
         entries = part.read("entry", one.start, until).view(np.uint8)
         breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
         for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), one.entries], strict=True):
-            yield Run(int(offsets[begin]), entries.data[begin * ENTRY_SIZE : end * ENTRY_SIZE])
+            yield OffsetRun(int(offsets[begin]), entries.data[begin * ENTRY_SIZE : end * ENTRY_SIZE])
 
 
 class _QueueFiles:
@@ -141,11 +141,11 @@ class _QueueFiles:
         self.job = job
         self.key = key
 
-    def put(self, run: Run) -> None:
+    def put(self, run: OffsetRun) -> None:
         """Entries to their places."""
         write_entries(self.job, self.key, run.first, run.entries)
 
-    def blank(self, begin: int, end: int, following: Run) -> None:  # noqa: ARG002 - as QueueTarget has it
+    def blank(self, begin: int, end: int, following: OffsetRun) -> None:  # noqa: ARG002 - as QueueTarget has it
         """Pre-blank entries into a gap."""
         while begin < end:
             count = min(end - begin, _BLANKS_AT_ONCE)

@@ -14,7 +14,7 @@ from reput.formats.rocksdb import VALUE_SIZE
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import key_order
-from reput.pipeline.split.rocksdb_parts import PartRange, Piece, map_values
+from reput.pipeline.split.rocksdb_parts import PartRange, TablePart, map_values
 
 Int64s = NDArray[np.int64]
 
@@ -58,16 +58,16 @@ class StretchColumns(NamedTuple):
         address = bases[self.source[chosen]] + self.place[chosen] * VALUE_SIZE
         return EntryPieces(self.row[chosen], self.first[chosen], self.entries[chosen], address)
 
-    def pieces_of(self, row: int) -> list[Piece]:
+    def pieces_of(self, row: int) -> list[TablePart]:
         """The pieces of one queue, in log order."""
         found = []
         for at in range(int(self.begin[row]), int(self.begin[row + 1])):
             source, place, count = self.sources[int(self.source[at])], int(self.place[at]), int(self.entries[at])
             offsets = None if self.steady[at] else source.offsets[place : place + count]
-            found.append(Piece(int(self.first[at]), source.values[place : place + count].reshape(-1), offsets))
+            found.append(TablePart(int(self.first[at]), source.values[place : place + count].reshape(-1), offsets))
         return found
 
-    def queues(self) -> Iterator[tuple[QueueKey, list[Piece]]]:
+    def queues(self) -> Iterator[tuple[QueueKey, list[TablePart]]]:
         """Each queue with its pieces."""
         for row, key in enumerate(self.keys):
             yield key, self.pieces_of(row)

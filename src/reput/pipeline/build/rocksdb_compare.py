@@ -14,9 +14,9 @@ from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb_columns import stretch_columns
 from reput.pipeline.build.rocksdb_rules import CrookedQueue
-from reput.pipeline.build.rocksdb_tables import Stretch, chunks
+from reput.pipeline.build.rocksdb_tables import TableQueues, chunks
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.rocksdb_parts import Piece
+from reput.pipeline.split.rocksdb_parts import TablePart
 from reput.queue.compare import Compared, compare
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
@@ -48,13 +48,13 @@ class StretchCompared(NamedTuple):
     outcomes: tuple[QueueOutcome, ...]
 
 
-def compare_stretch(job: Job, folder: str, stretch: Stretch) -> StretchCompared:
+def compare_stretch(job: Job, folder: str, stretch: TableQueues) -> StretchCompared:
     """Hold the queues of a stretch, as splits have left them, against the database in `folder`."""
     different, outcomes = [], []
     with open_reader(Path(folder)) as reader:
         entries = EntryTable(reader.families)
         for key, pieces in stretch_columns(job, stretch.ranges).queues():
-            expected: Iterable[Piece] = pieces
+            expected: Iterable[TablePart] = pieces
             if key in stretch.crooked:
                 crooked = CrookedQueue(job, key, f"{stretch.number}-check")
                 outcomes.append(crooked.build(pieces))
@@ -65,7 +65,7 @@ def compare_stretch(job: Job, folder: str, stretch: Stretch) -> StretchCompared:
     return StretchCompared(tuple(different), tuple(outcomes))
 
 
-def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[Piece], *, grows: bool) -> Different:
+def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[TablePart], *, grows: bool) -> Different:
     """Hold a queue against its records; where it `grows`, it may go on after the last of them."""
     compared = Compared()
     first = last = OffsetValue(-1, -1)

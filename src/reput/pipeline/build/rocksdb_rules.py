@@ -10,9 +10,9 @@ import numpy as np
 from reput.files import fs
 from reput.formats.consume_queue import PRE_BLANK, QueueKey
 from reput.formats.rocksdb import VALUE_SIZE
-from reput.pipeline.build.queue_builder import QueueOutcome, Run, build_queue
+from reput.pipeline.build.queue_builder import OffsetRun, QueueOutcome, build_queue
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.rocksdb_parts import Piece
+from reput.pipeline.split.rocksdb_parts import TablePart
 
 _AT_ONCE = 1 << 18
 
@@ -27,25 +27,25 @@ class CrookedQueue:
         self._first = self._next = 0
         fs.remove_file(self._path)
 
-    def build(self, pieces: Sequence[Piece], end: int = 0) -> QueueOutcome:
+    def build(self, pieces: Sequence[TablePart], end: int = 0) -> QueueOutcome:
         """Go through the pieces, which are in log order; a queue that ends at queue offset `end` goes on there."""
         self._first = end
         outcome = build_queue(self._key, partial(_runs, pieces), self, end)
         self._first, self._next = outcome.first if outcome.restarts or not end else end, outcome.next
         return outcome
 
-    def result(self) -> Iterator[Piece]:
+    def result(self) -> Iterator[TablePart]:
         """What was built, in order."""
         for begin in range(self._first, self._next, _AT_ONCE):
             count = min(_AT_ONCE, self._next - begin)
             at = (begin - self._first) * VALUE_SIZE
-            yield Piece(begin, fs.load_array(self._path, "u1", count * VALUE_SIZE, at), None)
+            yield TablePart(begin, fs.load_array(self._path, "u1", count * VALUE_SIZE, at), None)
 
-    def put(self, run: Run) -> None:
+    def put(self, run: OffsetRun) -> None:
         """Values behind those before them."""
         self._append(run.entries)
 
-    def blank(self, begin: int, end: int, following: Run) -> None:
+    def blank(self, begin: int, end: int, following: OffsetRun) -> None:
         """Pre-blank values into a gap, with the time of the message behind it: times must not run backwards."""
         value = PRE_BLANK + bytes(following.entries[VALUE_SIZE - 8 : VALUE_SIZE])
         while begin < end:
@@ -61,13 +61,13 @@ class CrookedQueue:
         fs.append(self._path, values)
 
 
-def _runs(pieces: Sequence[Piece]) -> Iterator[Run]:
+def _runs(pieces: Sequence[TablePart]) -> Iterator[OffsetRun]:
     for piece in pieces:
         values = piece.values.data
         if piece.offsets is None:
-            yield Run(piece.first, values, VALUE_SIZE)
+            yield OffsetRun(piece.first, values, VALUE_SIZE)
             continue
         offsets = piece.offsets
         breaks = (np.flatnonzero(np.diff(offsets) != 1) + 1).tolist()
         for begin, end in zip([0, *breaks], [*breaks, len(offsets)], strict=True):
-            yield Run(int(offsets[begin]), values[begin * VALUE_SIZE : end * VALUE_SIZE], VALUE_SIZE)
+            yield OffsetRun(int(offsets[begin]), values[begin * VALUE_SIZE : end * VALUE_SIZE], VALUE_SIZE)

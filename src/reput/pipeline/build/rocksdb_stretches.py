@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.consume_queue import QueueKey
-from reput.pipeline.build.rocksdb_tables import Stretch
+from reput.pipeline.build.rocksdb_tables import TableQueues
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job, SplitResult
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.parts import key_order
 from reput.pipeline.split.rocksdb_parts import PartRange
 
@@ -21,7 +21,7 @@ _STRETCHES = 16
 _MOST_QUEUES = 50_000
 
 
-def plan_stretches(job: Job, results: Sequence[SplitResult], table: QueueTable) -> list[Stretch]:
+def plan_stretches(job: Job, results: Sequence[SplitResult], table: SplitQueues) -> list[TableQueues]:
     """Cut the queues, in the order of their keys, into stretches of about as many entries."""
     if not table.keys:
         return []
@@ -43,7 +43,9 @@ def plan_stretches(job: Job, results: Sequence[SplitResult], table: QueueTable) 
         for number, (begin, end) in enumerate(pairwise(rows)):
             if begin < end:
                 ranges[number].append(PartRange(result.number, begin, end, before[begin]))
-    return [Stretch(number, tuple(found), frozenset(crooked[number])) for number, found in enumerate(ranges) if found]
+    return [
+        TableQueues(number, tuple(found), frozenset(crooked[number])) for number, found in enumerate(ranges) if found
+    ]
 
 
 def _cuts(counts: NDArray[np.int64]) -> NDArray[np.int64]:

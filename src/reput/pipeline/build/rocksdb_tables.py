@@ -24,13 +24,13 @@ from reput.pipeline.build.rocksdb_columns import stretch_columns
 from reput.pipeline.build.rocksdb_rules import CrookedQueue
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import KEY_ROWS, TOPICS, key_columns, keys_of
-from reput.pipeline.split.rocksdb_parts import PartRange, Piece
+from reput.pipeline.split.rocksdb_parts import PartRange, TablePart
 
 _AT_ONCE = 1 << 18
 _TABLE_ENTRIES = 4 << 20
 
 
-class Stretch(NamedTuple):
+class TableQueues(NamedTuple):
     """The queues that one task brings into tables: its number, what splits have of them, and which are crooked.
 
     `ends`: the queue offset at which a crooked queue goes on, where it has entries already.
@@ -68,7 +68,7 @@ class QueueEnds(NamedTuple):
     last_physical: NDArray[np.int64]
 
 
-def build_tables(job: Job, stretch: Stretch) -> Built:
+def build_tables(job: Job, stretch: TableQueues) -> Built:
     """Write the tables of a stretch of queues, and leave their ends for the driver."""
     # Each attempt writes files of its own, so that one that dies leaves a finished one alone.
     name = f"{stretch.number}-{uuid.uuid4().hex}"
@@ -117,7 +117,7 @@ class _Tables:
                 self._made.append(path)
             self._table.add(group)
 
-    def add_queue(self, row: int, pieces: Iterable[Piece]) -> tuple[int, int, int, int]:
+    def add_queue(self, row: int, pieces: Iterable[TablePart]) -> tuple[int, int, int, int]:
         """Add a queue whose pieces follow one another; returns its ends as columns have them, -1 without an entry."""
         first = last = first_physical = last_physical = -1
         for piece in pieces:
@@ -140,7 +140,7 @@ class _Tables:
         return tuple(self._made)
 
 
-def chunks(pieces: Iterable[Piece]) -> Iterator[tuple[int, bytes]]:
+def chunks(pieces: Iterable[TablePart]) -> Iterator[tuple[int, bytes]]:
     """The values of consecutive pieces in larger or smaller chunks, each with its first queue offset."""
     begin, count, held = -1, 0, list[bytes]()
     for piece in pieces:

@@ -18,14 +18,14 @@ from reput.pipeline.build.batch_build import BatchOutcome, build_batch_queues
 from reput.pipeline.check.findings import log_place, what_is_there
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.batch_files import BatchFiles, BatchQueueFiles
 from reput.queue.compare import Compared, compare, rows_of
-from reput.store.queue_types import misplaced_queues
-from reput.store.report import LEFTOVER, NOTE
-from reput.store.retained import configured_topics
+from reput.store.disk.queue_types import misplaced_queues
+from reput.store.disk.report import LEFTOVER, NOTE
+from reput.store.disk.retained import configured_topics
 
 _ENTRIES_AT_ONCE = 1 << 13
 _MISSING_MOST = 1 << 22
@@ -44,7 +44,7 @@ class BatchCompared(NamedTuple):
     past_offset: int = -1
 
 
-def check_batches(check: Check, stitched: Stitched, table: QueueTable) -> None:
+def check_batches(check: Check, stitched: Stitched, table: SplitQueues) -> None:
     """Compare all queues of batches; the table of queues gets them, too."""
     inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in stitched.results))
     table.drop_topics(inferred)

@@ -56,19 +56,19 @@ from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split import parts
 from reput.pipeline.split.ext_job import ExtJob, ext_job
 from reput.pipeline.split.job import Job, SplitResult
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import MAX_SPLIT_MB, Split, mib, plan_splits
 from reput.pipeline.split.stitch import Stitched, stitch
 from reput.queue.batch_files import BatchFiles
-from reput.store.beside import last_referenced
-from reput.store.contradictions import contradictions, without_wrong_sizes
-from reput.store.holders import Holder, Who
-from reput.store.kinds import present_kinds, store_kinds
-from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
-from reput.store.queue_types import refuse_batches_beside
-from reput.store.report import NOTE, SETTING, CheckReport
-from reput.store.settings import StoreSettings, resolve_settings
-from reput.store.standstill import Standstill, begin_reading, end_reading
+from reput.store.disk.contradictions import contradictions, without_wrong_sizes
+from reput.store.disk.kinds import present_kinds, store_kinds
+from reput.store.disk.layout import StoreLayout, find_store, refuse_what_we_cannot_build
+from reput.store.disk.queue_types import refuse_batches_beside
+from reput.store.disk.report import NOTE, SETTING, CheckReport
+from reput.store.disk.settings import StoreSettings, resolve_settings
+from reput.store.open.beside import last_referenced
+from reput.store.owner.holders import Holder, Who
+from reput.store.owner.standstill import Standstill, begin_reading, end_reading
 
 _LOOKS_MOST = 4
 _HEADER_READS_MOST = 100
@@ -348,7 +348,7 @@ def _compare_task(job: Job, live_folder: str, split: Split) -> tuple[SplitResult
 
 
 def _check_queues(check: Check, stitched: Stitched, mismatches: dict[int, list[Mismatch]]) -> None:
-    table = QueueTable()
+    table = SplitQueues()
     for result in stitched.results:
         if result.records:
             table.add(parts.load_ranges(check.job, result.number))

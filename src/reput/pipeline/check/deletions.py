@@ -5,9 +5,9 @@ from __future__ import annotations
 from reput.formats import own
 from reput.formats.consume_queue import QueueKey
 from reput.pipeline.check.state import Check
-from reput.store.deletion import how_to_bring_back, named, present_keys, read_deleted, still_deleted
-from reput.store.layout import StoreLayout
-from reput.store.report import LEFTOVER, NOTE
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.report import LEFTOVER, NOTE
+from reput.store.owner.deletion import how_to_bring_back, named, present_keys, read_deleted, still_deleted
 
 
 def not_missed(layout: StoreLayout, log_min_offset: int) -> dict[QueueKey, int]:

@@ -25,15 +25,15 @@ from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, UNIT_SIZE
 from reput.formats.paths import offset_name
 from reput.formats.record import LMQ_PREFIX, MIN_RECORD_SIZE
-from reput.pipeline.build.ext_build import LogFiles, are_of_topic, store_times
+from reput.pipeline.build.ext_build import UnitLogFiles, are_of_topic, store_times
 from reput.pipeline.check.ext_missing import EntriesWithoutUnit
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.ext_job import ExtJob
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.sink import queue_path
 from reput.queue.ext import ExtReader, list_ext_files
-from reput.store.ext_end import end_of_units
-from reput.store.sql_filter import plain_entries
+from reput.store.read.sql_filter import plain_entries
+from reput.store.recover.ext_end import end_of_units
 
 ORPHANS, STRAY_BITS, WITHOUT_UNIT = "ext-orphans", "ext-bitmap-stray", "ext-without-unit"
 _MISSING = "ext-missing"
@@ -62,8 +62,8 @@ def unit_findings(job: Job, key: QueueKey, first: int, end: int) -> list[QueueFi
         for file in list_ext_files(reader.folder, key)
         if file.size != job.ext.file_size and job.judged_to is None
     ]
-    log = LogFiles(job.ext.log_folder, job.ext.log_file_size)
-    return found or _Walk(job, job.ext, key, reader, log).findings(first, end)
+    log = UnitLogFiles(job.ext.log_folder, job.ext.log_file_size)
+    return found or _UnitWalk(job, job.ext, key, reader, log).findings(first, end)
 
 
 def _reader(job: Job, file_size: int) -> ExtReader:
@@ -109,10 +109,10 @@ class _Bitmaps:
         return missing, stray
 
 
-class _Walk:
+class _UnitWalk:
     """Goes through a queue's entries and units in order; `expected`: where the next unit must stand (-1: anywhere)."""
 
-    def __init__(self, job: Job, ext: ExtJob, key: QueueKey, reader: ExtReader, log: LogFiles) -> None:
+    def __init__(self, job: Job, ext: ExtJob, key: QueueKey, reader: ExtReader, log: UnitLogFiles) -> None:
         self.job, self.key, self.reader, self.log = job, key, reader, log
         self.folder = queue_path(f"{job.checked}/consumequeue", key)
         self.bitmaps = _Bitmaps(ext, key.topic) if ext.filters.get(key.topic) else None

@@ -19,16 +19,16 @@ from reput.pipeline.check.index import IndexFileChecked, IndexFileToCheck, Uncov
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.state import Check
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
-from reput.store.checkpoint import read_checkpoint
-from reput.store.frontier import read_frontier
-from reput.store.holders import marks_of
-from reput.store.known_good import why_known_good
-from reput.store.report import LEFTOVER, NOTE
-from reput.store.retained import configured_topics
-from reput.store.strays import list_strays, strays_text
+from reput.store.disk.checkpoint import read_checkpoint
+from reput.store.disk.frontier import read_frontier
+from reput.store.disk.report import LEFTOVER, NOTE
+from reput.store.disk.retained import configured_topics
+from reput.store.owner.holders import marks_of
+from reput.store.owner.strays import list_strays, strays_text
+from reput.store.recover.known_good import why_known_good
 
 _NAMED = 5
 
@@ -84,7 +84,7 @@ def note_crooked(check: Check, outcome: QueueOutcome) -> None:
     )
 
 
-def mismatch_findings(check: Check, table: QueueTable, found: list[Mismatch]) -> None:
+def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -> None:
     """Entries that are not what their records give, and records without one, queue by queue."""
     report, file_size = check.report, check.job.queue_file_size
     by_queue: dict[QueueKey, list[Mismatch]] = {}

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from reput.formats.index_file import HEADER_SIZE, SLOT_SIZE, Header
 from reput.index.files import items_at, read_items, read_slots
-from reput.pipeline.check.items import Block, IndexPart, ItemMatcher, LogItems, load_expected
+from reput.pipeline.check.items import IndexPart, ItemBlock, ItemMatcher, LogItems, load_expected
 from reput.pipeline.split.job import Job
-from reput.store.index_rules import (
+from reput.store.compare.index_rules import (
     PAST_END,
     REPEATED,
     WRONG,
@@ -152,7 +152,7 @@ class _FileCheck:
     def _at(self, number: int) -> int:
         return items_at(self.job.index_slots, number)
 
-    def _check_block(self, number: int, items: NDArray[np.void], block: Block) -> None:
+    def _check_block(self, number: int, items: NDArray[np.void], block: ItemBlock) -> None:
         wrong = block.own == WRONG
         if (block.own >= 0).any():
             # What seemed to be the end of the file was not: those offsets are just wrong.
@@ -173,7 +173,7 @@ class _FileCheck:
         self.last = _end_of(block, -1)
         self._check_times(number, items, block)
 
-    def _cover(self, block: Block) -> None:
+    def _cover(self, block: ItemBlock) -> None:
         for begin, end in block.covered:
             if self.covered and self.covered[-1][1] == begin:
                 self.covered[-1] = (self.covered[-1][0], end)
@@ -181,7 +181,7 @@ class _FileCheck:
                 self.covered.append((begin, end))
         self.skipped_tags += block.skipped_tags
 
-    def _check_order(self, number: int, block: Block) -> None:
+    def _check_order(self, number: int, block: ItemBlock) -> None:
         known = np.flatnonzero((block.places != WRONG) & (block.places != PAST_END))
         if not len(known):
             return
@@ -192,7 +192,7 @@ class _FileCheck:
             self._found("index-order", self._at(number + int(falls[0])), len(falls), detail)
         self.newest_physical = int(physical[-1])
 
-    def _check_times(self, number: int, items: NDArray[np.void], block: Block) -> None:
+    def _check_times(self, number: int, items: NDArray[np.void], block: ItemBlock) -> None:
         fits = np.flatnonzero(block.own >= 0)
         # Item 1 was written when the header still held the end of the file before.
         fits = fits[fits > 0] if number == 1 else fits
@@ -273,7 +273,7 @@ class _FileCheck:
 _NO_RECORD = "no record there gives it"
 
 
-def _end_of(block: Block, at: int) -> _End | None:
+def _end_of(block: ItemBlock, at: int) -> _End | None:
     """The record of a block's first (0) or last (-1) item; None where it is wrong and nothing says what it was."""
     if block.places[at] in (WRONG, PAST_END):
         return None

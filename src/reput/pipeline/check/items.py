@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
-from reput.store.index_rules import (
+from reput.store.compare.index_rules import (
     EXPIRED,
     PAST_END,
     WRONG,
@@ -92,7 +92,7 @@ class LogItems:
         return int(np.searchsorted(self.firsts, number, side="right")) - 1
 
 
-class Block(NamedTuple):
+class ItemBlock(NamedTuple):
     """A block of a file's items as they were matched; arrays have one value an item.
 
     `places`: the item of the log (or what `index_rules` names below 0), a stand-in's too; `own` where it is the item's
@@ -119,10 +119,10 @@ class ItemMatcher:
         self.before = -1
         self.with_tags = True
 
-    def match(self, items: NDArray[np.void]) -> Block:
+    def match(self, items: NDArray[np.void]) -> ItemBlock:
         """Match the next block."""
         physical = items["physical_offset"].astype(np.int64)
-        block = Block(
+        block = ItemBlock(
             places=np.full(len(items), WRONG, dtype=np.int64),
             own=np.empty(0, dtype=np.int64),
             key_hash=items["key_hash"].astype(np.int32),
@@ -149,7 +149,7 @@ class ItemMatcher:
         self.before = int(block.places[-1])
         return block._replace(own=own, covered=covered, skipped_tags=skipped)
 
-    def _match_run(self, items: NDArray[np.void], begin: int, end: int, row: int, block: Block) -> None:
+    def _match_run(self, items: NDArray[np.void], begin: int, end: int, row: int, block: ItemBlock) -> None:
         expected = self.log_items.expected(row)
         places = match_items(items[begin:end], expected)
         fits = places >= 0
@@ -169,7 +169,7 @@ class ItemMatcher:
             late = own[tail:]
             late[late == PAST_END] = WRONG
 
-    def _put_in_place(self, block: Block) -> None:
+    def _put_in_place(self, block: ItemBlock) -> None:
         """Give each run of wrong items the places of those missing between its neighbours, where the number fits."""
         wrong = block.places == WRONG
         if not wrong.any():

@@ -12,7 +12,7 @@ from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.rocksdb import RocksdbCheck
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.stitch import Stitched
 
@@ -27,7 +27,7 @@ class QueueCheck(Protocol):
         ...
 
     def judge(
-        self, check: Check, stitched: Stitched, table: QueueTable, mismatches: Mapping[int, list[Mismatch]]
+        self, check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]
     ) -> None:
         """In the driver: report what the splits' tasks have found (by split), and look at all else."""
         ...

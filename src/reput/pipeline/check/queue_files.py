@@ -24,7 +24,7 @@ from reput.pipeline.check.queues import (
 )
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
@@ -49,7 +49,7 @@ class FileCheck:
         return _compare(job, live_folder, batch)
 
     def judge(
-        self, check: Check, stitched: Stitched, table: QueueTable, mismatches: Mapping[int, list[Mismatch]]
+        self, check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]
     ) -> None:
         """Tell what the splits have found, and look at what they could not."""
         _judge(check, stitched, table, mismatches)
@@ -92,7 +92,7 @@ class _Comparison:
         return None if self._compared.is_equal else Mismatch(self._key, self._compared, self._missing_from)
 
 
-def _judge(check: Check, stitched: Stitched, table: QueueTable, mismatches: Mapping[int, list[Mismatch]]) -> None:
+def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]) -> None:
     crooked = table.crooked()
     if crooked:
         with check.stage("redo"):
@@ -104,7 +104,7 @@ def _judge(check: Check, stitched: Stitched, table: QueueTable, mismatches: Mapp
         _outside_findings(check, table, stitched.end)
 
 
-def _check_crooked(check: Check, stitched: Stitched, table: QueueTable, crooked: list[QueueKey]) -> None:
+def _check_crooked(check: Check, stitched: Stitched, table: SplitQueues, crooked: list[QueueKey]) -> None:
     outcomes = redo_queues(check.engine, check.job, stitched, crooked, check.listener)
     for outcome in outcomes:
         row = table.rows[outcome.key]
@@ -129,7 +129,7 @@ def _compare_crooked(job: Job, work: tuple[QueueOutcome, str]) -> Mismatch | Non
     return comparison.mismatch()
 
 
-def _outside_findings(check: Check, table: QueueTable, log_end: int) -> None:
+def _outside_findings(check: Check, table: SplitQueues, log_end: int) -> None:
     queues = []
     for queue in list_queues(check.layout.consume_queue):
         key = queue.key

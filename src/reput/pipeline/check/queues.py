@@ -17,7 +17,7 @@ from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.job import Job
 from reput.queue.compare import Compared
 from reput.queue.files import list_queue_files
-from reput.store.queue_rules import entries_behind, entries_in_front
+from reput.store.compare.queue_rules import entries_behind, entries_in_front
 
 
 class Mismatch(NamedTuple):

@@ -14,14 +14,14 @@ from reput.pipeline.check.findings import note_crooked
 from reput.pipeline.check.queues import Mismatch
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.rocksdb_parts import save_values
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import ROCKSDB, open_reader
-from reput.store.report import NOTE
-from reput.store.retained import configured_topics
+from reput.store.disk.report import NOTE
+from reput.store.disk.retained import configured_topics
 
 _NAMED = 5
 
@@ -45,7 +45,7 @@ class RocksdbCheck:
         self,
         check: Check,
         stitched: Stitched,
-        table: QueueTable,
+        table: SplitQueues,
         mismatches: Mapping[int, list[Mismatch]],  # noqa: ARG002 - as QueueCheck has it
     ) -> None:
         """Hold the database against what the splits left."""
@@ -53,14 +53,14 @@ class RocksdbCheck:
             _check_rocksdb(check, stitched, table)
 
 
-def _check_rocksdb(check: Check, stitched: Stitched, table: QueueTable) -> None:
+def _check_rocksdb(check: Check, stitched: Stitched, table: SplitQueues) -> None:
     try:
         _hold_against_log(check, stitched, table)
     except DamagedStoreError as error:
         check.report.damage("rocksdb-unreadable", str(check.layout.consume_queue), None, 1, str(error))
 
 
-def _hold_against_log(check: Check, stitched: Stitched, table: QueueTable) -> None:
+def _hold_against_log(check: Check, stitched: Stitched, table: SplitQueues) -> None:
     stretches = plan_stretches(check.job, stitched.results, table)
     task = partial(compare_stretch, check.job, str(check.layout.consume_queue))
     found = check.engine.run(task, stretches, check.listener.advance)
@@ -113,7 +113,7 @@ def _findings(check: Check, found: list[Different]) -> None:
         report.damage("queue-missing", place, None, len(absent), detail)
 
 
-def _queues_outside(check: Check, table: QueueTable, entries: EntryTable, log_end: int) -> None:
+def _queues_outside(check: Check, table: SplitQueues, entries: EntryTable, log_end: int) -> None:
     """Queues of which the log has no record: what their last entry names must have expired."""
     place = str(check.layout.consume_queue)
     for key, last, _ in entries.ends():

@@ -12,10 +12,10 @@ from reput.log.files import LogFiles
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job
-from reput.store.holders import Who
-from reput.store.layout import StoreLayout
-from reput.store.report import CheckReport
-from reput.store.settings import StoreSettings
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.report import CheckReport
+from reput.store.disk.settings import StoreSettings
+from reput.store.owner.holders import Who
 
 
 @dataclass(slots=True)

@@ -18,12 +18,12 @@ from reput.pipeline.build.rebuild_state import LOG, QUEUE, QUEUES, RebuildOption
 from reput.pipeline.convert.queues import convert_queues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
-from reput.store import swap
-from reput.store.contradictions import contradictions
-from reput.store.kinds import present_kinds
-from reput.store.layout import StoreLayout, find_store
-from reput.store.owner import own_store
-from reput.store.report import RebuildReport
+from reput.store.disk.contradictions import contradictions
+from reput.store.disk.kinds import present_kinds
+from reput.store.disk.layout import StoreLayout, find_store
+from reput.store.disk.report import RebuildReport
+from reput.store.owner import swap
+from reput.store.owner.owner import own_store
 
 
 def nothing_to_convert(root: Path | str, to: str, config: StoreConfig, source: str = LOG) -> RebuildReport | None:

@@ -19,33 +19,33 @@ from reput.pipeline.build import publish
 from reput.pipeline.build.prepare import choose_source
 from reput.pipeline.build.rebuild_queues import finish_queues, queue_parts
 from reput.pipeline.build.rebuild_report import topic_summaries
-from reput.pipeline.build.rebuild_state import Run
+from reput.pipeline.build.rebuild_state import RebuildRun
 from reput.pipeline.convert.source import (
     QueuePart,
+    ReadCounts,
     Source,
     SourceTask,
-    Taken,
     compare_staged,
     plan_tasks,
     take_entries,
 )
 from reput.pipeline.split import parts
-from reput.pipeline.split.job import Oddities, SplitResult
-from reput.pipeline.split.merge import QueueTable
+from reput.pipeline.split.job import SplitOddities, SplitResult
+from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.parts import key_order
 from reput.pipeline.split.stitch import Stitched
 from reput.queue.kinds import QueueKind
-from reput.store.checkpoint import read_checkpoint
-from reput.store.frontier import read_frontier
-from reput.store.recovery import find_start
+from reput.store.disk.checkpoint import read_checkpoint
+from reput.store.disk.frontier import read_frontier
+from reput.store.recover.recovery import find_start
 
 _ENTRIES_A_TASK = 1 << 20
 _QUEUES_A_TASK = 20_000
 _NAMED = 5
-_NO_ODDITIES = Oddities(0, 0, 0, -1, 0, -1)
+_NO_ODDITIES = SplitOddities(0, 0, 0, -1, 0, -1)
 
 
-def convert_queues(run: Run, config: StoreConfig) -> None:
+def convert_queues(run: RebuildRun, config: StoreConfig) -> None:
     """Build the queues of the job's kinds from those of another one, hold them against it, and swap them in."""
     chosen = choose_source(run.layout, config, run.settings.queue_file_size, run.job.kinds)
     source = _source(run, chosen)
@@ -59,7 +59,7 @@ def convert_queues(run: Run, config: StoreConfig) -> None:
     with run.stage("read"):
         taken = run.engine.run(partial(take_entries, run.job, source), tasks, run.listener.advance)
     _judge(run, chosen, taken)
-    table = QueueTable()
+    table = SplitQueues()
     for task in tasks:
         table.add(parts.load_ranges(run.job, task.number))
     stitched = Stitched([_as_result(run, one) for one in taken], source.covered)
@@ -78,7 +78,7 @@ def convert_queues(run: Run, config: StoreConfig) -> None:
     _publish(run, source, max(taken, key=lambda one: one.last_record))
 
 
-def _source(run: Run, kind: QueueKind) -> Source:
+def _source(run: RebuildRun, kind: QueueKind) -> Source:
     """Where to read, and how far it can be believed.
 
     Raises:
@@ -104,7 +104,7 @@ def _source(run: Run, kind: QueueKind) -> Source:
     )
 
 
-def _queues(run: Run, kind: QueueKind, covered: int) -> list[QueuePart]:
+def _queues(run: RebuildRun, kind: QueueKind, covered: int) -> list[QueuePart]:
     """The queues with entries of records that the log still has, in the order of RocksDB's keys."""
     found = []
     for queue in kind.queues():
@@ -118,7 +118,7 @@ def _queues(run: Run, kind: QueueKind, covered: int) -> list[QueuePart]:
     return sorted(found, key=lambda part: key_order(part.key))
 
 
-def _judge(run: Run, kind: QueueKind, taken: list[Taken]) -> None:
+def _judge(run: RebuildRun, kind: QueueKind, taken: list[ReadCounts]) -> None:
     """Say what is odd about what was read.
 
     Raises:
@@ -141,7 +141,7 @@ def _judge(run: Run, kind: QueueKind, taken: list[Taken]) -> None:
     )
 
 
-def _as_result(run: Run, taken: Taken) -> SplitResult:
+def _as_result(run: RebuildRun, taken: ReadCounts) -> SplitResult:
     """What a task has left, as the stages behind the decode tasks know it; what only records tell is not there."""
     return SplitResult(
         number=taken.number,
@@ -163,7 +163,7 @@ def _as_result(run: Run, taken: Taken) -> SplitResult:
     )
 
 
-def _verify(run: Run, source: Source, tasks: list[SourceTask]) -> None:
+def _verify(run: RebuildRun, source: Source, tasks: list[SourceTask]) -> None:
     compared = run.engine.run(partial(compare_staged, run.job, source), tasks, run.listener.advance)
     wrong = [text for found in compared for text in found]
     if wrong:
@@ -173,7 +173,7 @@ def _verify(run: Run, source: Source, tasks: list[SourceTask]) -> None:
         )
 
 
-def _publish(run: Run, source: Source, last: Taken) -> None:
+def _publish(run: RebuildRun, source: Source, last: ReadCounts) -> None:
     job, layout = run.job, run.layout
     run.shut_out_late_tasks()
     fs.remove_tree(job.parts_folder)

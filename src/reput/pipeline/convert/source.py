@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from reput.errors import DamagedStoreError
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.record import HEAD, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from reput.pipeline.build.ext_build import LogFiles, store_times
+from reput.pipeline.build.ext_build import UnitLogFiles, store_times
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import QueueRanges
@@ -26,9 +26,9 @@ from reput.pipeline.split.sinks import ROW_SINKS, QueueRows
 from reput.queue.compare import compare, rows_of
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind, QueueOnDisk
-from reput.store.kinds import all_kinds
-from reput.store.layout import StoreLayout
-from reput.store.sql_filter import plain_entries
+from reput.store.disk.kinds import all_kinds
+from reput.store.disk.layout import StoreLayout
+from reput.store.read.sql_filter import plain_entries
 
 _AT_ONCE = 1 << 16
 
@@ -70,7 +70,7 @@ class SourceTask(NamedTuple):
     parts: tuple[QueuePart, ...]
 
 
-class Taken(NamedTuple):
+class ReadCounts(NamedTuple):
     """What a task has read: entries, blanks among them, entries whose bytes in the log are no record; and the last one.
 
     `last_record` and `last_record_size` say where that begins in the log (-1: none), and its length.
@@ -84,15 +84,15 @@ class Taken(NamedTuple):
     last_record_size: int
 
 
-def take_entries(job: Job, source: Source, task: SourceTask) -> Taken:
+def take_entries(job: Job, source: Source, task: SourceTask) -> ReadCounts:
     """Read some queues, and leave their entries for every kind that is built."""
-    reader = _Reader(source)
+    reader = _EntryReader(source)
     rows = [one for part, queue in _queues(source, task) for one in reader.read(part, queue)]
     with job.writing():
         for kind in job.kinds:
             ROW_SINKS[kind](job, task.number, rows)
         parts.save_key_ranges(job, task.number, _ranges(task))
-    return Taken(
+    return ReadCounts(
         task.number,
         sum(part.end - part.begin for part in task.parts),
         reader.blanks,
@@ -116,7 +116,7 @@ def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
     ext = ExtReader(Path(job.ext_folder), job.ext.file_size) if job.ext is not None else None
     different = []
     for kind in kinds:
-        found = {queue.key: wrong for queue, wrong in _compared(kind, _Reader(source), source, task, ext)}
+        found = {queue.key: wrong for queue, wrong in _compared(kind, _EntryReader(source), source, task, ext)}
         different += [
             f"{part.key} ({kind.name}): {found.get(part.key, 'is not there')}"
             for part in task.parts
@@ -126,7 +126,7 @@ def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
 
 
 def _compared(
-    kind: QueueKind, reader: _Reader, source: Source, task: SourceTask, ext: ExtReader | None
+    kind: QueueKind, reader: _EntryReader, source: Source, task: SourceTask, ext: ExtReader | None
 ) -> Iterator[tuple[QueueOnDisk, str]]:
     """The staged queues of a task, each with what is wrong with it."""
     with kind.asked() as staged_queue:
@@ -166,12 +166,12 @@ def _queues(source: Source, task: SourceTask) -> Iterator[tuple[QueuePart, Queue
             yield part, queue
 
 
-class _Reader:
+class _EntryReader:
     """Reads entries a piece at a time, and counts what is odd about them."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.log = LogFiles(str(source.layout.commit_log), source.log_file_size)
+        self.log = UnitLogFiles(str(source.layout.commit_log), source.log_file_size)
         size = source.ext_file_size
         self.ext = ExtReader(source.layout.consume_queue_ext, size) if size is not None else None
         self.blanks = self.without_record = 0

@@ -12,8 +12,8 @@ from reput.pipeline.build import publish
 from reput.pipeline.build.grow import Grower, Growth
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
-from reput.store.frontier import Frontiers
-from reput.store.indexer import CatchUp, CatchUpTask
+from reput.store.disk.frontier import Frontiers
+from reput.store.owner.indexer import CatchUp, CatchUpTask
 
 
 class SparkIndexer:

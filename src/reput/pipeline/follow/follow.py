@@ -26,10 +26,10 @@ from reput.pipeline.build import publish
 from reput.pipeline.build.grow import Grower, Growth
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
-from reput.store.beside import Writer, writer_of
-from reput.store.contradictions import refuse_contradictions
-from reput.store.following import Attachment, attach, following, refuse_followed_elsewhere, someone_waits
-from reput.store.layout import StoreLayout, find_store, refuse_what_we_cannot_build
+from reput.store.disk.contradictions import refuse_contradictions
+from reput.store.disk.layout import StoreLayout, find_store, refuse_what_we_cannot_build
+from reput.store.open.beside import Writer, writer_of
+from reput.store.open.following import Attachment, attach, following, refuse_followed_elsewhere, someone_waits
 
 DURABLE_INTERVAL_S = 1.5
 """How often indexes are synced; with the time that a sync takes the durable frontier is some 2 s behind."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from reput.formats import paths
-from reput.store.consumer_filters import ConsumerFilters
-from reput.store.layout import StoreLayout
-from reput.store.settings import StoreSettings
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.settings import StoreSettings
+from reput.store.progress.consumer_filters import ConsumerFilters
 
 
 class ExtJob(NamedTuple):

@@ -22,8 +22,8 @@ from reput.log.decode import DecodeSettings
 from reput.pipeline.split.decode import Gap
 from reput.pipeline.split.ext_job import ExtJob
 from reput.queue.kinds import QueueKind
-from reput.store.layout import StoreLayout
-from reput.store.settings import StoreSettings
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.settings import StoreSettings
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Job:
             yield
 
 
-class Oddities(NamedTuple):
+class SplitOddities(NamedTuple):
     """What a split held that a report names: counts, and the log offset of the first of each (-1: none)."""
 
     prepared: int
@@ -174,7 +174,7 @@ class SplitResult(NamedTuple):
     first_store_timestamp: int
     last_store_timestamp: int
     max_store_timestamp: int
-    oddities: Oddities
+    oddities: SplitOddities
     skipped: frozenset[bytes] = frozenset()
     """Topics of the split that the job was asked to skip."""
     batches: int = 0

@@ -16,7 +16,7 @@ from reput.pipeline.split.parts import QueueRanges
 
 
 @dataclass(slots=True)
-class QueueTable:
+class SplitQueues:
     """All queues of a log: per row its key, first and next queue offset, entries, and whether they run straight.
 
     Arrays have room to spare; `len(keys)` rows are in use.

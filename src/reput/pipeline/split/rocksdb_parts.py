@@ -75,7 +75,7 @@ def _by_key(batch: QueueBatch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return in_queue[ranks >= 0][np.argsort(ranks[ranks >= 0], kind="stable")]
 
 
-class Piece(NamedTuple):
+class TablePart(NamedTuple):
     """What one split has of one queue: its first queue offset, its values (uint8), offsets where it is not steady."""
 
     first: int

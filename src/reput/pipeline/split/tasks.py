@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from reput.dispatch.batch import QueueBatch, group_by_queue
-from reput.kernels.columns import Columns, Scratch, State
+from reput.kernels.columns import Columns, State, ThreadScratch
 from reput.pipeline.split import parts
 from reput.pipeline.split.decode import DecodedSplit, decode_split
-from reput.pipeline.split.job import Job, Oddities, SplitResult
+from reput.pipeline.split.job import Job, SplitOddities, SplitResult
 from reput.pipeline.split.parts import key_order
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sinks import SINKS
 
-_scratch = Scratch()
+_scratch = ThreadScratch()
 
 
 def columns_for(split: Split) -> Columns:
@@ -90,7 +90,7 @@ def split_result(decoded: DecodedSplit, queue_entries: int) -> SplitResult:
         first_store_timestamp=int(state[State.FIRST_STORE_TIMESTAMP]),
         last_store_timestamp=int(state[State.LAST_STORE_TIMESTAMP]),
         max_store_timestamp=int(state[State.MAX_STORE_TIMESTAMP]),
-        oddities=Oddities(
+        oddities=SplitOddities(
             prepared=int(state[State.PREPARED]),
             rolled_back=int(state[State.ROLLED_BACK]),
             without_entry=0,

@@ -1,0 +1,93 @@
+"""The entries of queues of batches, for `reput dump queue`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from reput.cli import output
+from reput.cli.dump.parts import begin_at, line, record_cells, record_values, text_of
+
+if TYPE_CHECKING:
+    from reput.formats.batch_consume_queue import BatchEntry
+    from reput.formats.record import Record
+    from reput.log.files import LogFiles
+    from reput.queue.batch_files import BatchQueueFiles
+    from reput.store.disk.layout import StoreLayout
+
+
+def chosen_batch_queues(layout: StoreLayout, topic: str | None, queue_id: int | None) -> list[BatchQueueFiles]:
+    """The queues of batches that `-t` and `-q` choose; none where there are none."""
+    from reput.queue.batch_files import BatchFiles
+
+    wanted = None if topic is None else topic.encode("utf-8", "surrogateescape")
+    return [
+        queue
+        for queue in BatchFiles(layout.batch_consume_queue).queues()
+        if wanted in (None, queue.key.topic) and queue_id in (None, queue.key.queue_id)
+    ]
+
+
+def entries_from(queue: BatchQueueFiles, offset: int | None, count: int | None) -> Iterator[BatchEntry]:
+    """The batches from the one that holds the queue offset asked for, at most `count`."""
+    from reput.formats.batch_consume_queue import BatchEntry
+
+    span = queue.span()
+    lowest = next((int(piece[0]["base_offset"]) for piece in queue.read(span.first, span.end)), 0)
+    begin = begin_at(offset, lowest, span.max_offset, str(queue.key))
+    left = count
+    for piece in queue.read(span.first, span.end):
+        for row in piece.tolist():
+            entry = BatchEntry(*row)
+            if entry.next_offset <= begin:
+                continue
+            if left == 0:
+                return
+            left = None if left is None else left - 1
+            yield entry
+
+
+def show_batch(
+    files: LogFiles, queue: BatchQueueFiles, entry: BatchEntry, records: bool, body_bytes: int | None, as_json: bool
+) -> str | None:
+    """Show one entry; returns what does not fit it, unless its record has only expired."""
+    record, fault = _record_of(files, queue, entry) if records else (None, None)
+    key = queue.key
+    if as_json:
+        value: dict[str, Any] = {
+            "topic": text_of(key.topic),
+            "queue_id": key.queue_id,
+            "queue_offset": entry.base_offset,
+            **{name: number for name, number in entry._asdict().items() if name != "base_offset"},
+        }
+        if records:
+            value["record"] = None if record is None else record_values(record, body_bytes)
+            value["fault"] = fault
+        output.emit_json(value)
+    else:
+        cells = [f"{line(text_of(key.topic))}/{key.queue_id}", str(entry.base_offset), str(entry.physical_offset)]
+        cells += [str(entry.size), str(entry.tags_code)]
+        if record is not None:
+            cells += record_cells(record, body_bytes)
+        cells.append(f"({output.counted(entry.messages, 'message')})")
+        output.show("\t".join(cells))
+    return fault if entry.physical_offset >= files.min_offset else None
+
+
+def _record_of(files: LogFiles, queue: BatchQueueFiles, entry: BatchEntry) -> tuple[Record | None, str | None]:
+    """The record that an entry points to, and what does not fit."""
+    from reput.log.reader import LogRecord, place, record_at
+
+    if entry.physical_offset < files.min_offset:
+        return None, f"its record at log offset {entry.physical_offset} has expired"
+    found = record_at(files, entry.physical_offset)
+    if not isinstance(found, LogRecord):
+        return None, f"the entry points to {place(files, entry.physical_offset)}, where there is {found.meaning}"
+    record = found.decode()
+    told = (record.topic, record.queue_id, record.queue_offset, record.size)
+    if told != (queue.key.topic, queue.key.queue_id, entry.base_offset, entry.size):
+        return record, (
+            f"the entry, of {entry.size} bytes, points to {place(files, entry.physical_offset)}, the record of "
+            f"{text_of(record.topic)}/{record.queue_id} offset {record.queue_offset}, {record.size} bytes"
+        )
+    return record, None

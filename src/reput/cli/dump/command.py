@@ -1,0 +1,514 @@
+"""`reput dump`: records, queue entries and index items as text or JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput.cli import options, output
+from reput.cli.dump.batches import chosen_batch_queues, entries_from, show_batch
+from reput.cli.dump.index import index
+from reput.cli.dump.parts import (
+    begin_at,
+    body_option,
+    count_option,
+    head,
+    json_lines_option,
+    line,
+    record_cells,
+    record_values,
+    text_of,
+)
+from reput.cli.groups import VerbGroup
+from reput.cli.opened import TIME_HELP, time_value
+from reput.formats.queue_kinds import STORE_TYPES
+from reput.nearest import near, quoted, some, unknown_topic
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from reput.cli.lines import LineWriter
+    from reput.config import StoreConfig
+    from reput.formats.consume_queue import Entry, QueueKey
+    from reput.formats.consume_queue_ext import Unit
+    from reput.formats.record import Record
+    from reput.log.files import LogFiles
+    from reput.log.reader import LogWalk, RecordStretch, WalkEnd
+    from reput.queue.ext import ExtReader
+    from reput.queue.kinds import QueueOnDisk
+    from reput.store.disk.layout import StoreLayout
+
+_FAULTS_SHOWN = 20
+_MANY_RECORDS = 2000
+
+_topic_option = click.option("-t", "--topic", help="Only this topic.")
+_queue_option = click.option(
+    "-q", "--queue", "queue_id", type=click.IntRange(min=0), help="Only the queues of this id."
+)
+
+
+@click.group(cls=VerbGroup)
+def dump() -> None:
+    """Show what stands in a store: records of its log, entries of its queues, or items of its IndexFiles.
+
+    Nothing is changed, and a broker may have the store open. Exit code 1 when bytes in the middle are damaged.
+    """
+
+
+dump.add_command(index)
+
+
+# --- records of the log ---------------------------------------------------------------------------
+
+
+@dump.command()
+@options.store_argument
+@_topic_option
+@_queue_option
+@click.option(
+    "-o",
+    "--offset",
+    type=int,
+    help="Begin with the first record at or after this log offset; -10 shows the last ten records.",
+)
+@click.option("--since", type=time_value, metavar="TIME", help=f"Stored at this time or later. {TIME_HELP}")
+@click.option("--until", type=time_value, metavar="TIME", help="Stored at this time or before.")
+@count_option("records")
+@body_option
+@click.option("--no-verify-crc", is_flag=True, help="Do not check the CRC of each body.")
+@options.config_options
+@json_lines_option
+def log(
+    store: str,
+    topic: str | None,
+    queue_id: int | None,
+    offset: int | None,
+    since: int | None,
+    until: int | None,
+    count: int | None,
+    body_bytes: int | None,
+    no_verify_crc: bool,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show the records of STORE's log, in its order.
+
+    Text has a line a record, with tabs between log offset, store time, topic/queue, queue offset, size, tag and keys.
+    JSON has all of a record, its body as text where it is UTF-8, else as base64 (body_encoding says which).
+
+    \b
+    reput dump log /data/store -o 1048576 -c 10
+    reput dump log /data/store -t orders -o -10
+    reput dump log /data/store --since -1h --until 2026-07-30T18:00
+    reput dump log /data/store -t orders -q 2 --json --body-bytes 200
+    """  # noqa: D301 - click wants the control character
+    from reput.cli.lines import LineWriter, cells_form, json_form
+    from reput.errors import ConfigError
+    from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
+    from reput.kernels import SMALL_BYTES, expect_work, small_work
+    from reput.log.reader import LogWalk, log_end
+    from reput.store.disk.layout import find_store
+    from reput.store.info.use import look_at_use
+
+    if offset is not None and since is not None:
+        raise click.UsageError("-o and --since both say where to begin: give one of them")
+    config = options.config_of(config_path, assignments, store)
+    layout = find_store(store, config)
+    # Before the files: what is confirmed now, they have.
+    confirmed = look_at_use(layout).confirmed
+    files = _open_log(layout, config, confirmed)
+    crc_check = CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY
+    crc_check = CHECK_NONE if no_verify_crc else crc_check
+    choice = _RecordChoice(topic, queue_id, since, until)
+    form = json_form(body_bytes) if as_json else cells_form(body_bytes)
+    with small_work():
+        if count is None or count > _MANY_RECORDS:
+            expect_work(SMALL_BYTES)
+        last = -offset if offset is not None and offset < 0 else None
+        # One end for both walks: a writer may go on between them.
+        until = log_end(files) if last is not None and confirmed is None else confirmed
+        begin = _begin(files, offset, choice, crc_check, until)
+        walk = LogWalk(files, begin, crc_check, until)
+        head(as_json, ("offset", "stored", "topic/queue", "queue offset", "size", "tag", "keys"))
+        shower = _Shower(choice, LineWriter(form), count, last)
+        end = shower.show(walk)
+    shown = shower.shown
+    if count is not None and shown >= count:
+        return 0
+    if choice.is_past_end:
+        if not shown:
+            output.say("note: no such record was stored in that time; `reput info` shows the log's time span")
+        return 0
+    code = _show_end(files, end, confirmed)
+    if topic is not None and offset is None and since is None and not code and choice.topic not in choice.met:
+        names = sorted(name.decode("utf-8", "replace") for name in choice.met)
+        raise ConfigError(f"{layout.commit_log}: no topic {quoted(topic)} in the log. {near(topic, names)}")
+    if not shown:
+        _say_none(files, begin, walk.offset, choice)
+    return code
+
+
+def _say_none(files: LogFiles, begin: int, end: int, choice: _RecordChoice) -> None:
+    if choice.leaves_out:
+        output.say(f"note: no such record in log offsets {begin} to {end}; `reput info` lists the topics")
+    else:
+        output.say(
+            f"note: no record at log offset {begin} or after it; the log's files go from {files.min_offset} to "
+            f"{files.end_offset}, and `reput info` says where its records end"
+        )
+
+
+class _RecordChoice:
+    """Which records are asked for: a topic's, a queue's, those of a time. `met` are the topics of those looked at."""
+
+    def __init__(self, topic: str | None, queue_id: int | None, since_ms: int | None, until_ms: int | None) -> None:
+        self.topic = None if topic is None else topic.encode("utf-8", "surrogateescape")
+        self.queue_id, self.since_ms, self.until_ms = queue_id, since_ms, until_ms
+        self.leaves_out = any(bound is not None for bound in (topic, queue_id, since_ms, until_ms))
+        self.met: set[bytes] = set()
+        self.is_past_end = False
+
+    def rows(self, stretch: RecordStretch) -> NDArray[np.int64]:
+        """The numbers of the records that are asked for."""
+        import numpy as np
+
+        columns, count = stretch.columns, stretch.columns.records
+        if not self.leaves_out:
+            return np.arange(count)
+        topics = [columns.topic(row) for row in range(columns.queues)]
+        self.met.update(topics)
+        wanted = np.array([self.topic in {None, topic} for topic in topics], dtype=bool)
+        if self.queue_id is not None:
+            wanted &= columns.queue_id[: len(topics)] == self.queue_id
+        stored, mask = columns.store_timestamp[:count], wanted[columns.queue[:count]]
+        if self.since_ms is not None:
+            mask &= stored >= self.since_ms
+        if self.until_ms is not None:
+            mask &= stored <= self.until_ms
+        return np.flatnonzero(mask)
+
+    def end_of(self, stretch: RecordStretch) -> int:
+        """The number of the record that ends the reading as it was stored too late, clocks set back allowed for.
+
+        The number of records where none does.
+        """
+        import numpy as np
+
+        from reput.log.reader import CLOCK_SLACK_MS
+
+        count = stretch.columns.records
+        if self.until_ms is None:
+            return count
+        late = np.flatnonzero(stretch.columns.store_timestamp[:count] > self.until_ms + CLOCK_SLACK_MS)
+        self.is_past_end = len(late) > 0
+        return int(late[0]) if self.is_past_end else count
+
+
+class _Shower:
+    """Shows the records that are asked for, at most `count`, and of the `last` ones no more; `shown` is how many."""
+
+    def __init__(self, choice: _RecordChoice, writer: LineWriter, count: int | None, last: int | None) -> None:
+        self.choice, self.writer, self.count, self.last = choice, writer, count, last
+        self.shown = 0
+
+    def show(self, walk: LogWalk) -> WalkEnd | None:
+        """Show the records of a walk, and of what a writer fills meanwhile; returns why the log ends there.
+
+        None where it goes on.
+        """
+        if not self._is_stopped(walk):
+            return None
+        end = walk.end()
+        # Zeros may have been filled after the walk had read them: only a second look tells damage from a writer.
+        if not walk.goes_on(end):
+            return end
+        return walk.end() if self._is_stopped(walk) else None
+
+    def _is_stopped(self, walk: LogWalk) -> bool:
+        """Show records; whether the log breaks or ends before enough are shown."""
+        if self.count == 0:
+            return False
+        for stretch in walk.stretches():
+            rows = self.choice.rows(stretch)
+            rows = rows[rows < self.choice.end_of(stretch)]
+            for most in (self.count, self.last):
+                rows = rows if most is None else rows[: max(0, most - self.shown)]
+            self.writer.write(stretch.buffer, stretch.base, stretch.position[rows], stretch.size[rows])
+            self.shown += len(rows)
+            if self.shown == self.count or self.choice.is_past_end:
+                return False
+        return walk.offset < walk.until
+
+
+def _begin(files: LogFiles, offset: int | None, choice: _RecordChoice, crc_check: int, until: int | None) -> int:
+    """The log offset of the first record to look at; a negative `offset` counts from the end `until`."""
+    from reput.log.reader import file_by_time, last_records, next_boundary
+
+    if choice.since_ms is not None:
+        return file_by_time(files, choice.since_ms)
+    if offset is None:
+        return files.min_offset
+    if offset < 0 and until is not None:
+        return last_records(files, -offset, crc_check, choice.rows, until)
+    begin = next_boundary(files, offset)
+    _say_where_it_begins(files, offset, begin)
+    return begin
+
+
+def _say_where_it_begins(files: LogFiles, offset: int, begin: int) -> None:
+    """A place that is no record's is left for the next one's: that may be far, where bytes are damaged."""
+    if offset < files.min_offset:
+        output.say(f"note: the log starts at {files.min_offset}; what was in front of it has expired")
+    elif begin > offset:
+        output.say(f"note: no record begins at log offset {offset}; the first behind it begins at {begin}")
+
+
+def _open_log(layout: StoreLayout, config: StoreConfig, below: int | None = None) -> LogFiles:
+    """The files of the log, without those that a writer has begun behind log offset `below`."""
+    from reput.log.files import list_log_files
+
+    files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True, below=below)
+    for note in files.notes:
+        output.say(f"note: {note}")
+    return files
+
+
+def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> int:
+    """Say why the log ends in front of what was to be shown; returns the exit code."""
+    from reput.log.reader import place
+
+    if end is None:
+        return 0
+    if end.is_damage:
+        output.say(
+            f"damage: {place(files, end.offset)}: {end.verdict.meaning}; the next record stands at log offset "
+            f"{end.next_record}. Go on there with -o {end.next_record}; restore these bytes from a replica or a backup"
+        )
+        return 1
+    if confirmed is not None:
+        output.say(
+            f"damage: {place(files, end.offset)}: {end.verdict.meaning}, though the log is confirmed up to "
+            f"{confirmed}. Restore these bytes from a replica or a backup"
+        )
+        return 1
+    if end.is_torn:
+        output.say(
+            f"note: {place(files, end.offset)}: {end.verdict.meaning}, {end.written} bytes, and no record behind: "
+            "the torn end of a crash, or of a range that a broker is writing"
+        )
+    return 0
+
+
+# --- entries of queues ----------------------------------------------------------------------------
+
+
+@dump.command()
+@options.store_argument
+@_topic_option
+@_queue_option
+@click.option("-o", "--offset", type=int, help="Begin with this queue offset; a negative one counts from the end.")
+@count_option("entries of each queue")
+@click.option(
+    "--kind", type=click.Choice(list(STORE_TYPES.values())), help="Show this kind of queues, where the store has both."
+)
+@click.option("--records", is_flag=True, help="Add the record that each entry points to.")
+@body_option
+@options.config_options
+@json_lines_option
+def queue(
+    store: str,
+    topic: str | None,
+    queue_id: int | None,
+    offset: int | None,
+    count: int | None,
+    kind: str | None,
+    records: bool,
+    body_bytes: int | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show the ConsumeQueue entries of STORE, queue by queue.
+
+    Text has a line an entry, with tabs between topic/queue, queue offset, log offset, size and tags code (the hash of
+    the tag, the delivery time of a delayed message, or with the mark ext an address in the ConsumeQueueExt, whose tags
+    code, store time and bitmap follow); --records adds store time, tag and keys of the record. An entry of a queue of
+    batches stands for all messages of a record: its queue offset is the first one's, and at the line's end stands how
+    many there are. Exit code 1 when an entry points to no record, or to another one, or its address to no unit.
+
+    \b
+    reput dump queue /data/store -t orders -q 2 -o -10
+    reput dump queue /data/store -t orders --records --json
+    """  # noqa: D301 - click wants the control character
+    from reput.store.disk.layout import find_store
+
+    if body_bytes is not None and not records:
+        raise click.UsageError("--body-bytes cuts the bodies of records: add --records")
+    config = options.config_of(config_path, assignments, store)
+    layout = find_store(store, config)
+    files = _open_log(layout, config)
+    ext = _ext_reader(layout, config)
+    batches = chosen_batch_queues(layout, topic, queue_id)
+    only_batches = bool(batches) and (topic is not None or not _has_queues(layout))
+    faults = shown = 0
+    names = ("topic/queue", "queue offset", "log offset", "size", "tags code")
+    head(as_json, (*names, "stored", "topic/queue", "queue offset", "size", "tag", "keys") if records else names)
+    for queue in () if only_batches else _chosen_queues(layout, config, topic, queue_id, kind):
+        end = queue.bounds().max_offset
+        begin = begin_at(offset, queue.lowest, end, str(queue.key))
+        end = end if count is None else min(end, begin + count)
+        for number, entry in queue.read(begin, end):
+            unit = ext.unit(queue.key, entry.tags_code) if ext is not None and entry.is_ext else None
+            fault = _show_entry(files, queue.key, number, entry, unit, records, body_bytes, as_json)
+            if entry.is_ext and unit is None:
+                fault = fault or f"its tags code {entry.tags_code} is an address in the ConsumeQueueExt without a unit"
+            shown += 1
+            if fault is not None:
+                faults += 1
+                _say_fault(queue, number, fault, faults)
+    for batch_queue in batches:
+        for batch in entries_from(batch_queue, offset, count):
+            fault = show_batch(files, batch_queue, batch, records, body_bytes, as_json)
+            shown += 1
+            if fault is not None:
+                faults += 1
+                if faults <= _FAULTS_SHOWN:
+                    output.say(f"damage: {batch_queue.place}: {fault}. Run `reput check`, then `reput rebuild`")
+    if not shown and count != 0:
+        output.say("note: no entries there; `reput info -t TOPIC` lists a topic's queues with their offsets")
+    if faults > _FAULTS_SHOWN:
+        output.say(f"damage: {faults} entries in all do not fit their records")
+    return 1 if faults else 0
+
+
+def _has_queues(layout: StoreLayout) -> bool:
+    from reput.store.disk.kinds import present_kinds
+
+    return bool(present_kinds(layout))
+
+
+def _say_fault(queue: QueueOnDisk, number: int, fault: str, faults: int) -> None:
+    if faults <= _FAULTS_SHOWN:
+        output.say(f"damage: {queue.place_of(number)}: {fault}. Run `reput check`, then `reput rebuild`")
+
+
+def _chosen_queues(
+    layout: StoreLayout, config: StoreConfig, topic: str | None, queue_id: int | None, kind: str | None
+) -> Iterator[QueueOnDisk]:
+    """The queues that `-t`, `-q` and `--kind` choose.
+
+    Raises:
+        ConfigError: there is no such kind, topic or queue.
+    """
+    from reput.errors import ConfigError
+    from reput.store.disk.kinds import present_kinds
+    from reput.store.disk.layout import refuse_what_we_cannot_build
+
+    kinds = present_kinds(layout)
+    names = [one.name for one in kinds]
+    if kind is not None and kind not in names:
+        raise ConfigError(f"{layout.consume_queue}: no {kind} queues. There are: {some(names)}")
+    if not kinds:
+        # Queues of another kind may be there.
+        refuse_what_we_cannot_build(layout, config)
+        raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
+    chosen = kinds[names.index(kind) if kind is not None else 0]
+    seen, found = set(), False
+    for queue in chosen.queues(None if topic is None else topic.encode("utf-8", "surrogateescape")):
+        seen.add(queue.key.queue_id)
+        if queue_id is None or queue.key.queue_id == queue_id:
+            found = True
+            yield queue
+    if found:
+        return
+    if topic is not None and not seen:
+        refuse_what_we_cannot_build(layout, config)
+        topics = {queue.key.topic.decode("utf-8", "replace"): None for queue in chosen.queues()}
+        raise ConfigError(unknown_topic(layout.consume_queue, topic, list(topics)))
+    where = layout.consume_queue / topic if topic else layout.consume_queue
+    asked = "no queues" if queue_id is None else f"no queue {queue_id}"
+    raise ConfigError(f"{where}: {asked}. There are: {some([str(number) for number in sorted(seen)])}")
+
+
+def _show_entry(
+    files: LogFiles,
+    key: QueueKey,
+    number: int,
+    entry: Entry,
+    unit: Unit | None,
+    records: bool,
+    body_bytes: int | None,
+    as_json: bool,
+) -> str | None:
+    """Show one entry; returns what does not fit it, unless its record has only expired."""
+    record, fault = _record_of(files, key, number, entry) if records else (None, None)
+    if as_json:
+        value: dict[str, Any] = {
+            "topic": text_of(key.topic),
+            "queue_id": key.queue_id,
+            "queue_offset": number,
+            **entry._asdict(),
+            "pre_blank": entry.is_pre_blank,
+            "ext": entry.is_ext,
+        }
+        if unit is not None:
+            value["unit"] = {**unit._asdict(), "bitmap": unit.bitmap.hex()}
+        if records:
+            value["record"] = None if record is None else record_values(record, body_bytes)
+            value["fault"] = fault
+        output.emit_json(value)
+    else:
+        cells = [f"{line(text_of(key.topic))}/{key.queue_id}", str(number), *map(str, entry)]
+        if entry.is_pre_blank:
+            cells.append("(pre-blank)")
+        elif record is not None:
+            cells += record_cells(record, body_bytes)
+        if entry.is_ext:
+            cells.append(f"(ext {unit.tags_code} {unit.store_timestamp} {unit.bitmap.hex()})" if unit else "(ext)")
+        output.show("\t".join(cells))
+    return fault if entry.physical_offset >= files.min_offset else None
+
+
+def _ext_reader(layout: StoreLayout, config: StoreConfig) -> ExtReader | None:
+    from reput.queue.ext import ExtReader
+    from reput.store.disk.settings import resolve_settings
+
+    size = resolve_settings(layout, config).ext_file_size
+    return None if size is None else ExtReader(layout.consume_queue_ext, size)
+
+
+def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tuple[Record | None, str | None]:
+    """The record that an entry points to, and what does not fit."""
+    from reput.log.reader import LogRecord, place, record_at
+
+    if entry.is_pre_blank:
+        return None, None
+    if entry.physical_offset < files.min_offset:
+        return None, f"its record at log offset {entry.physical_offset} has expired"
+    found = record_at(files, entry.physical_offset)
+    if not isinstance(found, LogRecord):
+        return None, f"the entry points to {place(files, entry.physical_offset)}, where there is {found.meaning}"
+    record = found.decode()
+    if record.size == entry.size and _names_queue(record, key, number):
+        return record, None
+    told = (text_of(record.topic), record.queue_id, record.queue_offset, record.size)
+    if told != (text_of(key.topic), key.queue_id, number, entry.size):
+        return record, (
+            f"the entry, of {entry.size} bytes, points to {place(files, entry.physical_offset)}, the record of "
+            f"{told[0]}/{told[1]} offset {told[2]}, {told[3]} bytes"
+        )
+    return record, None
+
+
+def _names_queue(record: Record, key: QueueKey, number: int) -> bool:
+    """Whether a message names a queue among its further ones (light message queues), with this queue offset."""
+    from reput.formats import properties as props
+
+    named = props.decode_properties(record.properties)
+    topics = named.get(props.INNER_MULTI_DISPATCH, b"").split(props.QUEUE_SEPARATOR)
+    numbers = named.get(props.INNER_MULTI_QUEUE_OFFSET, b"").split(props.QUEUE_SEPARATOR)
+    return (key.topic, str(number).encode()) in zip(topics, numbers, strict=False)

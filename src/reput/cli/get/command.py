@@ -1,0 +1,90 @@
+"""`reput get`: messages of queues, in the order in which they were stored."""
+
+from __future__ import annotations
+
+import click
+
+from reput.cli import opened as stores
+from reput.cli import options
+from reput.cli.get.names import EARLIEST, LETTERS_HELP
+
+_COUNT = 32
+
+
+@click.command()
+@options.store_argument
+@click.option("-t", "--topic", "topics", multiple=True, required=True, help="The topic. May be given again.")
+@stores.queue_option("The queue; all queues of the topic without.")
+@click.option(
+    "-o",
+    "--offset",
+    help="Begin with this queue offset, earliest (or beginning) or latest (or end). A negative one counts from the "
+    f"end: -10 gives the last ten messages, of all queues together.  [default: {EARLIEST}]",
+)
+@click.option(
+    "--since", type=stores.time_value, metavar="TIME", help=f"Stored at this time or later. {stores.TIME_HELP}"
+)
+@click.option("--until", type=stores.time_value, metavar="TIME", help="Stored at this time or before.")
+@click.option("-c", "--count", type=click.IntRange(min=0), help=f"At most so many.  [default: {_COUNT}; with -f all]")
+@click.option("--filter", "tags", help='Only messages with one of these tags: "paid || sent", compared by hash.')
+@click.option(
+    "--sql", help="Only messages whose properties match: \"amount > 100 AND region = 'eu'\" (RocketMQ's SQL92)."
+)
+@click.option("-f", "--follow", is_flag=True, help="Wait for new messages until Ctrl-C or SIGTERM.")
+@click.option("-l", "--long", "with_details", is_flag=True, help="Text: log offset, time, tag and keys in front.")
+@click.option(
+    "--format", "line_format", metavar="TEXT", help=f"Write this for each message, as kcat does: {LETTERS_HELP}."
+)
+@click.option("--raw", is_flag=True, help="Write the bodies as they are, with the delimiter behind each.")
+@click.option("-D", "--delimiter", "delimiter_text", help="What --raw writes behind a body.  [default: \\n]")
+@options.config_options
+@stores.json_lines_option
+def get(
+    store: str,
+    topics: tuple[str, ...],
+    queue_id: int | None,
+    offset: str | None,
+    since: int | None,
+    until: int | None,
+    count: int | None,
+    tags: str | None,
+    sql: str | None,
+    follow: bool,
+    with_details: bool,
+    line_format: str | None,
+    raw: bool,
+    delimiter_text: str | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show messages of a topic of STORE, or of several.
+
+    Messages of several queues come in the order in which they were stored. Nothing is changed, and another process may
+    write the store.
+
+    Text is a line a body: as it is where it is UTF-8, with newlines as \\n, else base64 behind `base64:`. --json has
+    all of a message, and body_encoding says which of the two; `reput put --json-lines` takes these lines. --raw and
+    --format write bytes as they are stored. A compressed body comes as it is stored.
+
+    Why there is no message is said on stderr, with the queue's span.
+
+    \b
+    reput get /data/store -t orders
+    reput get /data/store -t orders -t clicks -o -10
+    reput get /data/store -t orders --since -1h --until 2026-07-30T18:00
+    reput get /data/store -t orders -q 2 -o latest -f --filter "paid || sent"
+    reput get /data/store -t orders --sql "amount > 100 AND region = 'eu'"
+    reput get /data/store -t orders --format '%p %o %T %k %s\\n'
+    reput get /data/store -t images -q 0 -o 17 -c 1 --raw -D "" > image.png
+    reput get /data/store -t orders -c 1000000 --json | reput put /data/other --json-lines --create
+    """  # noqa: D301 - click wants the control character
+    config = options.config_of(config_path, assignments, store)
+    # What reads loads numpy and more, which the help does without.
+    from reput.cli.get import run
+
+    bounds = run.ReadBounds.of(offset, since, until, follow)
+    wanted = run.wanted_by(tags, sql)
+    form = run.form_of(as_json, with_details, line_format, raw, delimiter_text)
+    default = None if follow else _COUNT
+    return run.get_messages(store, config, run.Question(topics, queue_id, wanted, bounds), form, count, default, follow)

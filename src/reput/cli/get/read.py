@@ -1,0 +1,275 @@
+"""Reading queues for `reput get`: one queue on and on, and several in the order in which their messages were stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from reput.cli import opened as stores
+from reput.cli import output
+from reput.cli.get.names import EARLIEST, LATEST
+from reput.cli.lines import fields_of
+from reput.kernels.field_columns import FieldRow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from reput.cli.lines import LineWriter
+    from reput.embedded import MessageStore
+    from reput.store.read.results import GetResult
+    from reput.store.read.sql_filter import SqlFilter
+
+_AT_ONCE, _AT_ONCE_OF_MANY = 8192, 512
+"""Messages of a pull: of one queue, and of each where there are several."""
+_BYTES_AT_ONCE = 16 << 20
+_POLL_S = 0.1
+_LOOK_FOR_QUEUES_S = 1.0
+
+
+class Found(NamedTuple):
+    """Messages that a pull has found: log offsets, sizes in bytes, and the files that hold them with their starts."""
+
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int32]
+    maps: Sequence[tuple[int, NDArray[np.uint8]]]
+
+    def of(self, rows: NDArray[np.bool_] | slice) -> Found:
+        """Some of them."""
+        return Found(self.offsets[rows], self.sizes[rows], self.maps)
+
+    def by_file(self) -> Iterator[tuple[int, NDArray[np.uint8], slice]]:
+        """Runs of messages in one file: its start, its bytes, and which messages."""
+        maps = dict(self.maps)
+        starts = np.array(sorted(maps), dtype=np.int64)
+        file = np.searchsorted(starts, self.offsets, side="right") - 1
+        ends = [*(np.flatnonzero(np.diff(file)) + 1).tolist(), len(file)]
+        begin = 0
+        for end in ends if len(file) else ():
+            start = int(starts[file[begin]])
+            yield start, maps[start], slice(begin, end)
+            begin = end
+
+    def stored_ms(self) -> NDArray[np.int64]:
+        """Store times; -1 for a message whose record cannot be read: whoever shows it says so."""
+        times = np.full(len(self.offsets), -1, dtype=np.int64)
+        for start, array, rows in self.by_file():
+            done = rows.start
+            while done < rows.stop:
+                left = slice(done, rows.stop)
+                table, readable = fields_of(array, start, self.offsets[left], self.sizes[left])
+                times[done : done + readable] = table[FieldRow.STORE_TIMESTAMP]
+                done += readable + 1
+        return times
+
+
+class QueueReader:
+    """Reads a queue from `offset` on.
+
+    `end_time_ms` is the last store time that is wanted, and `end` the queue offset behind it; `floor` is the first log
+    offset that is wanted. `name` stands in front of notes where several queues are read.
+    """
+
+    def __init__(
+        self, opened: MessageStore, topic: str, queue_id: int, offset: int, wanted: str | SqlFilter | None
+    ) -> None:
+        self.opened, self.topic, self.queue_id, self.wanted = opened, topic, queue_id, wanted
+        self.begin = self.offset = offset
+        self.end: int | None = None
+        self.end_time_ms: int | None = None
+        self.floor = 0
+        self.at_once = _AT_ONCE
+        self.name = ""
+        self.last: GetResult | None = None
+
+    def until(self, time_ms: int) -> None:
+        """Read no message that was stored after a time."""
+        self.end_time_ms = time_ms
+        end = self.opened.offset_by_time(self.topic, self.queue_id, time_ms, "upper") + 1
+        self.end = end if self.end is None else min(self.end, end)
+
+    def available(self, limit: int | None, follow: bool) -> Iterator[Found]:
+        """The wanted messages that are there now, at most `limit`."""
+        while (limit is None or limit > 0) and (self.end is None or self.offset < self.end):
+            left = self.at_once if self.end is None else self.end - self.offset
+            asked = min(self.at_once, left, self.at_once if limit is None else limit)
+            result = self.last = self.opened.get_message(
+                self.topic, self.queue_id, self.offset, asked, self.wanted, _BYTES_AT_ONCE
+            )
+            at, self.offset = self.offset, result.next_offset
+            found = self._wanted_of(Found(result.physical_offsets, result.sizes, tuple(result.maps)))
+            limit = None if limit is None else limit - len(found.offsets)
+            yield found
+            if not self._goes_on(at, result, follow):
+                return
+
+    def _wanted_of(self, found: Found) -> Found:
+        if self.floor:
+            found = found.of(found.offsets >= self.floor)
+        return found if self.end_time_ms is None else found.of(found.stored_ms() <= self.end_time_ms)
+
+    def _goes_on(self, at: int, result: GetResult, follow: bool) -> bool:
+        """Whether there may be more now."""
+        from reput.store.read.results import GetStatus
+
+        if result.status in {GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE}:
+            return self.offset > at
+        if result.status in {
+            GetStatus.OFFSET_TOO_SMALL,
+            GetStatus.OFFSET_FOUND_NULL,
+            GetStatus.MESSAGE_WAS_REMOVING,
+        }:
+            output.say(f"note: {self.name}{result.status} at {at}: {_span_text(result)}; going on at {self.offset}")
+            return self.offset > at
+        if result.status is GetStatus.OFFSET_OVERFLOW_BADLY and follow:
+            output.say(f"note: {self.name}{result.status} at {at}: {_span_text(result)}; waiting for {self.offset}")
+        return False
+
+    def say_nothing(self) -> None:
+        """Say why no message came."""
+        from reput.store.read.results import GetStatus
+
+        result = self.last
+        if result is None and self.end_time_ms is None:
+            # Its last messages were asked for, and there are none.
+            output.say(f"note: {GetStatus.NO_MESSAGE_IN_QUEUE} at {self.begin}: the queue holds no message")
+        elif result is None:
+            output.say("note: no message was stored in that time")
+        elif result.status is GetStatus.OFFSET_OVERFLOW_ONE and self.begin < result.max_offset:
+            output.say(f"note: no message from {self.begin} on matches; {_span_text(result)}")
+        else:
+            output.say(f"note: {result.status} at {self.begin}: {_span_text(result)}")
+
+
+class Reader:
+    """Reads queues in the order in which their messages were stored; `shown` messages so far."""
+
+    def __init__(self, readers: Sequence[QueueReader], writer: LineWriter) -> None:
+        self.readers, self.writer = list(readers), writer
+        self.shown = 0
+        if len(self.readers) > 1:
+            for reader in self.readers:
+                reader.name = f"{reader.topic}/{reader.queue_id}: "
+                reader.at_once = _AT_ONCE_OF_MANY
+
+    def read(self, count: int | None) -> None:
+        """Show `count` messages, or all that are there."""
+        self._show_available(count, follow=False)
+        if self.shown or count == 0:
+            return
+        if len(self.readers) == 1:
+            self.readers[0].say_nothing()
+        else:
+            output.say(
+                f"note: none of {len(self.readers)} queues has such a message; `reput offset STORE -t TOPIC` shows "
+                "what they hold"
+            )
+
+    def follow(self, count: int | None, queues: Callable[[], Sequence[QueueReader]]) -> None:
+        """Show `count` messages, or all that come; `queues` gives those that are new."""
+        looked_at = time.monotonic()
+        while True:
+            self._show_available(count, follow=True)
+            if count is not None and self.shown >= count:
+                return
+            if time.monotonic() - looked_at > _LOOK_FOR_QUEUES_S:
+                self.readers += queues()
+                looked_at = time.monotonic()
+            output.flush()
+            time.sleep(_POLL_S)
+
+    def _show_available(self, count: int | None, *, follow: bool) -> None:
+        limit = None if count is None else count - self.shown
+        for found in merged([reader.available(limit, follow) for reader in self.readers]):
+            chosen = found if count is None else found.of(slice(0, count - self.shown))
+            for start, array, rows in chosen.by_file():
+                self.writer.write(array, start, chosen.offsets[rows], chosen.sizes[rows])
+            self.shown += len(chosen.offsets)
+            if self.shown == count:
+                return
+
+
+def merged(streams: Sequence[Iterator[Found]]) -> Iterator[Found]:
+    """The messages of several queues in the order of the log, each queue's in its own order.
+
+    A queue whose order is not the log's lets its messages wait for those before them in the queue.
+    """
+    if len(streams) == 1:
+        yield from streams[0]
+        return
+    waiting = [_Waiting(stream) for stream in streams]
+    while waiting := [one for one in waiting if one.fill()]:
+        # What comes later in these queues comes after this in the log.
+        bound = min((int(one.keys[-1]) for one in waiting if one.ahead is not None), default=None)
+        parts = [(one.found.maps, *one.take(bound)) for one in waiting]
+        keys, offsets, sizes = (np.concatenate([part[n] for part in parts]) for n in (1, 2, 3))
+        order = np.argsort(keys, kind="stable")
+        maps = {start: array for part in parts for start, array in part[0]}
+        yield Found(offsets[order], sizes[order], list(maps.items()))
+
+
+class _Waiting:
+    """Messages of a queue that wait for those of others; `ahead` are those that come after them, None for none.
+
+    `keys`: the highest log offset up to each message.
+    """
+
+    def __init__(self, stream: Iterator[Found]) -> None:
+        self._stream = stream
+        self._top = -1
+        self.ahead = next(stream, None)
+        self.found = Found(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32), ())
+        self.keys = self.found.offsets
+
+    def fill(self) -> bool:
+        """Whether messages wait; where none are left the next ones do."""
+        while not len(self.keys) and self.ahead is not None:
+            self.found, self.ahead = self.ahead, next(self._stream, None)
+            self.keys = np.maximum(np.maximum.accumulate(self.found.offsets), self._top)
+            self._top = int(self.keys[-1]) if len(self.keys) else self._top
+        return len(self.keys) > 0
+
+    def take(self, bound: int | None) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+        """Keys, log offsets and sizes of the messages with keys up to a bound; they wait no longer."""
+        count = len(self.keys) if bound is None else int(np.searchsorted(self.keys, bound, side="right"))
+        taken, keys = self.found.of(slice(0, count)), self.keys[:count]
+        self.found, self.keys = self.found.of(slice(count, None)), self.keys[count:]
+        return keys, taken.offsets, taken.sizes
+
+
+def keep_last(readers: Sequence[QueueReader], count: int) -> None:
+    """Let readers, which each have at most `count` messages up to their ends, give the `count` stored last of all."""
+    if len(readers) == 1:
+        return
+    offsets = np.sort(np.concatenate([_physical_offsets(reader, count) for reader in readers]))
+    for reader in readers:
+        reader.floor = int(offsets[-count:][0]) if len(offsets) else 0
+
+
+def _physical_offsets(reader: QueueReader, count: int) -> NDArray[np.int64]:
+    """The log offsets of a queue's messages from its begin on, whatever the filter."""
+    every = QueueReader(reader.opened, reader.topic, reader.queue_id, reader.offset, None)
+    every.end = reader.end
+    found = [found.offsets for found in every.available(count, follow=False)]
+    return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+
+def range_of(reader: QueueReader, offset: str | int) -> tuple[int, int]:
+    """The queue offset that `-o` asks for (a number from the start, a negative one from the end, or a name).
+
+    And the queue's end, from which it was counted.
+    """
+    span = stores.queues_of(reader.opened, reader.topic, reader.queue_id)[0]
+    begin = {EARLIEST: span.min_offset, LATEST: span.max_offset}.get(str(offset))
+    if begin is None:
+        wanted = int(offset)
+        begin = wanted if wanted >= 0 else max(span.min_offset, span.max_offset + wanted)
+    return begin, span.max_offset
+
+
+def _span_text(result: GetResult) -> str:
+    if result.max_offset <= result.min_offset:
+        return "the queue holds no message"
+    return f"the queue holds {result.min_offset} to {result.max_offset - 1}"

@@ -1,0 +1,225 @@
+"""What `get` does once its options are read."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from reput.cli import opened as stores
+from reput.cli import output
+from reput.cli.get.format import delimiter, format_form
+from reput.cli.get.names import EARLIEST, OFFSETS
+from reput.cli.get.read import QueueReader, Reader, keep_last, range_of
+from reput.cli.lines import LineForm, LineWriter, body_form, cells_form, json_form, raw_form
+from reput.kernels.line_columns import WHOLE
+
+if TYPE_CHECKING:
+    from reput.config import StoreConfig
+    from reput.embedded import MessageStore
+    from reput.store.read.sql_filter import SqlFilter
+
+_MANY = 2000
+_INTERRUPTED = 130
+
+
+class ReadBounds(NamedTuple):
+    """Where reading begins and ends: a queue offset, or times (ms)."""
+
+    offset: str | int
+    since_ms: int | None
+    until_ms: int | None
+
+    @classmethod
+    def of(cls, offset: str | None, since: int | None, until: int | None, follow: bool) -> ReadBounds:
+        """The bounds that the options ask for.
+
+        Raises:
+            click.UsageError: they contradict one another.
+        """
+        if offset is not None and since is not None:
+            raise click.UsageError("-o and --since both say where to begin: give one of them")
+        if follow and until is not None:
+            raise click.UsageError("--until ends, and -f goes on: give one of them")
+        if offset is None or offset in OFFSETS:
+            return cls(OFFSETS[offset or EARLIEST], since, until)
+        try:
+            return cls(int(offset), since, until)
+        except ValueError:
+            names = ", ".join(OFFSETS)
+            raise click.BadParameter(f"{offset!r}: give a number, or one of {names}", param_hint="-o") from None
+
+    def apply(self, readers: Sequence[QueueReader], follow: bool) -> None:
+        """Let readers begin and end there."""
+        last = -self.offset if isinstance(self.offset, int) and self.offset < 0 else None
+        for reader in readers:
+            if self.since_ms is None:
+                begin, end = range_of(reader, self.offset)
+                reader.begin = reader.offset = begin
+                # Another process may put more: the last ones are those in front of the end that they are counted from.
+                reader.end = None if last is None else end
+            else:
+                found = reader.opened.offset_by_time(reader.topic, reader.queue_id, self.since_ms, "lower")
+                reader.begin = reader.offset = found
+        if last is not None:
+            keep_last(readers, last)
+        for reader in readers:
+            if follow:
+                reader.end = None
+            if self.until_ms is not None:
+                reader.until(self.until_ms)
+
+
+class Question(NamedTuple):
+    """The messages that are asked for: of which topics and queue, which of them, and from where to where."""
+
+    topics: Sequence[str]
+    queue_id: int | None
+    wanted: str | SqlFilter | None
+    bounds: ReadBounds
+
+
+def get_messages(
+    store: str,
+    config: StoreConfig,
+    question: Question,
+    form: LineForm,
+    count: int | None,
+    default: int | None,
+    follow: bool,
+) -> int:
+    """Write the messages of a store to stdout, and return the exit code.
+
+    Args:
+        store: the store's folder.
+        config: its settings.
+        question: the messages.
+        form: the line of a message.
+        count: the most messages to write, None for `default`.
+        default: the most messages without `count`, None for all; the rest is named.
+        follow: waits for new messages until Ctrl-C or SIGTERM.
+    """
+    topics, queue_id, wanted, bounds = question
+    writer = LineWriter(form)
+    limit = default if count is None else count
+    try:
+        with contextlib.ExitStack() as resources:
+            if follow:
+                resources.enter_context(_ended_by_sigterm())
+            opened = resources.enter_context(stores.reading(store, config))
+            queues = [
+                (topic, found) for topic in dict.fromkeys(topics) for found in stores.queues_of(opened, topic, queue_id)
+            ]
+            readers = [QueueReader(opened, topic, found.queue_id, 0, wanted) for topic, found in queues]
+            bounds.apply(readers, follow)
+            held = sum(found.max_offset - reader.offset for reader, (_, found) in zip(readers, queues, strict=True))
+            if held > _MANY and (limit is None or limit > _MANY):
+                opened.expect_many()
+            reader = Reader(readers, writer)
+            if follow:
+                reader.follow(limit, _NewQueues(opened, topics, queue_id, wanted, readers).found)
+                return 0
+            reader.read(limit)
+            if count is None and reader.shown == limit:
+                _say_what_is_left(reader)
+    except KeyboardInterrupt:
+        # The usual end of -f.
+        return _INTERRUPTED
+    return 0
+
+
+class _NewQueues(NamedTuple):
+    """Looks for queues that topics have got since."""
+
+    opened: MessageStore
+    topics: Sequence[str]
+    queue_id: int | None
+    wanted: str | SqlFilter | None
+    known: list[QueueReader]
+
+    def found(self) -> list[QueueReader]:
+        """Readers of the new queues, which begin at their first messages."""
+        known = {(reader.topic, reader.queue_id) for reader in self.known}
+        new = [
+            QueueReader(self.opened, topic, info.queue_id, info.min_offset, self.wanted)
+            for topic in dict.fromkeys(self.topics)
+            for info in self.opened.queues(topic)
+            if self.queue_id in {None, info.queue_id} and (topic, info.queue_id) not in known
+        ]
+        self.known.extend(new)
+        return new
+
+
+def _say_what_is_left(reader: Reader) -> None:
+    """Say that the default count has cut the answer off, where it has."""
+    if len(reader.readers) > 1:
+        output.say(f"note: these are {reader.shown} messages, and there may be more: -c takes more")
+        return
+    (queue,) = reader.readers
+    end = stores.queues_of(queue.opened, queue.topic, queue.queue_id)[0].max_offset
+    if queue.offset < (end if queue.end is None else queue.end):
+        output.say(
+            f"note: these are {reader.shown} messages, and the queue goes on to {end - 1}: "
+            f"-o {queue.offset} goes on there, -c takes more"
+        )
+
+
+def form_of(
+    as_json: bool, with_details: bool, line_format: str | None, raw: bool, delimiter_text: str | None
+) -> LineForm:
+    """What the line of a message looks like, as the options ask for.
+
+    Raises:
+        click.UsageError: they ask for several ways at once.
+    """
+    ways = {"--json": as_json, "-l": with_details, "--format": line_format is not None, "--raw": raw}
+    given = [name for name, is_given in ways.items() if is_given]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)}: give one of them")
+    if delimiter_text is not None and not raw:
+        raise click.UsageError("-D is what --raw writes behind a body: add --raw")
+    if line_format is not None:
+        return format_form(line_format)
+    if raw:
+        return raw_form(delimiter("\\n" if delimiter_text is None else delimiter_text))
+    if as_json:
+        return json_form()
+    return cells_form(WHOLE) if with_details else body_form()
+
+
+class _EndedError(BaseException):
+    """SIGTERM has come."""
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block as its good end: `-f` has no other."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise _EndedError
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except _EndedError:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def wanted_by(tags: str | None, sql: str | None) -> str | SqlFilter | None:
+    """The filter that the options ask for.
+
+    Raises:
+        click.UsageError: they ask for both kinds.
+    """
+    if sql is None:
+        return tags
+    if tags is not None:
+        raise click.UsageError("--filter asks for tags and --sql for properties: give one of them")
+    from reput.store.read.sql_filter import SqlFilter
+
+    return SqlFilter(sql)

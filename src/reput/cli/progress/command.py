@@ -1,0 +1,251 @@
+"""`reput progress`: how far each group has read, and its lag; `reput.cli.progress.changes` has the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from reput.cli import opened as stores
+from reput.cli import options, output
+
+if TYPE_CHECKING:
+    from reput.cli.progress.changes import Change
+    from reput.embedded import MessageStore
+    from reput.store.read.view import StoreQueue
+
+_NOTES_SHOWN = 20
+
+
+class QueueLag(NamedTuple):
+    """How far a group is behind in a queue; times in ms, None for what is not known.
+
+    `offset` is the next message to read. `lag` counts the messages that are there and not read; `lag_ms` is the time
+    from the next message to the queue's last. `expired`: messages that were deleted before the group read them.
+    """
+
+    group: str
+    topic: str
+    queue_id: int
+    min_offset: int | None
+    max_offset: int | None
+    offset: int | None
+    lag: int | None
+    lag_ms: int | None
+    next_store_timestamp: int | None
+    last_store_timestamp: int | None
+    expired: int
+
+
+@click.command()
+@options.store_argument
+@click.option("-g", "--group", help="Only this consumer group.")
+@click.option("-t", "--topic", help="Only this topic.")
+@stores.queue_option()
+@click.option("--commit", type=click.IntRange(min=0), metavar="OFFSET", help="Set the group's offset in -t and -q.")
+@click.option("--reset-to", metavar="WHERE", help="Set it to earliest, latest, OFFSET (with -q), a date or @MS.")
+@click.option("--clone", nargs=2, metavar="FROM TO", help="Give group TO the offsets of FROM, in all topics or in -t.")
+@click.option("--clean-group", metavar="GROUP", help="Forget all offsets of a group.")
+@click.option("--clean-topic", metavar="TOPIC", help="Forget the offsets of all groups in a topic.")
+@options.config_options
+@options.force_setting_option
+@options.json_option
+def progress(
+    store: str,
+    group: str | None,
+    topic: str | None,
+    queue_id: int | None,
+    commit: int | None,
+    reset_to: str | None,
+    clone: tuple[str, str] | None,
+    clean_group: str | None,
+    clean_topic: str | None,
+    config_path: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show how far the groups of STORE have read, and what is left: in messages, and in time.
+
+    Lag in time goes from the next message that the group reads to the queue's last one. Offsets are those of
+    config/consumerOffset.json, to which a broker writes every 5 seconds. Showing changes nothing.
+
+    With --commit, --reset-to, --clone, --clean-group or --clean-topic it changes them instead, and says what it did.
+    For that nobody else may write the store: stop the broker first.
+
+    \b
+    reput progress /data/store -g billing
+    reput progress /data/store -t orders --json
+    reput progress /data/store -g billing -t orders -q 2 --commit 1000
+    reput progress /data/store -g billing -t orders --reset-to 2026-07-30T18:00:00
+    reput progress /data/store --clone billing audit -t orders
+    """  # noqa: D301 - click wants the control character
+    from reput.cli.progress.changes import ProgressOptions, change, what_is_asked
+
+    asked = what_is_asked(ProgressOptions(group, topic, queue_id, commit, reset_to, clone, clean_group, clean_topic))
+    config = options.config_of(config_path, assignments, store)
+    if asked is not None:
+        with stores.writing(store, config) as opened:
+            changes = change(opened, asked)
+        _show_changes(changes, as_json)
+        return 0
+    with stores.reading(store, config, with_progress=True) as opened:
+        lags = lags_of(opened, group, topic, queue_id)
+        now_ms = stores.now_ms()
+    if as_json:
+        output.emit_json({"ok": True, "now": now_ms, "groups": _groups(lags)})
+    else:
+        _show(lags, now_ms)
+    _say_oddities(lags)
+    return 0
+
+
+# --- what there is --------------------------------------------------------------------------------
+
+
+def lags_of(opened: MessageStore, group: str | None, topic: str | None, queue_id: int | None) -> list[QueueLag]:
+    """The lag in each queue, by group and topic; queues that a group has no offset of yet are among them.
+
+    Raises:
+        ConfigError: there is no such group, topic or queue.
+    """
+    names = stores.groups_of(opened, group)
+    found = []
+    for name in names:
+        asked = [] if topic is None or not opened.progress.has(name, topic) else [topic]
+        for read in opened.progress.topics_of(name) if topic is None else asked:
+            committed = opened.progress.query_all(name, read)
+            queues = {info.queue_id: info for info in opened.queues(read)}
+            found += [
+                _lag(opened, name, read, number, queues.get(number), committed.get(number))
+                for number in sorted({*committed, *queues})
+                if queue_id is None or number == queue_id
+            ]
+    if not found:
+        if topic is not None:
+            stores.queues_of(opened, topic, queue_id)
+        output.say("note: no group has progress here" if names else "note: no group has any progress in this store")
+    return found
+
+
+def _lag(
+    opened: MessageStore, group: str, topic: str, queue_id: int, span: StoreQueue | None, offset: int | None
+) -> QueueLag:
+    if span is None:
+        return QueueLag(group, topic, queue_id, None, None, offset, None, None, None, None, 0)
+    first, end = span.min_offset, span.max_offset
+    last_ms = _stored(opened, span, end - 1)
+    if offset is None:
+        return QueueLag(group, topic, queue_id, first, end, None, None, None, None, last_ms, 0)
+    begin = max(offset, first)
+    lag = max(0, end - begin)
+    next_ms = _stored(opened, span, begin) if lag else None
+    lag_ms = 0 if not lag else None if next_ms is None or last_ms is None else last_ms - next_ms
+    return QueueLag(
+        group, topic, queue_id, first, end, offset, lag, lag_ms, next_ms, last_ms, max(0, min(first, end) - offset)
+    )
+
+
+def _stored(opened: MessageStore, span: StoreQueue, offset: int) -> int | None:
+    time_ms = opened.store_time(span.topic, span.queue_id, offset)
+    return time_ms if time_ms >= 0 else None
+
+
+def _groups(lags: Sequence[QueueLag]) -> list[dict[str, Any]]:
+    """The lags by group with their totals, ready for JSON."""
+    found = []
+    for group in dict.fromkeys(lag.group for lag in lags):
+        queues = [lag for lag in lags if lag.group == group]
+        found.append(
+            {
+                "group": group,
+                "lag": sum(lag.lag or 0 for lag in queues),
+                "lag_ms": max((lag.lag_ms or 0 for lag in queues), default=0),
+                "next_store_timestamp": min(
+                    (lag.next_store_timestamp for lag in queues if lag.next_store_timestamp is not None), default=None
+                ),
+                "queues_without_offset": sum(lag.offset is None for lag in queues),
+                "queues": [{name: value for name, value in lag._asdict().items() if name != "group"} for lag in queues],
+            }
+        )
+    return found
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def _show(lags: Sequence[QueueLag], now_ms: int) -> None:
+    rows = [
+        (
+            lag.group,
+            lag.topic,
+            lag.queue_id,
+            _or_dash(lag.max_offset),
+            _or_dash(lag.offset),
+            _or_dash(lag.lag),
+            "-" if lag.lag_ms is None else duration_text(lag.lag_ms),
+            "-" if lag.next_store_timestamp is None else output.time_in_table(lag.next_store_timestamp),
+        )
+        for lag in lags
+    ]
+    columns = ("group", "topic", "queue", "max offset", "offset", "lag", "lag in time", "next stored")
+    output.show_table("Queues", columns, rows, split_by_first=True)
+    totals = [
+        (
+            group["group"],
+            len(group["queues"]),
+            group["lag"],
+            duration_text(group["lag_ms"]),
+            "-"
+            if group["next_store_timestamp"] is None
+            else duration_text(max(0, now_ms - group["next_store_timestamp"])),
+        )
+        for group in _groups(lags)
+    ]
+    output.show_table("Groups", ("group", "queues", "lag", "lag in time", "oldest waits for"), totals)
+
+
+def _or_dash(value: int | None) -> int | str:
+    return "-" if value is None else value
+
+
+def duration_text(duration_ms: int) -> str:
+    """A time span as people read it: its two largest units."""
+    seconds, rest_ms = divmod(duration_ms, 1000)
+    if seconds < 60:
+        return f"{seconds}.{rest_ms:03d}s"
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d {hours}h"
+    return f"{hours}h {minutes}m" if hours else f"{minutes}m {seconds}s"
+
+
+def _say_oddities(lags: Sequence[QueueLag]) -> None:
+    notes = [note for lag in lags if (note := _oddity(lag)) is not None]
+    for note in notes[:_NOTES_SHOWN]:
+        output.say(f"note: {note}")
+    if len(notes) > _NOTES_SHOWN:
+        output.say(f"note: ... and {len(notes) - _NOTES_SHOWN} more such queues (--json lists them all)")
+
+
+def _oddity(lag: QueueLag) -> str | None:
+    where = f"{lag.group}, {lag.topic}/{lag.queue_id}"
+    if lag.max_offset is None:
+        return f"{where}: this queue is not in the store (--clean-topic forgets a topic's progress)"
+    if lag.expired:
+        return f"{where}: {lag.expired} messages were deleted before the group read them"
+    if lag.offset is not None and lag.offset > lag.max_offset:
+        return f"{where}: offset {lag.offset} is past the queue's end, {lag.max_offset}, where its next pull goes on"
+    return None
+
+
+def _show_changes(changes: Sequence[Change], as_json: bool) -> None:
+    if as_json:
+        output.emit_json({"ok": True, "changes": [change._asdict() for change in changes]})
+        return
+    for change in changes:
+        before = "none" if change.before is None else str(change.before)
+        after = "none" if change.after is None else str(change.after)
+        output.show(f"{change.group}\t{change.topic}/{change.queue_id}\t{before} -> {after}")

@@ -1,0 +1,233 @@
+"""Topics and queues that a reader names, held against those that the store has: a typing error is no empty frame.
+
+The store has a topic if one of these has it:
+
+1. its queues on disk,
+2. config/topics.json (with as many queues as it is configured for),
+3. the log after the queues' frontier.
+
+A batch's snapshot has walked the log there anyway, so the answer costs no pass of its own. A stream's start does not
+walk it: only if the first two do not have a topic, and the part is not too long, it is walked once.
+
+A topic whose queues were lost while others are there, and that topics.json does not have, counts as unknown: the error
+names the rebuild, and `failOnMissingTopic=false` reads its messages from the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+from reput.connect.cut.queue_cuts import MOST_QUEUES
+from reput.connect.cut.snapshot import Snapshot, open_snapshot, walk_log
+from reput.connect.options.options import ReadOptions
+from reput.connect.options.selection import is_light
+from reput.errors import ConfigError
+from reput.formats import paths
+from reput.nearest import near_it, quoted, some
+from reput.store.disk.retained import configured_queues
+from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
+
+OPTION = "failOnMissingTopic"
+_SHOWN = 6
+_SAID = 3
+_QUEUES_NAMED = 1 << 10
+_LOST = "If queues were lost, `reput rebuild --only queue` brings them back"
+_WALK_BYTES = 2 << 30
+"""How much log the start of a stream walks at most to find out whether a topic is in it: a few seconds."""
+
+_log = logging.getLogger("reput.connect")
+
+
+class NamedQueue(NamedTuple):
+    """A name that was given, and by what: a topic, or a queue of it; `queue_id` is None for the topic as a whole."""
+
+    by: str
+    topic: str
+    queue_id: int | None = None
+
+
+def refuse_unknown(options: ReadOptions, snapshot: Snapshot) -> None:
+    """Hold a batch's names against the store; a pattern that matches no topic is a warning.
+
+    Raises:
+        ConfigError: a topic or a queue is unknown, and `failOnMissingTopic` is not false.
+    """
+    strict = options.fail_on_missing_topic
+    missing = "" if strict is False else missing_names(snapshot, asked_names(options))
+    if missing:
+        raise ConfigError(f"{missing}. {_remedy(snapshot, asked_names(options))}")
+    unmatched = "" if strict is False else unmatched_pattern(snapshot, options.topics.pattern)
+    if unmatched and strict:
+        raise ConfigError(unmatched)
+    if unmatched:
+        snapshot.notes.append(unmatched)
+        _log.warning("%s. The frame is empty", unmatched)
+
+
+def tell_unknown(options: ReadOptions) -> None:
+    """Hold a stream's names against the store at its start: a topic may come later, so it is a warning.
+
+    Raises:
+        ConfigError: a topic or a queue is unknown, and `failOnMissingTopic` is true.
+        ReputError: see `reput.errors`.
+    """
+    strict, asked = options.fail_on_missing_topic, asked_names(options)
+    if strict is False or (not asked and options.topics.pattern is None):
+        return
+    tolerant = not options.fail_on_data_loss
+    snapshot = open_snapshot(options.path, options.config, tolerant=tolerant)
+    found = missing_names(snapshot, asked) or unmatched_pattern(snapshot, options.topics.pattern)
+    unindexed = snapshot.log.end_offset - snapshot.frontiers.queue_offset
+    is_walked = bool(strict) or unindexed <= _WALK_BYTES
+    if found and is_walked:
+        walk_log(snapshot, tolerant=tolerant)
+        found = missing_names(snapshot, asked) or unmatched_pattern(snapshot, options.topics.pattern)
+    if found and strict:
+        raise ConfigError(f"{found}. {_remedy(snapshot, asked)}")
+    if found:
+        unsure = "" if is_walked else f". {unindexed} bytes of the log are not indexed yet, and may have messages of it"
+        _log.warning("%s%s. The stream reads its messages when they come", found, unsure)
+
+
+def asked_names(options: ReadOptions) -> list[NamedQueue]:
+    """Every topic and queue that the options name."""
+    topics, by = options.topics, f"option {options.topics.option}"
+    asked = [NamedQueue(by, topic) for topic in sorted(topics.names or ())]
+    for topic, ids in (topics.assigned or {}).items():
+        asked += [NamedQueue(by, topic, queue_id) for queue_id in sorted(ids)]
+    for edge in (options.starting, options.ending):
+        asked += [NamedQueue(f"option {edge.option}", *queue) for queue in edge.queues]
+    return asked
+
+
+def missing_names(snapshot: Snapshot, asked: Sequence[NamedQueue]) -> str:
+    """A text about the names that are unknown; "" if all are known."""
+    store = _Store(snapshot)
+    found = list(dict.fromkeys(text for one in asked if (text := store.missing(one))))
+    more = f". {len(found) - _SAID} more are unknown" if len(found) > _SAID else ""
+    return ". ".join(found[:_SAID]) + more
+
+
+def how_to_bring_back_missing(snapshot: Snapshot, asked: Sequence[NamedQueue]) -> str:
+    """The command that brings back what is missing of these names: queues that were deleted, or else lost ones.
+
+    Raises:
+        DamagedStoreError: the file that has the deleted queues is none.
+    """
+    store = _Store(snapshot)
+    missing = [one for one in asked if store.missing(one)]
+    deleted = [
+        one
+        for one in still_deleted(snapshot.layout, snapshot.log.min_offset)
+        if any(name.topic == _text(one.key.topic) and name.queue_id in {None, one.key.queue_id} for name in missing)
+    ]
+    if not deleted:
+        return _LOST
+    return f"Deleted with reput, the messages are still in the log: {named(deleted)}; {how_to_bring_back(deleted)}"
+
+
+def _remedy(snapshot: Snapshot, asked: Sequence[NamedQueue]) -> str:
+    return f"{OPTION}=false reads without it. {how_to_bring_back_missing(snapshot, asked)}"
+
+
+def unmatched_pattern(snapshot: Snapshot, pattern: str | None) -> str:
+    """A text about a pattern that matches no topic; "" if it matches one."""
+    return "" if pattern is None else _Store(snapshot).unmatched(pattern)
+
+
+class _Queues(NamedTuple):
+    """The queues of a topic: those with entries or messages by id, and how many the configuration gives it."""
+
+    ids: frozenset[int]
+    configured: int
+
+    def __contains__(self, queue_id: object) -> bool:
+        return queue_id in self.ids or (isinstance(queue_id, int) and 0 <= queue_id < self.configured)
+
+    def __str__(self) -> str:
+        # The count is the file's: it may be any number.
+        first = {*sorted(self.ids)[:_QUEUES_NAMED], *range(min(self.configured, _QUEUES_NAMED))}
+        return some([str(queue_id) for queue_id in sorted(first)], _SHOWN)
+
+
+class _Store:
+    """The topics and queues of a store."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.root = snapshot.layout.root
+        self._asked: dict[str, _Queues | None] = {}
+
+    def missing(self, asked: NamedQueue) -> str:
+        """A text about a name that is unknown; "" for a known one."""
+        topic = asked.topic
+        if topic not in self._asked:
+            self._asked[topic] = self._queues(topic)
+        queues = self._asked[topic]
+        if queues is None:
+            return f"{asked.by}: no topic {quoted(topic)} in {self.root}. {self._others(topic)}"
+        if asked.queue_id is not None and asked.queue_id not in queues:
+            return f"{asked.by}: no queue {asked.queue_id} of topic {quoted(topic)} in {self.root}. There are: {queues}"
+        return ""
+
+    def unmatched(self, pattern: str) -> str:
+        """A text about a pattern that matches no topic; "" if it matches one."""
+        names: set[str] = set()
+        for name in islice(self._names(), MOST_QUEUES):
+            # Light queues are read by their names only.
+            if re.fullmatch(pattern, name) and not is_light(name):
+                return ""
+            names.add(name)
+        if len(names) == MOST_QUEUES:
+            return ""
+        return f"option subscribePattern={pattern}: matches no topic in {self.root}. There are: {_first(names)}"
+
+    def _queues(self, topic: str) -> _Queues | None:
+        """The queues of a topic; None if it is unknown."""
+        key = topic.encode("utf-8", "surrogateescape")
+        ids = set(self._in_tail.get(key, ()))
+        if paths.is_topic_folder_name(key):
+            with closing(self.snapshot.kinds[0].queues(key)) as queues:
+                ids.update(queue.key.queue_id for queue in queues)
+            ids.update(files.key.queue_id for files in self.snapshot.batches.of_topic(key))
+        if not ids and key not in self._configured:
+            return None
+        return _Queues(frozenset(ids), self._configured.get(key, 0))
+
+    @cached_property
+    def _configured(self) -> Mapping[bytes, int]:
+        return configured_queues(self.snapshot.layout)
+
+    @cached_property
+    def _in_tail(self) -> Mapping[bytes, set[int]]:
+        found: dict[bytes, set[int]] = {}
+        for key in self.snapshot.tails:
+            found.setdefault(key.topic, set()).add(key.queue_id)
+        return found
+
+    def _names(self) -> Iterator[str]:
+        """The topics' names, some of them several times."""
+        yield from (_text(name) for name in self._configured)
+        yield from (_text(name) for name in self._in_tail)
+        with closing(self.snapshot.kinds[0].queues()) as queues:
+            yield from (_text(queue.key.topic) for queue in queues)
+        yield from (_text(files.key.topic) for files in self.snapshot.batches.queues())
+
+    def _others(self, topic: str) -> str:
+        names = set(islice(self._names(), MOST_QUEUES))
+        close = near_it(topic, sorted(names))
+        return f"{close}. There are: {_first(names)}" if close else f"There are: {_first(names)}"
+
+
+def _first(names: set[str]) -> str:
+    return some(sorted(names), _SHOWN)
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "replace")

@@ -1,0 +1,189 @@
+"""The queue plan: which entries of which queues are read, found by offset and by time; and where keys are found.
+
+Only what lies below the frontier is taken from queues and IndexFiles; behind it the log is read (`plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from reput.config import StoreConfig
+from reput.connect.cut.disk_queues import DiskQueue, DiskQueues
+from reput.connect.cut.snapshot import Snapshot
+from reput.connect.options.selection import NumberRange, Selection
+from reput.files import fs
+from reput.formats.consume_queue import QueueKey
+from reput.formats.layout import INT64_MAX
+from reput.index.search import IndexSearch
+from reput.log.maps import LogMaps
+from reput.log.reader import CLOCK_SLACK_MS
+from reput.queue.by_time import Boundary, offset_by_time
+from reput.store.disk.layout import unsupported_kinds
+from reput.store.disk.retained import configured_topics
+
+MOST_QUEUES = 1 << 16
+"""Queues that a plan looks at one by one."""
+
+
+class QueueCut(NamedTuple):
+    """The entries with queue offsets [begin, end) of one queue; `kind` is that of its queue."""
+
+    key: QueueKey
+    kind: str
+    begin: int
+    end: int
+
+    @property
+    def topic(self) -> str:
+        """The topic as a frame shows it."""
+        return self.key.topic.decode("utf-8", "replace")
+
+    @property
+    def queue_id(self) -> int:
+        """The queue's id."""
+        return self.key.queue_id
+
+
+@dataclass
+class QueueCuts:
+    """What was found: the ranges that may be wanted, and the topics that have a queue on disk.
+
+    `too_many`: there are more queues than a plan looks at, and it stopped there. `damage`: what shows that a wanted
+    queue is not whole, "" for nothing; it stopped there as well.
+    """
+
+    cuts: list[QueueCut] = field(default_factory=list)
+    topics: set[str] = field(default_factory=set)
+    too_many: bool = False
+    damage: str = ""
+
+    @property
+    def entries(self) -> int:
+        """How many queue offsets there are."""
+        return sum(cut.end - cut.begin for cut in self.cuts)
+
+
+def disk_queues(snapshot: Snapshot, maps: LogMaps) -> DiskQueues:
+    """The store's queues as far as they can be believed."""
+    return DiskQueues(snapshot.kinds[0], snapshot.batches, maps, snapshot.begin, snapshot.frontiers.queue_offset)
+
+
+def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:
+    """A kind of queue in the store that the queue plan does not read, with its place; None where it reads all."""
+    alone = [kind.name for kind in snapshot.kinds if not kind.stands_beside_batches]
+    if snapshot.settings.types.batch and alone:
+        return f"{snapshot.layout.consume_queue}: topics of batches beside {alone[0]} queues"
+    return next(iter(unsupported_kinds(snapshot.layout, config)), None)
+
+
+def missing_topics(selection: Selection, topics: set[str]) -> list[str]:
+    """Topics that are asked for by name and have no queue on disk: their index may be missing."""
+    names = selection.named_topics
+    return sorted(names - topics) if names is not None else []
+
+
+def meets_batches(snapshot: Snapshot, selection: Selection) -> bool:
+    """Whether messages inside batches may be wanted."""
+    names, types = selection.named_topics, snapshot.settings.types
+    return bool(types.batch) if names is None else any(_bytes(name) in types.batch for name in names)
+
+
+def topic_names(snapshot: Snapshot, queues: DiskQueues, selection: Selection, most: int) -> list[str] | None:
+    """The names of the topics that are wanted; None where there are more than `most`.
+
+    Those without queues on disk are among them as far as they are known: one topic's queues may be lost.
+    """
+    if selection.named_topics is not None:
+        names = set(selection.named_topics)
+        return sorted(names) if len(names) <= most else None
+    configured = (name.decode("utf-8", "replace") for name in configured_topics(snapshot.layout) or ())
+    names = {name for name in configured if selection.topics.may_want(name)}
+    for queue in _wanted(queues, selection):
+        if len(names) > most:
+            break
+        names.add(name_of(queue))
+    return sorted(names) if len(names) <= most else None
+
+
+def queue_cuts(snapshot: Snapshot, queues: DiskQueues, selection: Selection) -> QueueCuts:
+    """The entries that may be wanted, queue by queue."""
+    found = QueueCuts()
+    for number, queue in enumerate(_wanted(queues, selection)):
+        if number == MOST_QUEUES:
+            found.too_many = True
+            break
+        found.damage = _damage(snapshot, queue)
+        if found.damage:
+            break
+        found.topics.add(name_of(queue))
+        span = _span(queue, selection)
+        if not span.is_empty:
+            found.cuts.append(QueueCut(queue.key, queue.kind, span.begin, span.end))
+    return found
+
+
+def _damage(snapshot: Snapshot, queue: DiskQueue) -> str:
+    """What shows that a queue lacks entries of records in front of the frontier; "" for nothing."""
+    told = queue.damage(snapshot.settings.queue_file_size)
+    tail = snapshot.tails.get(queue.key)
+    if not told and tail is not None and tail.begin > queue.end:
+        told = (
+            f"topic {name_of(queue)}, queue {queue.key.queue_id}: its entries end at queue offset {queue.end}, and the "
+            f"log goes on with {tail.begin}. Run `reput rebuild --only queue`"
+        )
+    return told
+
+
+def name_of(queue: DiskQueue) -> str:
+    """The topic as a frame shows it."""
+    return queue.key.topic.decode("utf-8", "replace")
+
+
+def _wanted(queues: DiskQueues, selection: Selection) -> Iterator[DiskQueue]:
+    names = selection.named_topics
+    topics = None if names is None else [_bytes(name) for name in sorted(names)]
+    for queue in queues.all() if topics is None else queues.of(topics):
+        topic, queue_id = name_of(queue), queue.key.queue_id
+        if selection.wants(topic, queue_id) or selection.wants_light(topic, queue_id):
+            yield queue
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _span(queue: DiskQueue, selection: Selection) -> NumberRange:
+    """The queue offsets that may be wanted."""
+    of = (name_of(queue), queue.key.queue_id)
+    wanted = selection.entries_of(of).cut(queue.begin, queue.end)
+    times = selection.times_of(of)
+    begin, end = wanted.begin, wanted.end
+    if begin < end and times.begin > CLOCK_SLACK_MS:
+        begin = offset_by_time(queue.store_time, begin, end, times.begin - CLOCK_SLACK_MS, Boundary.LOWER)
+    if begin < end and times.end < INT64_MAX - CLOCK_SLACK_MS:
+        end = offset_by_time(queue.store_time, begin, end, times.end + CLOCK_SLACK_MS, Boundary.LOWER)
+    return NumberRange(begin, end)
+
+
+def key_places(snapshot: Snapshot, selection: Selection, topics: list[str]) -> list[int] | None:
+    """Log offsets, in order, of the records below the frontier that may have one of the searched keys.
+
+    None where the IndexFiles cannot tell: there are none, or some of another size than the rest.
+    """
+    settings = snapshot.settings
+    index = IndexSearch(snapshot.layout.index, settings.index_slots, settings.index_items)
+    index.load()
+    found: set[int] = set()
+    try:
+        if index.odd or not settings.index_enabled or not fs.list_dir(snapshot.layout.index):
+            return None
+        for topic in topics:
+            for key_hash in selection.key_hashes(topic):
+                below = min(snapshot.frontiers)
+                found.update(offset for offset, _ in index.find(key_hash, 0, INT64_MAX, below))
+    finally:
+        index.close()
+    position = selection.position
+    return sorted(place for place in found if place >= snapshot.begin and position.begin <= place < position.end)

@@ -1,0 +1,4 @@
+"""Tasks of a read: a range becomes Arrow record batches.
+
+May import `options` and `cut`.
+"""

@@ -1,0 +1,344 @@
+"""Records to Arrow columns: buffers that kernels fill, no Python object a message.
+
+`Rows` are some records in one map of a log file. A column's array is made by the function of its name in `_BUILDERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from reput.connect.options.schemas import Column, Need
+from reput.errors import DamagedLogError, ReputError
+from reput.formats.record import Host
+from reput.kernels import field_kernels
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow
+
+_HIGH_BITS = 0x8080808080808080
+_LOG_APPEND_TIME = 1
+_US_PER_MS = 1000
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+_INSTANT = pa.timestamp("us", tz="UTC")
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass
+class Rows:
+    """Records in one map of a log file: `buffer[0]` stands at log offset `base` of file `path`.
+
+    `position` int64 (log offsets), `size` int32; `topics` names topics, `topic_row` int32 says which one each
+    record has; `queue_id`, `queue_offset` int64. `store_timestamp` (ms) may be None: it is then read from the records.
+    `told`: where in the log what they were made of stands, and its size, where that is not `position` and `size`.
+    """
+
+    path: str
+    buffer: NDArray[np.uint8]
+    base: int
+    position: Int64s
+    size: NDArray[np.int32]
+    topics: pa.Array
+    topic_row: NDArray[np.int32]
+    queue_id: NDArray[np.int32]
+    queue_offset: Int64s
+    store_timestamp: Int64s | None
+    crc_check: int
+    broker_name: str | None = None
+    wants: int = field(default=0)
+    told: tuple[Int64s, NDArray[np.int32]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    @cached_property
+    def table(self) -> Int64s:
+        """The fields of the records; see `FieldRow`.
+
+        Raises:
+            DamagedLogError: at one of the places no such record stands.
+        """
+        table, done = self._read()
+        if done < len(self):
+            raise DamagedLogError(
+                f"{self.path}: at log offset {int(self.position[done])} stands no sound record of "
+                f"{int(self.size[done])} bytes. Look with `reput check`; failOnDataLoss=false passes such places over"
+            )
+        return table
+
+    @property
+    def readable(self) -> int:
+        """How many of the first rows have sound records."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[Int64s, int]:
+        table = _buffer(len(FieldRow) * len(self) * 8)[1].view(np.int64).reshape(len(FieldRow), len(self))
+        done = field_kernels().read_fields(
+            self.buffer, self.base, len(self.buffer), self.crc_check, self.wants, self.position, self.size, table
+        )
+        return table, int(done)
+
+    @property
+    def places(self) -> Int64s:
+        """Where in the log the records stand that the rows come from."""
+        return self.position if self.told is None else self.told[0]
+
+    @property
+    def record_sizes(self) -> NDArray[np.int32]:
+        """The sizes of these records."""
+        return self.size if self.told is None else self.told[1]
+
+    def stored_ms(self) -> Int64s:
+        """Store times (ms)."""
+        return self.table[FieldRow.STORE_TIMESTAMP] if self.store_timestamp is None else self.store_timestamp
+
+    def taken(self, chosen: NDArray[Any] | slice) -> Rows:
+        """Some of the rows, by a mask or by numbers."""
+        rows = Rows(
+            self.path, self.buffer, self.base, self.position[chosen], self.size[chosen], self.topics,
+            self.topic_row[chosen], self.queue_id[chosen], self.queue_offset[chosen],
+            None if self.store_timestamp is None else self.store_timestamp[chosen],
+            self.crc_check, self.broker_name, self.wants,
+            None if self.told is None else (self.told[0][chosen], self.told[1][chosen]),
+        )  # fmt: skip
+        if "table" in self.__dict__:
+            # What has been looked up stays known.
+            rows.__dict__["table"] = np.ascontiguousarray(self.table[:, chosen])
+        return rows
+
+
+def topics_of(rows: Rows) -> pa.Array:
+    """The topics as the records have them, as a dictionary array."""
+    names = _gathered(rows, rows.table[FieldRow.TOPIC_AT], rows.table[FieldRow.TOPIC_SIZE], pa.binary())
+    return names.dictionary_encode()
+
+
+_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_TYPES = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "binary": pa.binary(),
+    "timestamp": _INSTANT,
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+    "array<struct<key:string,value:binary>>": pa.list_(pa.field("element", _HEADER)),
+}
+
+
+def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
+    """The columns with Arrow's types, as Spark wants to see them from a Python source."""
+    return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in columns])
+
+
+def wants_of(columns: Sequence[Column]) -> int:
+    """What the kernel has to look for so that these columns can be made."""
+    needs = {column.need for column in columns}
+    return (FIND_PROPERTIES if Need.PROPERTIES in needs else 0) | (COUNT_PAIRS if Need.MAP in needs else 0)
+
+
+def record_batch(rows: Rows, columns: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows as a record batch; `schema` is that of the columns."""
+    arrays = [_BUILDERS[column.name](rows) for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def texts_of(rows: Rows, row: FieldRow) -> pa.Array:
+    """A property of the records as text."""
+    return _text(_gathered(rows, rows.table[row], rows.table[row + 1], pa.string()))
+
+
+# --- parts -----------------------------------------------------------------------------------------
+
+
+def _gathered(rows: Rows, at: Int64s, size: Int64s, kind: pa.DataType) -> pa.Array:
+    """Stretches of the log as binary or text; a size below 0 is null."""
+    total = int(np.maximum(size, 0).sum())
+    (held, data), offsets = _buffer(total), np.empty(len(size) + 1, dtype=np.int32)
+    if field_kernels().gather_bytes(rows.buffer, at, size, data, offsets) != total:
+        raise ReputError(f"{rows.path}: a record's parts changed while they were read")
+    valid, nulls = _validity(size >= 0)
+    return pa.Array.from_buffers(kind, len(size), [valid, pa.py_buffer(offsets), held], nulls)
+
+
+def _buffer(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
+    """So many bytes, as Arrow and as numpy see them.
+
+    Arrow's allocator keeps what is freed: fresh memory for each batch cost a quarter of a scan in page faults.
+    """
+    held = pa.allocate_buffer(size)
+    return held, np.frombuffer(held, dtype=np.uint8)
+
+
+def _validity(present: NDArray[np.bool_]) -> tuple[pa.Buffer | None, int]:
+    nulls = int(len(present) - np.count_nonzero(present))
+    return (pa.py_buffer(np.packbits(present, bitorder="little")) if nulls else None), nulls
+
+
+def _text(array: pa.Array) -> pa.Array:
+    """The same, with bytes that are no UTF-8 replaced: other readers would stumble over them."""
+    _, _, data = array.buffers()
+    if data is None or _is_ascii(np.frombuffer(data, np.uint8)):
+        return array
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = array.cast(pa.binary(), safe=False) if not pa.types.is_binary(array.type) else array
+        return pa.array(
+            [None if value is None else value.decode("utf-8", "replace") for value in raw.to_pylist()], pa.string()
+        )
+    return array
+
+
+def _is_ascii(data: NDArray[np.uint8]) -> bool:
+    """Whether no byte has its highest bit: nearly all names and keys, and much quicker to see than UTF-8."""
+    whole = len(data) & ~7
+    return (
+        int(np.bitwise_or.reduce(data[:whole].view(np.uint64), initial=0)) & _HIGH_BITS == 0
+        and not (data[whole:] & 0x80).any()
+    )
+
+
+def _times(milliseconds: Int64s) -> pa.Array:
+    """Times; null for what lies outside the years 1 to 9999, which no calendar of Spark's or Python's has."""
+    inside = (milliseconds >= _FIRST_MS) & (milliseconds <= _LAST_MS)
+    if not inside.all():
+        return pa.array(np.where(inside, milliseconds, 0) * _US_PER_MS, mask=~inside).view(_INSTANT)
+    return pa.array(milliseconds * _US_PER_MS).view(_INSTANT)
+
+
+def _int32(values: NDArray[Any]) -> pa.Array:
+    return pa.array(values.astype(np.int32, copy=False))
+
+
+def _pairs(rows: Rows, value_type: pa.DataType) -> tuple[NDArray[np.int32], pa.Array, pa.Array]:
+    """All properties: where each record's begin, their names, their values."""
+    table = rows.table
+    pairs, names_size, values_size = (
+        int(table[row].sum()) for row in (FieldRow.PAIRS, FieldRow.NAMES_SIZE, FieldRow.VALUES_SIZE)
+    )
+    pair_offsets = np.empty(len(rows) + 1, dtype=np.int32)
+    name_offsets, value_offsets = np.empty(pairs + 1, dtype=np.int32), np.empty(pairs + 1, dtype=np.int32)
+    names, values = np.empty(names_size, dtype=np.uint8), np.empty(values_size, dtype=np.uint8)
+    count = field_kernels().gather_pairs(
+        rows.buffer,
+        table[FieldRow.PROPERTIES_AT],
+        table[FieldRow.PROPERTIES_SIZE],
+        pair_offsets,
+        name_offsets,
+        names,
+        value_offsets,
+        values,
+    )
+    if count < 0:
+        raise ReputError(f"{rows.path}: a record's properties changed while they were read")
+    made = [
+        pa.Array.from_buffers(kind, count, [None, pa.py_buffer(offsets), pa.py_buffer(data)], 0)
+        for kind, offsets, data in ((pa.string(), name_offsets, names), (value_type, value_offsets, values))
+    ]
+    return pair_offsets, _text(made[0]), _text(made[1]) if pa.types.is_string(value_type) else made[1]
+
+
+def _properties(rows: Rows) -> pa.Array:
+    offsets, names, values = _pairs(rows, pa.string())
+    entries = pa.StructArray.from_arrays(
+        [names, values], fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())]
+    )
+    kind = pa.map_(pa.string(), pa.string())
+    return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(offsets)], 0, children=[entries])
+
+
+def _headers(rows: Rows) -> pa.Array:
+    offsets, names, values = _pairs(rows, pa.binary())
+    entries = pa.StructArray.from_arrays([names, values], fields=list(_HEADER))
+    kind = pa.list_(pa.field("element", _HEADER))
+    return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(offsets)], 0, children=[entries])
+
+
+def _hosts(rows: Rows, row: FieldRow) -> pa.Array:
+    """Hosts as text: few are distinct, and only those are spelt."""
+    at, size = rows.table[row], rows.table[row + 1]
+    if len(rows) and field_kernels().are_equal(rows.buffer, at, size):
+        begin = int(at[0])
+        return pa.repeat(_host_text(rows.buffer[begin : begin + int(size[0])].tobytes()), len(rows))
+    raw = _gathered(rows, at, size, pa.binary()).dictionary_encode()
+    return pa.array(map(_host_text, raw.dictionary.to_pylist()), pa.string()).take(raw.indices)
+
+
+def _host_text(value: bytes) -> str:
+    return str(Host(value[:-4], int.from_bytes(value[-4:], signed=True)))
+
+
+def _message_ids(rows: Rows) -> pa.Array:
+    """Store host and log offset, in upper-case hex."""
+    at, size = rows.table[FieldRow.STORE_HOST_AT], rows.table[FieldRow.STORE_HOST_SIZE]
+    total = int(2 * (size + 8).sum())
+    (held, data), offsets = _buffer(total), np.empty(len(rows) + 1, dtype=np.int32)
+    if field_kernels().spell_ids(rows.buffer, at, size, rows.places, data, offsets) != total:
+        raise ReputError(f"{rows.path}: a record's parts changed while they were read")
+    return pa.Array.from_buffers(pa.string(), len(rows), [None, pa.py_buffer(offsets), held], 0)
+
+
+def _field(row: FieldRow) -> Callable[[Rows], pa.Array]:
+    # Copied, or the column would keep all fields in memory.
+    return lambda rows: pa.array(rows.table[row].copy())
+
+
+def _small_field(row: FieldRow) -> Callable[[Rows], pa.Array]:
+    return lambda rows: _int32(rows.table[row])
+
+
+def _property(row: FieldRow) -> Callable[[Rows], pa.Array]:
+    return lambda rows: texts_of(rows, row)
+
+
+def _body(rows: Rows) -> pa.Array:
+    return _gathered(rows, rows.table[FieldRow.BODY_AT], rows.table[FieldRow.BODY_SIZE], pa.binary())
+
+
+def _key(rows: Rows) -> pa.Array:
+    return _gathered(rows, rows.table[FieldRow.KEYS_AT], rows.table[FieldRow.KEYS_SIZE], pa.binary())
+
+
+def _topic(rows: Rows) -> pa.Array:
+    return rows.topics.take(pa.array(rows.topic_row))
+
+
+def _broker_name(rows: Rows) -> pa.Array:
+    return pa.repeat(pa.scalar(rows.broker_name, pa.string()), len(rows))
+
+
+_BUILDERS: dict[str, Callable[[Rows], pa.Array]] = {
+    "topic": _topic,
+    "flag": _small_field(FieldRow.FLAG),
+    "body": _body,
+    "properties": _properties,
+    "brokerName": _broker_name,
+    "queueId": lambda rows: _int32(rows.queue_id),
+    "queueOffset": lambda rows: pa.array(rows.queue_offset),
+    "bornTimestamp": lambda rows: _times(rows.table[FieldRow.BORN_TIMESTAMP]),
+    "storeTimestamp": lambda rows: _times(rows.stored_ms()),
+    "keys": _property(FieldRow.KEYS_AT),
+    "tags": _property(FieldRow.TAGS_AT),
+    "uniqKey": _property(FieldRow.UNIQUE_KEY_AT),
+    "offsetMsgId": _message_ids,
+    "physicalOffset": lambda rows: pa.array(rows.places),
+    "storeSize": lambda rows: _int32(rows.record_sizes),
+    "bodyCRC": _small_field(FieldRow.BODY_CRC),
+    "sysFlag": _small_field(FieldRow.SYS_FLAG),
+    "reconsumeTimes": _small_field(FieldRow.RECONSUME_TIMES),
+    "bornHost": lambda rows: _hosts(rows, FieldRow.BORN_HOST_AT),
+    "storeHost": lambda rows: _hosts(rows, FieldRow.STORE_HOST_AT),
+    "preparedTransactionOffset": _field(FieldRow.PREPARED_OFFSET),
+    "key": _key,
+    "value": _body,
+    "partition": lambda rows: _int32(rows.queue_id),
+    "offset": lambda rows: pa.array(rows.queue_offset),
+    "timestamp": lambda rows: _times(rows.stored_ms()),
+    "timestampType": lambda rows: _int32(np.full(len(rows), _LOG_APPEND_TIME)),
+    "headers": _headers,
+}

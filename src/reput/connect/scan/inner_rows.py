@@ -1,0 +1,115 @@
+"""Batches that stand in one record as rows: a row for each message in it, with its own number in the queue.
+
+What a message has of its own are flag, body, properties and queue offset; all else, its place in the log among it, is
+the record's. As RocketMQ's clients do it, only a record with both flags (sysFlag 0x40 and 0x80) whose body can be read
+is taken apart; any other is one row, with the number of its first message.
+
+Source: `PullAPIWrapper.processPullResult`, `MessageDecoder.decodeMessage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.connect.options.selection import NumberRange, Selection
+from reput.connect.scan.arrays import Rows
+from reput.formats.client_batch import InnerMessage, decode_messages
+from reput.formats.record import (
+    CHECK_NONE,
+    FLAG_COMPRESSED,
+    FLAG_INNER_BATCH,
+    FLAG_NEED_UNWRAP,
+    PHYSICAL_OFFSET_AT,
+    SYS_FLAG_AT,
+    decode_record,
+    encode_record,
+)
+
+_BOTH = FLAG_NEED_UNWRAP | FLAG_INNER_BATCH
+
+
+def unwrapped(rows: Rows, batches: NDArray[np.int64], selection: Selection, within: NumberRange) -> Rows:
+    """The rows with those of some numbers, which are inner batches, as what is in them.
+
+    Of a batch those messages stay whose queue offsets are wanted and lie `within` bounds.
+    """
+    messages = {number: found for number in batches.tolist() if (found := _messages(rows, number)) is not None}
+    spans = {number: _span(rows, number, selection, within) for number in batches.tolist()}
+    gone = [
+        number
+        for number in batches.tolist()
+        if number not in messages and not spans[number].begin <= rows.queue_offset[number] < spans[number].end
+    ]
+    if not messages:
+        return rows.taken(np.setdiff1d(np.arange(len(rows)), gone)) if gone else rows
+    # The records are proved before they are taken apart: what is made of them has no CRC of theirs.
+    assert rows.table is not None
+    made = _InnerRecords()
+    left_out = set(gone)
+    for number in range(len(rows)):
+        if number in messages:
+            made.add_messages(rows, number, messages[number], spans[number])
+        elif number not in left_out:
+            made.add_record(rows, number)
+    return made.rows(rows)
+
+
+def _messages(rows: Rows, number: int) -> list[InnerMessage] | None:
+    at = int(rows.position[number]) - rows.base
+    flag = int.from_bytes(rows.buffer[at + SYS_FLAG_AT : at + SYS_FLAG_AT + 4].tobytes(), signed=True)
+    if flag & _BOTH != _BOTH or flag & FLAG_COMPRESSED:
+        return None
+    return decode_messages(decode_record(rows.buffer.data, at).body)
+
+
+def _span(rows: Rows, number: int, selection: Selection, within: NumberRange) -> NumberRange:
+    topic = rows.topics[int(rows.topic_row[number])].as_py()
+    return selection.offsets_of((topic, int(rows.queue_id[number]))).cut(within.begin, within.end)
+
+
+class _InnerRecords:
+    """Records in memory, one a row, and which row each was made of."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._position: list[int] = []
+        self._of: list[int] = []
+        self._queue_offset: list[int] = []
+
+    def add_record(self, rows: Rows, number: int) -> None:
+        """A record as it is, but for where it says that it stands."""
+        at = int(rows.position[number]) - rows.base
+        record = bytearray(rows.buffer[at : at + int(rows.size[number])].tobytes())
+        record[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8] = len(self._data).to_bytes(8)
+        self._add(record, number, int(rows.queue_offset[number]))
+
+    def add_messages(self, rows: Rows, number: int, messages: Iterable[InnerMessage], span: NumberRange) -> None:
+        """A batch's messages."""
+        whole = decode_record(rows.buffer.data, int(rows.position[number]) - rows.base)
+        for offset, one in enumerate(messages, int(rows.queue_offset[number])):
+            if span.begin <= offset < span.end:
+                record = whole._replace(
+flag=one.flag, body=one.body, properties=one.properties, queue_offset=offset,
+                    physical_offset=len(self._data),
+                )  # fmt: skip
+                self._add(encode_record(record), number, offset)
+
+    def _add(self, data: bytes | bytearray, number: int, queue_offset: int) -> None:
+        self._position.append(len(self._data))
+        self._of.append(number)
+        self._queue_offset.append(queue_offset)
+        self._data += data
+
+    def rows(self, of: Rows) -> Rows:
+        """The rows, which tell the places and sizes of the records in the log."""
+        number = np.array(self._of, dtype=np.int64)
+        position = np.array(self._position, dtype=np.int64)
+        size = np.diff(position, append=len(self._data)).astype(np.int32)
+        return Rows(
+            of.path, np.frombuffer(bytes(self._data), dtype=np.uint8), 0, position, size, of.topics,
+            of.topic_row[number], of.queue_id[number], np.array(self._queue_offset, dtype=np.int64),
+            of.stored_ms()[number], CHECK_NONE, of.broker_name, of.wants, (of.position[number], of.size[number]),
+        )  # fmt: skip

@@ -1,0 +1,77 @@
+"""Held against the records: whether what a queue's entries lead to is of that queue.
+
+A plain queue's records name it and its number there. A light queue (`%LMQ%...`) has entries for records of other
+topics, which name it in INNER_MULTI_DISPATCH, and may have records of its own. Such a row is the record as it stands,
+with the topic, queue and number that it has there, as a consumer of the light queue gets it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from reput.connect.cut.queue_cuts import QueueCut
+from reput.connect.options.selection import Selection, is_light
+from reput.connect.scan.arrays import Rows, topics_of
+from reput.errors import DamagedStoreError
+from reput.kernels.columns import Columns
+from reput.kernels.field_columns import FieldRow
+from reput.log.decode import further_entries
+
+_FEW = 16
+
+
+def members(selection: Selection, cut: QueueCut, rows: Rows) -> Rows:
+    """The rows of a cut's records as a frame shows them.
+
+    Raises:
+        DamagedStoreError: a record is not of that queue, or has another number there.
+    """
+    own = _own(cut, rows)
+    if not is_light(cut.topic):
+        _refuse(cut, rows, ~own)
+        return rows
+    if cut.topic not in selection.light_topics:
+        # What it has of other topics is met there.
+        return rows if own.all() else rows.taken(np.flatnonzero(own))
+    if not own.all():
+        _refuse(cut, rows, ~(own | _dispatched(cut, rows)))
+    found = topics_of(rows)
+    names = [name.decode("utf-8", "replace") for name in found.dictionary.to_pylist()]
+    rows.topics, rows.topic_row = pa.array(names, pa.string()), np.asarray(found.indices).astype(np.int32)
+    rows.queue_id = rows.table[FieldRow.QUEUE_ID].astype(np.int32)
+    rows.queue_offset = rows.table[FieldRow.QUEUE_OFFSET].copy()
+    return rows
+
+
+def _own(cut: QueueCut, rows: Rows) -> NDArray[np.bool_]:
+    """Which records name the queue and their number there as their own."""
+    table, found = rows.table, topics_of(rows)
+    of_topic = np.array([name == cut.key.topic for name in found.dictionary.to_pylist()], dtype=np.bool_)
+    own: NDArray[np.bool_] = of_topic[np.asarray(found.indices)]
+    own &= (table[FieldRow.QUEUE_ID] == rows.queue_id) & (table[FieldRow.QUEUE_OFFSET] == rows.queue_offset)
+    return own
+
+
+def _dispatched(cut: QueueCut, rows: Rows) -> NDArray[np.bool_]:
+    """Which records name the light queue, with the number that its entry has, among their further queues."""
+    columns = Columns(_FEW, _FEW)
+    queue_id = rows.table[FieldRow.QUEUE_ID].astype(np.int32)
+    numbers = np.arange(len(rows), dtype=np.int32)
+    record, queue, offset = further_entries(rows.buffer, rows.base, numbers, rows.position, queue_id, columns)
+    of_queue = np.array([columns.topic(row) == cut.key.topic for row in range(columns.queues)], dtype=np.bool_)
+    named = np.zeros(len(rows), dtype=np.bool_)
+    if len(record):
+        named[record[of_queue[queue] & (offset == rows.queue_offset[record])]] = True
+    return named
+
+
+def _refuse(cut: QueueCut, rows: Rows, aliens: NDArray[np.bool_]) -> None:
+    if aliens.any():
+        number = int(np.flatnonzero(aliens)[0])
+        raise DamagedStoreError(
+            f"{cut.topic}, queue {cut.queue_id}: queue offset {int(rows.queue_offset[number])} leads to log offset "
+            f"{int(rows.position[number])}, where a message of another queue or number stands. Run `reput rebuild "
+            "--only queue`, or read with scan=log"
+        )

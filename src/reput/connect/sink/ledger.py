@@ -1,0 +1,175 @@
+"""Appending staged messages exactly once: the ledger of a streaming query, and what the log says after a kill.
+
+A ledger is a small JSON file in `<store>/reput/sinks/ID/`, replaced whole and durable:
+
+| key | meaning |
+|---|---|
+| query | the id of the streaming query, where its checkpoint tells it |
+| batch | the number of the last batch |
+| state | `begun`: its messages are being appended; `done`: all are in the log, durably |
+| files | begun: the staged files that hold the batch, in order |
+| offset | begun: the log's end when it began |
+
+The order of a commit, under the store's lock, which nobody else can hold meanwhile:
+1. the ledger says `begun`, with the staged files' names and the log's end; it and the files are durable;
+2. the messages are appended; the log is made durable;
+3. the ledger says `done`; the staged files go.
+
+Killed before 1: nothing is in the log, and the batch comes again. Killed after 3: the batch comes again and is passed
+over by its number. Killed between: the batch comes again, perhaps with its rows in another order, so the new files are
+thrown away and the old ones, which the ledger names, count. What of them is in the log already is a prefix, beginning
+at `offset`, since they were the only ones to be appended while the lock was held, and a crash keeps a prefix of the
+log. It is found by comparing record for record: topic, queue, body, properties, flag and born time. Whoever opened the
+store in between can only have appended behind that prefix; a message of theirs would be taken for ours only if it were
+equal to the next one in all of these, born time included. Then the rest is appended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from reput.connect.sink.staging import pieces, staged_messages
+from reput.errors import DamagedStoreError, FlushError, NoSpaceError, ReputError, TailFullError
+from reput.files import fs
+from reput.formats.properties import decode_properties
+from reput.formats.record import CHECK_BODY
+from reput.log.files import list_log_files
+from reput.log.message import PutStatus
+from reput.log.reader import LogWalk
+from reput.pipeline.follow.catch_up import SparkIndexer
+from reput.pipeline.spark.engine import LoopEngine
+from reput.store.message_store import LocalStore
+
+LEDGER_NAME = "ledger"
+BEGUN, DONE = "begun", "done"
+_LEDGER_LIMIT = 16 << 20
+_PIECE_BYTES = 4 << 20
+_PIECES_A_FILE = 4
+_OWN = (("tags", b"TAGS"), ("unique_key", b"UNIQ_KEY"))
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What is known of a query's last batch; see the module's docstring."""
+
+    query: str
+    batch: int
+    state: str
+    files: list[str] = field(default_factory=list)
+    offset: int = 0
+
+
+def read_ledger(folder: Path) -> Ledger | None:
+    """The ledger in a sink's folder; None without one.
+
+    Raises:
+        DamagedStoreError: it is there and is none.
+    """
+    path = folder / LEDGER_NAME
+    data = fs.read_bytes(path, _LEDGER_LIMIT)
+    if data is None:
+        return None
+    try:
+        values: dict[str, Any] = json.loads(data)
+        sound = values["state"] in (BEGUN, DONE) and all(isinstance(values[name], int) for name in ("batch", "offset"))
+        if sound and all(isinstance(name, str) for name in values["files"]):
+            return Ledger(**values)
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise DamagedStoreError(f"{path}: no ledger of a sink. Remove it, and begin with a new checkpoint")
+
+
+def write_ledger(folder: Path, ledger: Ledger, owner: fs.Owner) -> None:
+    """Replace the ledger, durably."""
+    fs.write_whole(folder / LEDGER_NAME, json.dumps(asdict(ledger)).encode(), owner)
+
+
+def append_staged(store: LocalStore, folder: Path, names: list[str], begin: int | None = None) -> int:
+    """Append staged messages, without those that stand in the log from offset `begin` on; make all durable.
+
+    Returns how many were appended.
+
+    Raises:
+        ReputError: see `MessageStore.put_messages`; `in_log` in its details counts the messages that the log has of
+            these, `messages` all of them.
+    """
+    file_size = store.view.log.file_size
+    batches = pieces(staged_messages(folder, names), min(_PIECE_BYTES, file_size // _PIECES_A_FILE))
+    there = skip = 0 if begin is None else _already_there(store, folder, names, begin)
+    appended = 0
+    try:
+        for batch in batches:
+            passed = min(skip, batch.num_rows)
+            skip -= passed
+            if passed < batch.num_rows:
+                rest = batch.slice(passed)
+                _put(store, rest)
+                appended += rest.num_rows
+        store.flush()
+    except ReputError as error:
+        if isinstance(error, FlushError) and error.stored is not None:
+            appended += rest.num_rows
+        messages = sum(batch.num_rows for batch in staged_messages(folder, names))
+        error.details = {"in_log": there + appended, "messages": messages}
+        raise
+    return appended
+
+
+def _put(store: LocalStore, batch: pa.RecordBatch) -> None:
+    try:
+        result = store.put_messages(batch)
+    except TailFullError:
+        store.catch_up_with(SparkIndexer(LoopEngine()))
+        result = store.put_messages(batch)
+    if result.status is PutStatus.DISK_FULL:
+        raise NoSpaceError(result.reason)
+    if not result.status.is_stored:
+        raise DamagedStoreError(
+            f"{store.layout.root}: a message was refused when it was appended: {result.status.name}: {result.reason}"
+        )
+
+
+def _already_there(store: LocalStore, folder: Path, names: list[str], begin: int) -> int:
+    """How many of the staged messages stand in the log from a boundary on, one behind the other."""
+    log = list_log_files(store.layout.commit_log, store.config.mapped_file_size_commit_log)
+    if begin >= store.view.confirmed():
+        return 0
+    found = 0
+    wanted = chain.from_iterable(map(_messages, staged_messages(folder, names)))
+    for stands in LogWalk(log, begin, CHECK_BODY):
+        expected = next(wanted, None)
+        record = stands.decode()
+        here = (
+            record.topic, record.queue_id, record.body, _comparable(decode_properties(record.properties)), record.flag,
+            record.born_timestamp,
+        )  # fmt: skip
+        if expected is None or here != expected:
+            break
+        found += 1
+    return found
+
+
+def _messages(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    """Staged messages as what their records will hold."""
+    for row in batch.to_pylist():
+        values = {name.encode(): value.encode() for name, value in row.get("properties") or ()}
+        values |= {name: row[column].encode() for column, name in _OWN if row.get(column)}
+        if row.get("keys"):
+            values[b"KEYS"] = " ".join(row["keys"]).encode()
+        body = row["body"]
+        yield (
+            row["topic"].encode(), row.get("queue_id") or 0, body.encode() if isinstance(body, str) else body,
+            _comparable(values), row.get("flag") or 0, row["born_timestamp"],
+        )  # fmt: skip
+
+
+def _comparable(values: dict[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:
+    """Properties without what the log adds."""
+    return tuple(sorted((name, value) for name, value in values.items() if name != b"__CRC32#"))

@@ -1,0 +1,331 @@
+"""`df.write.format("rocketmq")` and `writeStream`: tasks stage messages beside the store, the driver appends them.
+
+The append is one open of the store, under its lock: a live broker, or another process that writes, is a refusal and no
+mixture. A streaming batch is appended exactly once (`reput.connect.sink.ledger`). So is a batch write with the option
+`writeId`, a name that the caller gives to it: killed and run again, the rest of what the first run had staged is
+appended; run again when it is done, nothing is.
+
+Without `writeId` a job that is done again cannot be told from another one, so it would store its messages twice. Where
+such a write ends while it appends (it is killed, or the disk is full), its first messages are in the log, in order and
+whole, and the staged rest is in `reput/sinks/batch-...`. That folder's name is then the `writeId` with which the job,
+run again, appends the rest only; the next write says so. A write that ends before leaves nothing in the log, and if it
+was killed, staged messages in a folder without a ledger.
+
+A write is done when its messages are in the log. What fails behind that, such as the indexes, is a warning: Spark would
+run a failed job again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from reput.config import StoreConfig
+from reput.connect.options import names as option_names
+from reput.connect.options.options import store_path
+from reput.connect.options.short_errors import with_short_errors
+from reput.connect.sink.columns import check_schema, message_columns
+from reput.connect.sink.ledger import BEGUN, DONE, LEDGER_NAME, Ledger, append_staged, read_ledger, write_ledger
+from reput.connect.sink.staging import Stager, staged_messages
+from reput.errors import ConfigError, FlushError, ReputError, StoreLockedError
+from reput.files import fs
+from reput.formats import own
+from reput.pipeline.follow.catch_up import SparkIndexer
+from reput.pipeline.spark.engine import LoopEngine
+from reput.store.disk.layout import StoreLayout, find_store
+from reput.store.message_store import LocalStore
+from reput.store.open.beside import Writer, writer_of
+
+_METADATA_LIMIT = 1 << 16
+_ANONYMOUS = "batch-"
+_UNFINISHED = re.compile("batch-[0-9a-f]{32}")
+_log = logging.getLogger("reput.connect")
+
+
+class Staged(WriterCommitMessage):
+    """The files that a task staged."""
+
+    def __init__(self, files: list[str]) -> None:
+        self.files = files
+
+
+class Target:
+    """The store that is written, and what the options say about the messages. Small: it goes to every task.
+
+    Raises:
+        ConfigError: an option or a column is not as it must be.
+        StoreLockedError: somebody else writes the store.
+    """
+
+    def __init__(self, given: Mapping[str, str], schema: Any, sink: str) -> None:
+        options = option_names.known_options(given, option_names.WRITE, "writing")
+        self.path = store_path(options)
+        self.config = StoreConfig.from_file(options["config"]) if "config" in options else StoreConfig()
+        self.topic = options.get("topic")
+        self.sink = sink
+        check_schema({field.name: field.dataType.simpleString() for field in schema.fields}, self.topic)
+        layout = self.layout()
+        writer = writer_of(layout)
+        if writer is Writer.BROKER:
+            raise StoreLockedError(f"{layout.root}: a live broker has it. Send to the broker, or stop it first")
+        if writer is Writer.REPUT:
+            raise StoreLockedError(f"{layout.root}: another process has it open to write. Close it there first")
+        fs.refuse_strangers(layout.root)
+
+    def layout(self) -> StoreLayout:
+        """Where the store's parts lie."""
+        return find_store(self.path, self.config)
+
+    @property
+    def folder(self) -> Path:
+        """Where this sink keeps its ledger, and its staged files below."""
+        return self.layout().own(own.SINKS_NAME) / self.sink
+
+    @property
+    def staged(self) -> Path:
+        """Where tasks stage."""
+        return self.folder / "staged"
+
+    def stage(self, batches: Iterator[Any]) -> Staged:
+        """Stage a task's messages."""
+        stager = Stager(self.staged, self.layout(), self.config)
+        born_ms = time.time_ns() // 1_000_000
+        for batch in batches:
+            stager.add(message_columns(batch, self.topic, born_ms))
+        stager.flush()
+        return Staged(stager.files)
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[LocalStore]:
+        """The store, to write it while the block runs; no log file is deleted meanwhile."""
+        store = LocalStore.open(self.path, self.config, delete_expired=False)
+        try:
+            yield store
+        except BaseException:
+            # A disk that refused a message mostly refuses to close the store, too: the first error says more.
+            with contextlib.suppress(ReputError):
+                store.close()
+            raise
+        store.close()
+
+
+class RocketmqWriter(DataSourceArrowWriter):
+    """Writes a batch."""
+
+    def __init__(self, options: Mapping[str, str], schema: Any) -> None:
+        given = {name.lower(): value for name, value in options.items()}
+        named = given.get("writeid", "")
+        self.is_anonymous = not named
+        self.write_id = named or f"{_ANONYMOUS}{uuid.uuid4().hex}"
+        is_unfinished = _UNFINISHED.fullmatch(self.write_id) is not None
+        self.target = Target(options, schema, self.write_id if is_unfinished else _digest(f"writeId {self.write_id}"))
+        if named and is_unfinished and read_ledger(self.target.folder) is None:
+            raise ConfigError(
+                f"writeId {named}: {self.target.folder} is not there, so there is no unfinished write of this name. If "
+                "it was removed, nobody can tell which of its messages are in the log"
+            )
+
+    @with_short_errors
+    def write(self, iterator: Iterator[Any]) -> Staged:
+        """Stage a task's messages."""
+        return self.target.stage(iterator)
+
+    @with_short_errors
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Append what the tasks staged, or what is left of what an earlier run of this write had staged."""
+        target = self.target
+        again = "Run the write again with the same writeId: it appends the rest, and no message twice"
+        if self.is_anonymous:
+            again = (
+                "Run again as it is, the write would store them twice: run it with "
+                f".option('writeId', '{self.write_id}'), which appends the rest only"
+            )
+        try:
+            append(target, Ledger(self.write_id, 0, BEGUN, _files_of(messages)), again)
+        except ReputError as error:
+            if self.is_anonymous and not error.details.get("in_log") and not isinstance(error, FlushError):
+                # There is nothing to finish: `abort` then removes the rest.
+                fs.remove_file(target.folder / LEDGER_NAME)
+            raise
+        fs.remove_tree(target.folder if self.is_anonymous else target.staged)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what the tasks staged, but for files that a begun append needs."""
+        remove_staged(self.target, _files_of(messages))
+        if self.is_anonymous and read_ledger(self.target.folder) is None:
+            fs.remove_tree(self.target.folder)
+
+
+def append(target: Target, batch: Ledger, again: str) -> None:
+    """Append a batch to the store; once it is in the log, whatever fails is a warning.
+
+    Raises:
+        ReputError: the batch is not whole in the log: the error says how much of it is. `again` says what to do then.
+    """
+    done = False
+    try:
+        with target.open() as store:
+            warn_of_unfinished(target.folder.parent, target.sink)
+            commit_batch(store, target.folder, batch)
+            done = True
+            store.catch_up_with(SparkIndexer(LoopEngine()))
+    except ReputError as error:
+        if not done:
+            raise _unfinished(target.folder, error, again) from error
+        _log.warning(
+            "%s: all messages of this write are in the log and readable, and not yet in the indexes: %s. `reput follow "
+            "%s --until-caught-up` catches up, and so does the next write", target.path, error, target.path,
+        )  # fmt: skip
+
+
+def _unfinished(folder: Path, error: ReputError, again: str) -> ReputError:
+    """The error of an append that broke off, with words about what is in the log and what to do."""
+    known, in_log = read_ledger(folder), error.details.get("in_log")
+    # What a failed flush has kept nobody knows before the store is opened again.
+    if in_log or (in_log is not None and isinstance(error, FlushError)):
+        words = f"{in_log} of {error.details['messages']} messages are in the log, all of them are in {folder}. {again}"
+    elif in_log is None and known is not None and known.state == BEGUN:
+        words = f"An earlier run has appended a part of it. {again}"
+    else:
+        words = "Nothing of this write is in the log: run it again when that is mended"
+    told = type(error)(f"{error}. {words}")
+    told.details = error.details
+    return told
+
+
+def warn_of_unfinished(sinks: Path, sink: str) -> None:
+    """Name writes without a writeId that broke off while they appended; the store's lock is held.
+
+    What they had staged stays for the run that finishes them. What is left of others that were killed when they were
+    done is removed, but for the ledger. A folder without a ledger may be that of a write whose tasks stage now.
+    """
+    for entry in fs.list_dir(sinks):
+        folder = sinks / entry.name
+        if not entry.is_dir or not entry.name.startswith(_ANONYMOUS) or entry.name == sink:
+            continue
+        ledger = read_ledger(folder)
+        if ledger is not None and ledger.state == BEGUN:
+            _log.warning(
+                "%s: a write broke off while it appended, from log offset %d on: its first messages are in the log, "
+                "the rest is not. Its job, run with .option('writeId', '%s'), appends the rest. If it was run again "
+                "without, its first messages are there twice: remove this folder", folder, ledger.offset, entry.name,
+            )  # fmt: skip
+        elif ledger is not None:
+            fs.remove_tree(folder / "staged")
+
+
+def remove_staged(target: Target, names: Sequence[str]) -> None:
+    """Remove staged files, but for those that a begun append needs."""
+    ledger = read_ledger(target.folder)
+    needed = set(ledger.files) if ledger is not None and ledger.state == BEGUN else set()
+    for name in names:
+        if name not in needed:
+            fs.remove_file(target.staged / name)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class RocketmqStreamWriter(DataSourceStreamArrowWriter):
+    """Writes a stream, each batch exactly once."""
+
+    def __init__(self, options: Mapping[str, str], schema: Any) -> None:
+        checkpoint = {name.lower(): value for name, value in options.items()}.get("checkpointlocation")
+        if not checkpoint:
+            raise ConfigError(
+                "no checkpointLocation: give .option('checkpointLocation', folder), which tells a batch that is done "
+                "again from a new one"
+            )
+        if any(name.lower() == "writeid" for name in options):
+            raise ConfigError("option writeId: names a batch write; a stream's batches are known by its checkpoint")
+        self.checkpoint = checkpoint = one_spelling(checkpoint)
+        self.target = Target(options, schema, _digest(checkpoint))
+
+    @with_short_errors
+    def write(self, iterator: Iterator[Any]) -> Staged:
+        """Stage a task's messages."""
+        return self.target.stage(iterator)
+
+    @with_short_errors
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """Append a batch, or what is left of it, or nothing where it is in the log already."""
+        again = "Start the query again with the same checkpoint: it appends the rest, and no message twice"
+        append(self.target, Ledger(query_id(self.checkpoint), batchId, BEGUN, _files_of(messages)), again)
+        fs.remove_tree(self.target.staged)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Remove what the tasks staged, but for files that a begun batch needs."""
+        remove_staged(self.target, _files_of(messages))
+
+
+def commit_batch(store: LocalStore, folder: Path, batch: Ledger) -> int:
+    """Append the staged files of a batch that has not been appended; returns how many messages were.
+
+    Raises:
+        ConfigError: the batch is older than the last one: its checkpoint is not the one that the ledger knows.
+    """
+    owner, known = fs.owner_of(store.layout.root), read_ledger(folder)
+    if known is not None and known.query != batch.query:
+        # Another query at the same place: a checkpoint that was removed and begun anew. What the old one had begun
+        # is finished, since its messages were on their way.
+        if known.state == BEGUN:
+            append_staged(store, folder / "staged", known.files, known.offset)
+        known = None
+    if known is not None and known.batch > batch.batch:
+        raise ConfigError(
+            f"{folder}: batch {known.batch} is in the store, and batch {batch.batch} comes: the checkpoint was set "
+            "back. Begin with a new checkpoint in another place"
+        )
+    appended = 0
+    if known is not None and known.state == BEGUN:
+        appended = append_staged(store, folder / "staged", known.files, known.offset)
+        _end_batch(folder, known, owner)
+        known = replace(known, state=DONE)
+    if known is not None and known.batch == batch.batch:
+        return appended
+    fs.make_dirs(folder, owner)
+    write_ledger(folder, replace(batch, offset=store.view.confirmed()), owner)
+    appended += append_staged(store, folder / "staged", batch.files)
+    _end_batch(folder, batch, owner)
+    return appended
+
+
+def _end_batch(folder: Path, batch: Ledger, owner: fs.Owner) -> None:
+    """Say in the ledger that a batch is in the log."""
+    try:
+        write_ledger(folder, Ledger(batch.query, batch.batch, DONE), owner)
+    except ReputError as error:
+        messages = sum(rows.num_rows for rows in staged_messages(folder / "staged", batch.files))
+        error.details = {"in_log": messages, "messages": messages}
+        raise
+
+
+def one_spelling(checkpoint: str) -> str:
+    """A checkpoint's folder in one spelling, by which batches are known: Spark takes `cp`, `/a/cp/`, `file:/a/cp`."""
+    path = re.sub("^file:(//(?=/))?", "", checkpoint)
+    return path if "://" in path else str(Path(path).resolve())
+
+
+def query_id(checkpoint: str) -> str:
+    """The id that Spark gave the query, where its checkpoint lies on a file system of ours; else empty."""
+    data = fs.read_bytes(Path(checkpoint) / "metadata", _METADATA_LIMIT) if checkpoint.startswith("/") else None
+    try:
+        return str(json.loads(data)["id"]) if data else ""
+    except (KeyError, TypeError, ValueError):
+        return ""
+
+
+def _files_of(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
+    return [name for message in messages if isinstance(message, Staged) for name in message.files]

@@ -1,0 +1,101 @@
+"""Staged messages: what tasks leave beside the store for the driver to append.
+
+Each file is a whole Arrow stream of bounded size, written under a name of its own and put in place by a rename, so a
+file that is there is whole. Only files that a commit names are read; what failed attempts left goes with the rest.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from reput.config import StoreConfig
+from reput.errors import ConfigError, DamagedStoreError
+from reput.files import fs
+from reput.log.column_batch import ColumnBatches
+from reput.log.encode import RecordEncoder
+from reput.log.message import MessageRefusedError
+from reput.log.queue_directory import QueueDirectory
+from reput.log.settings import LogSettings
+from reput.log.topics import TopicTable
+from reput.store.disk.layout import StoreLayout
+
+STAGED_BYTES = 32 << 20
+_FILE_LIMIT = 1 << 30
+
+
+class Stager:
+    """Stages a task's messages, checked as the put will check them."""
+
+    def __init__(self, folder: Path, layout: StoreLayout, config: StoreConfig) -> None:
+        self.folder = folder
+        self.owner = fs.owner_of(layout.root)
+        self.settings = LogSettings()
+        self.max_body = config.max_message_size or self.settings.max_message_size
+        self.files: list[str] = []
+        self._tables: list[pa.Table] = []
+        self._bytes = 0
+        records = RecordEncoder(self.settings.store_host)
+        self._batches = ColumnBatches(QueueDirectory(TopicTable({}, 0), records, self.max_body))
+
+    def add(self, table: pa.Table) -> None:
+        """Take in messages.
+
+        Raises:
+            ConfigError: one of them cannot be stored.
+        """
+        if table.num_rows:
+            try:
+                self._batches.batch(table)
+            except MessageRefusedError as error:
+                raise ConfigError(str(error)) from error
+            self._tables.append(table)
+            self._bytes += table.nbytes
+            if self._bytes >= STAGED_BYTES:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what was taken in."""
+        if not self._tables:
+            return
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self._tables[0].schema) as stream:
+            for table in self._tables:
+                stream.write_table(table)
+        fs.make_dirs(self.folder, self.owner)
+        path = self.folder / f"{uuid.uuid4().hex}.arrow"
+        fs.write_whole(path, sink.getvalue().to_pybytes(), self.owner)
+        self.files.append(path.name)
+        self._tables, self._bytes = [], 0
+
+
+def staged_messages(folder: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The messages of staged files, in order.
+
+    Raises:
+        DamagedStoreError: a file is gone or is none of ours.
+    """
+    for name in names:
+        path = folder / name
+        # A name comes from a ledger or a task: it does not lead out of the folder.
+        data = fs.read_bytes(path, _FILE_LIMIT) if path.parent == folder and name == Path(name).name else None
+        if data is None:
+            raise DamagedStoreError(f"{path}: staged messages are gone. Run the query again from its last batch")
+        try:
+            with pa.ipc.open_stream(data) as stream:
+                yield from stream
+        except pa.ArrowInvalid as error:
+            raise DamagedStoreError(f"{path}: no staged messages: {error}") from error
+
+
+def pieces(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The messages in pieces that fit one file of the log, cut by their sizes in Arrow."""
+    for batch in batches:
+        step = (
+            max(1, batch.num_rows * most_bytes // max(1, batch.nbytes)) if batch.nbytes > most_bytes else batch.num_rows
+        )
+        for begin in range(0, batch.num_rows, max(1, step)):
+            yield batch.slice(begin, step)

@@ -1,0 +1,102 @@
+"""Which queues of which stores are held against one another, and what a person is told they are."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from reput.config import StoreConfig
+from reput.errors import ConfigError
+from reput.log.files import list_log_files
+from reput.queue.batch_files import BatchFiles
+from reput.queue.ext import ExtReader
+from reput.queue.kinds import QueueKind
+from reput.store.compare.batch_diff import batch_differences
+from reput.store.compare.queue_diff import QueueDifference, queue_differences, whole
+from reput.store.disk.kinds import present_kinds, store_kinds
+from reput.store.disk.layout import find_store
+from reput.store.disk.settings import resolve_settings
+from reput.store.info.info import store_info
+from reput.store.info.use import look_at_use
+from reput.store.owner.holders import Who
+
+
+class DiffSide(NamedTuple):
+    """One side of a comparison: its store, its kind of queues, and where its log begins."""
+
+    store: str
+    kind: QueueKind
+    log_min_offset: int
+    ext: ExtReader | None = None
+    batches: BatchFiles | None = None
+
+    def __str__(self) -> str:
+        return f"{self.store} ({self.kind.name})"
+
+
+def diff_sides(
+    path: Path | str, other: Path | str | None = None, config: StoreConfig | None = None
+) -> tuple[DiffSide, DiffSide]:
+    """The two kinds of a store, or of two stores the one kind that is read first.
+
+    Raises:
+        ConfigError: the store has no two kinds, or a store has no queues.
+    """
+    sides = _sides(path, config)
+    if other is not None:
+        return sides[0], _sides(other, config)[0]
+    if len(sides) < 2:
+        raise ConfigError(
+            f"{sides[0].store}: has {sides[0].kind.name} queues alone, so there is nothing to hold them "
+            "against. Give another store, or hold them against the log with `reput check`"
+        )
+    return sides[0], sides[1]
+
+
+def _sides(path: Path | str, config: StoreConfig | None) -> list[DiffSide]:
+    layout = find_store(path, config or StoreConfig())
+    log = list_log_files(layout.commit_log, (config or StoreConfig()).mapped_file_size_commit_log, tolerant=True)
+    settings = resolve_settings(layout, config or StoreConfig())
+    kinds = present_kinds(layout, settings.queue_file_size)
+    ext = ExtReader(layout.consume_queue_ext, settings.ext_file_size) if settings.ext_file_size else None
+    batches = BatchFiles(layout.batch_consume_queue)
+    if not kinds and next(batches.queues(), None) is not None:
+        # All topics may have queues of batches.
+        kinds = store_kinds(layout, config, settings.queue_file_size)
+    if not kinds:
+        raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
+    return [DiffSide(str(layout.root), kind, log.min_offset, ext, batches) for kind in kinds]
+
+
+def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
+    """What differs between two sides."""
+    log_min_offset = max(left.log_min_offset, right.log_min_offset)
+    with contextlib.closing(left.kind.open()) as one, contextlib.closing(right.kind.open()) as other:
+        whole(one, log_min_offset)
+        whole(other, log_min_offset)
+        yield from queue_differences(one, other, left.ext, right.ext)
+    if left.store != right.store and left.batches is not None and right.batches is not None:
+        yield from batch_differences(left.batches, right.batches, log_min_offset)
+
+
+def holder_notes(sides: Sequence[DiffSide], config: StoreConfig | None = None) -> list[str]:
+    """Say who holds the stores of these sides, and what of them waits for index entries: no queue has that yet."""
+    notes = []
+    for store in dict.fromkeys(side.store for side in sides):
+        holder = look_at_use(find_store(store, config or StoreConfig())).holder
+        if holder.who is Who.NOBODY:
+            continue
+        note = f"{store}: {holder.text} has this store open, and only what the queues hold now is compared"
+        if holder.who is Who.WRITER:
+            # What waits is in the log alone: no queue needs to be read for it.
+            found = store_info(store, config, most_topics=0)
+            at_least = "" if found.waiting_is_exact else "at least "
+            waits = "message waits" if found.waiting_messages == 1 else "messages wait"
+            note += (
+                f"; its log is confirmed up to {found.confirmed_offset}, and {at_least}{found.waiting_messages:,} "
+                f"{waits} for index entries"
+            )
+        notes.append(note)
+    return notes

@@ -1,0 +1,105 @@
+"""diff: the queues of two kinds, or of two stores, entry by entry; every difference is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats.batch_consume_queue import BatchEntry
+from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.formats.layout import INT64_MAX
+from reput.queue.compare import compare, rows_of, runs
+from reput.queue.ext import ExtReader
+from reput.queue.kinds import DurableQueues
+from reput.store.read.sql_filter import plain_entries
+
+_AT_ONCE = 1 << 16
+
+
+class QueueDifference(NamedTuple):
+    """One difference: of a queue's begin (`min`), of its end (`max`), or of the entries [begin, end) (`entries`).
+
+    For `min` and `max` `begin` is what the left one says and `end` what the right one says. `left` and `right` are the
+    entries at `begin`.
+    """
+
+    topic: str
+    queue_id: int
+    what: str
+    begin: int
+    end: int
+    left: Entry | BatchEntry | None = None
+    right: Entry | BatchEntry | None = None
+
+
+def queue_differences(
+    left: DurableQueues, right: DurableQueues, left_ext: ExtReader | None = None, right_ext: ExtReader | None = None
+) -> Iterator[QueueDifference]:
+    """The differences between two sides, queue by queue; both must be loaded.
+
+    A queue that only one side has is there with 0 to 0 on the other. Only entries whose records the log still has
+    count, and a missing entry counts as a pre-blank. With ext a unit's tags code counts, not where the unit lies.
+    """
+    exts = (left_ext, right_ext)
+    for key, one in left.spans():
+        other = right.find(key)
+        told = (other.min_offset, other.end) if other else (0, 0)
+        yield from _of_queue(key, (left, right), exts, (one.min_offset, one.end), told)
+    for key, other in right.spans():
+        if left.find(key) is None:
+            yield from _of_queue(key, (left, right), exts, (0, 0), (other.min_offset, other.end))
+
+
+def end_differences(key: QueueKey, one: tuple[int, int], other: tuple[int, int]) -> Iterator[QueueDifference]:
+    """The differences of a queue's begin and end, given as [min offset, max offset) of each side."""
+    for what, ours, theirs in zip(("min", "max"), one, other, strict=True):
+        if ours != theirs:
+            yield QueueDifference(name_of(key), key.queue_id, what, ours, theirs)
+
+
+def name_of(key: QueueKey) -> str:
+    """The topic as text."""
+    return key.topic.decode("utf-8", "surrogateescape")
+
+
+def _of_queue(
+    key: QueueKey,
+    sides: tuple[DurableQueues, DurableQueues],
+    exts: tuple[ExtReader | None, ExtReader | None],
+    one: tuple[int, int],
+    other: tuple[int, int],
+) -> Iterator[QueueDifference]:
+    yield from end_differences(key, one, other)
+    begin, end = max(one[0], other[0]), min(one[1], other[1])
+    pending: QueueDifference | None = None
+    while begin < end:
+        until = min(end, begin + _AT_ONCE, *(side.block_end(begin) for side in sides))
+        ours, theirs = (_entries(side, key, begin, until, ext) for side, ext in zip(sides, exts, strict=True))
+        for first, behind in runs(np.sort(np.concatenate(compare(ours, theirs)))):
+            if pending is not None and pending.end == begin + first:
+                pending = pending._replace(end=begin + behind)
+                continue
+            if pending is not None:
+                yield pending
+            told = (decode_entry(rows[first].tobytes()) for rows in (ours, theirs))
+            pending = QueueDifference(name_of(key), key.queue_id, "entries", begin + first, begin + behind, *told)
+        begin = until
+    if pending is not None:
+        yield pending
+
+
+def _entries(side: DurableQueues, key: QueueKey, begin: int, end: int, ext: ExtReader | None) -> NDArray[np.uint8]:
+    """The entries [begin, end) as rows; zeros where a file is missing."""
+    found = side.entries(key, begin, end)
+    if ext is not None and len(found):
+        found = plain_entries(found, key, ext)
+    return rows_of(found, ENTRY_SIZE, end - begin)
+
+
+def whole(queues: DurableQueues, log_min_offset: int) -> DurableQueues:
+    """The same queues, loaded without a frontier."""
+    queues.load(INT64_MAX, log_min_offset)
+    return queues

@@ -1,0 +1,4 @@
+"""The parts of a store's folder: paths, settings, kinds of queues, frontier, checkpoint.
+
+Imports no other folder of `store`.
+"""

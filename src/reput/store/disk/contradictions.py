@@ -1,0 +1,152 @@
+"""Where given settings contradict a store: sizes that its files have not, paths that name another store.
+
+RocketMQ opens no store whose files have other lengths than its settings say. So whoever writes with the wrong ones
+gives a store that the broker then refuses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from reput.config import StoreConfig
+from reput.errors import ConfigError
+from reput.files import fs
+from reput.formats import consume_queue, index_file, paths
+from reput.index.files import IndexFileOnDisk, list_index_files, told_slots_and_items
+from reput.queue.batch_files import BatchFiles
+from reput.queue.ext import told_ext_file_size
+from reput.queue.files import list_queues, told_file_size
+from reput.store.disk.layout import StoreLayout
+
+_QUEUES_ASKED = 1000
+
+
+class Contradiction(NamedTuple):
+    """Settings, by their names in StoreConfig, that a store contradicts; `text` is a sentence with both sides.
+
+    `is_of_size`: the store's files, which are in `place`, have other sizes, so that RocketMQ loads no such store.
+    """
+
+    names: tuple[str, ...]
+    place: Path
+    text: str
+    is_of_size: bool = True
+
+
+def refuse_contradictions(layout: StoreLayout, config: StoreConfig) -> None:
+    """Refuse settings that contradict the store, unless `force_setting` says to go on with them.
+
+    Raises:
+        ConfigError: with each contradiction; nothing was changed.
+    """
+    found = [] if config.force_setting else contradictions(layout, config)
+    if found:
+        texts = "; ".join(one.text for one in found)
+        raise ConfigError(
+            f"{texts}. Nothing was changed. Correct the setting or leave it out; to go on with it as it is given, use "
+            "--force-setting (force_setting=True)"
+        )
+
+
+def without_wrong_sizes(config: StoreConfig, found: list[Contradiction]) -> StoreConfig:
+    """Leave out the sizes that files contradict: the files' own sizes then count. What is forced stays."""
+    wrong = {} if config.force_setting else {name: None for one in found if one.is_of_size for name in one.names}
+    return replace(config, **wrong)
+
+
+def contradictions(layout: StoreLayout, config: StoreConfig) -> list[Contradiction]:
+    """List the contradictions, each with both sides, and where each comes from."""
+    found = [*_other_paths(layout, config), *_log_files(layout, config), *_queue_files(layout, config)]
+    if config.enable_consume_queue_ext is not False:
+        told = told_ext_file_size(islice(list_queues(layout.consume_queue_ext), _QUEUES_ASKED))
+        found += _size(config, "mapped_file_size_consume_queue_ext", told, layout.consume_queue_ext)
+    return [*found, *_batch_queue_files(layout, config), *_index_files(layout, config)]
+
+
+def _size(
+    config: StoreConfig, name: str, told: int | None, folder: Path, counts_as: int | None = None
+) -> Iterator[Contradiction]:
+    """The contradiction between a given file size and the one that files tell, if there is one."""
+    given = getattr(config, name)
+    used = given if counts_as is None else counts_as
+    if given is not None and told is not None and used != told:
+        rounded = f", which RocketMQ rounds up to {used}, whole entries" if used != given else ""
+        text = f"{config.given(name)}{rounded}, and the files of {folder} have {told} bytes"
+        yield Contradiction((name,), folder, text)
+
+
+def _queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
+    if config.mapped_file_size_consume_queue is not None:
+        told = told_file_size(islice(list_queues(layout.consume_queue), _QUEUES_ASKED))
+        used = consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
+        size = told.size if told.is_of_files else None
+        yield from _size(config, "mapped_file_size_consume_queue", size, layout.consume_queue, used)
+
+
+def _batch_queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
+    """Only where no file has the given size: beside one that was lost, names may tell a multiple of it."""
+    if (given := config.mapper_file_size_batch_consume_queue) is not None:
+        batches = BatchFiles(layout.batch_consume_queue)
+        lengths = {file.size for queue in islice(batches.queues(), _QUEUES_ASKED) for file in queue.folder.files}
+        told = None if given in lengths else batches.told_file_size()
+        yield from _size(config, "mapper_file_size_batch_consume_queue", told, batches.folder)
+
+
+def _log_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
+    """Only where all files agree: among several lengths may be that of a cut file, which the log's readers name."""
+    if config.mapped_file_size_commit_log is not None:
+        sizes = {
+            entry.size if not entry.is_link else fs.size_of(layout.commit_log / entry.name)
+            for entry in fs.list_dir(layout.commit_log)
+            if not entry.is_dir and paths.parse_offset_name(entry.name) is not None
+        } - {0}
+        told = sizes.pop() if len(sizes) == 1 else None
+        yield from _size(config, "mapped_file_size_commit_log", told, layout.commit_log)
+
+
+def _index_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
+    names = [name for name in ("max_hash_slot_num", "max_index_num") if getattr(config, name) is not None]
+    files = [file for file in list_index_files(layout.index) if file.size] if names else []
+    if not files:
+        return
+    size = Counter(file.size for file in files).most_common(1)[0][0]
+    usual = [file for file in files if file.size == size]
+    told = next((told for file in usual if (told := told_slots_and_items(file))), None)
+    given = " and ".join(config.given(name) for name in names)
+    slots, items = told or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
+    wanted = (config.max_hash_slot_num or slots, config.max_index_num or items)
+    if told is not None and wanted != told:
+        text = f"{given}, and the IndexFiles of {layout.index} have {slots} slots and {items} items ({size} bytes)"
+        yield Contradiction(tuple(names), layout.index, text)
+    elif _is_empty(usual[0]) and len(names) == 2 and index_file.file_size(*wanted) != size:
+        made = index_file.file_size(*wanted)
+        text = f"{given}, which make files of {made} bytes, and those of {layout.index} have {size} bytes"
+        yield Contradiction(tuple(names), layout.index, text)
+
+
+def _is_empty(file: IndexFileOnDisk) -> bool:
+    """Whether an IndexFile is one without items: its length is all that it tells. Other bytes tell nothing."""
+    return file.header is not None and file.header.index_count == 1
+
+
+def _other_paths(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
+    """Paths that lead elsewhere. A relative one tells nothing: it counts from where the broker was started."""
+    root = config.store_path_root_dir
+    if root and Path(root).is_absolute() and Path(root).resolve() != layout.root.resolve():
+        text = f"{config.given('store_path_root_dir')}, and the store given is {layout.root}"
+        yield Contradiction(("store_path_root_dir",), layout.root, text, is_of_size=False)
+    inside = layout.root / paths.COMMIT_LOG
+    log = config.store_path_commit_log
+    if not log or not Path(log).is_absolute() or Path(log).resolve() == inside.resolve():
+        return
+    if any(paths.parse_offset_name(entry.name) is not None for entry in fs.list_dir(inside)):
+        text = (
+            f"{config.given('store_path_commit_log')}, and the store given has a log of its own in {inside} (for that "
+            f"one: --set storePathCommitLog={inside})"
+        )
+        yield Contradiction(("store_path_commit_log",), inside, text, is_of_size=False)

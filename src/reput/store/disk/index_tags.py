@@ -1,0 +1,52 @@
+"""Whether a store's IndexFiles hold an item for each message's tag, as RocketMQ has written since 5.4.0.
+
+The first IndexFile that still points into the log tells: the records behind its first items either have their tag's
+item or have not.
+"""
+
+from __future__ import annotations
+
+from reput.formats import index_file, properties
+from reput.formats.hashing import index_key_hash
+from reput.formats.record import Verdict, decode_record
+from reput.index.files import IndexFileOnDisk, list_index_files, read_items
+from reput.log.files import LogFiles
+from reput.log.reader import record_at
+from reput.store.disk.layout import StoreLayout
+
+_ITEMS_ASKED = 4000
+
+
+def tag_items_in_use(layout: StoreLayout, log: LogFiles, slots: int) -> bool | None:
+    """As the present IndexFiles tell; None where they do not (there are none, or no message has a tag)."""
+    for file in list_index_files(layout.index):
+        told = _told_by(file, log, slots)
+        if told is not None:
+            return told
+    return None
+
+
+def _told_by(file: IndexFileOnDisk, log: LogFiles, slots: int) -> bool | None:
+    if file.header is None:
+        return None
+    count = min(file.header.index_count - 1, _ITEMS_ASKED)
+    hashes: dict[int, set[int]] = {}
+    for item in read_items(file.path, slots, 1, count):
+        hashes.setdefault(int(item["physical_offset"]), set()).add(int(item["key_hash"]))
+    # The first and last message of a file may have items in the neighbour file.
+    for offset in list(hashes)[1:-1]:
+        tag_hash = _tag_hash(log, offset)
+        if tag_hash is not None:
+            return tag_hash in hashes[offset]
+    return None
+
+
+def _tag_hash(log: LogFiles, offset: int) -> int | None:
+    """The hash of the tag item that the record at `offset` would have; None without a record or a tag."""
+    found = record_at(log, offset)
+    # To look for the name first saves most of the work where no message has a tag.
+    if isinstance(found, Verdict) or properties.TAGS not in found.data:
+        return None
+    record = decode_record(found.data)
+    tag = properties.decode_properties(record.properties).get(properties.TAGS)
+    return index_key_hash(record.topic + b"#" + index_file.TAG_KEY_PREFIX + tag) if tag else None

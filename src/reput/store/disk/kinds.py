@@ -1,0 +1,176 @@
+"""Which kinds of queues a store has: told by its files, else by its configuration. The one place that lists them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from reput.config import StoreConfig
+from reput.errors import ConfigError, DamagedStoreError, StoreLockedError, UnsupportedStoreError
+from reput.files import fs, locks
+from reput.files import names as folder_names
+from reput.formats import own, paths
+from reput.formats.consume_queue import DEFAULT_FILE_SIZE, QueueKey
+from reput.formats.queue_kinds import DEFAULT_KINDS, DEFAULT_STORE_TYPE, DOUBLE_WRITE, FILE, ROCKSDB, STORE_TYPES
+from reput.queue.batch_files import BatchFiles
+from reput.queue.file_kind import FileKind
+from reput.queue.files import some_queues
+from reput.queue.kinds import QueueKind
+from reput.store.disk.layout import StoreLayout
+
+_QUEUES_ASKED = 200
+
+
+def all_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> dict[str, QueueKind]:
+    """Every kind that reput knows, by name, in the order in which they are asked."""
+    return {name: kind_named(name, layout, file_size) for name in (FILE, ROCKSDB)}
+
+
+def kind_named(name: str, layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> QueueKind:
+    """The queues of one kind in a store, there or not."""
+    if name == FILE:
+        return FileKind(layout.consume_queue, file_size)
+    # RocksDB is loaded only for a store that has it: that takes longer than a small question.
+    from reput.queue.rocksdb_kind import RocksdbKind
+
+    return RocksdbKind(layout.consume_queue, layout.own(own.ROCKSDB_LOGS), partial(_log_end, layout.commit_log))
+
+
+def _log_end(commit_log: Path) -> int:
+    """The log offset behind the log's last file; nothing is read in it."""
+    ends = [0]
+    for entry in fs.list_dir(commit_log):
+        start = None if entry.is_dir else paths.parse_offset_name(entry.name)
+        ends.append(0 if start is None else start + entry.size)
+    return max(ends)
+
+
+def present_kinds(layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> list[QueueKind]:
+    """The kinds of which the store has queues."""
+    files = kind_named(FILE, layout, file_size)
+    found = [files] if files.is_present() else []
+    if folder_names.is_database(layout.consume_queue):
+        found.append(kind_named(ROCKSDB, layout, file_size))
+    return found
+
+
+def configured_kinds(config: StoreConfig) -> list[str]:
+    """The kinds that the configuration asks for, the one that is read first; none where it does not say.
+
+    Raises:
+        UnsupportedStoreError: a storeType that reput does not know.
+    """
+    told = config.store_type or (DEFAULT_STORE_TYPE if config.rocksdb_cq_double_write_enable else None)
+    if told is None:
+        return []
+    first = STORE_TYPES.get(told)
+    if first is None:
+        known = " or ".join(STORE_TYPES)
+        raise UnsupportedStoreError(f"storeType={told}: reput does not know this kind of store; {known} are known")
+    # RocketMQ writes both with a store of files alone.
+    if config.rocksdb_cq_double_write_enable and told == DEFAULT_STORE_TYPE:
+        return list(DOUBLE_WRITE)
+    return [first]
+
+
+def store_kinds(
+    layout: StoreLayout, config: StoreConfig | None = None, file_size: int = DEFAULT_FILE_SIZE
+) -> list[QueueKind]:
+    """The kinds that a store has, the one that is read first; queue files where neither files nor settings tell.
+
+    Raises:
+        UnsupportedStoreError: the configuration asks for a kind that the store, which has queues, has not.
+    """
+    wanted, present = configured_kinds(config or StoreConfig()), present_kinds(layout, file_size)
+    names = [kind.name for kind in present]
+    missing = [name for name in wanted if name not in names]
+    # A database may be there before the first message, and a store may have queues of batches alone.
+    if missing and any(_has_queue(kind) for kind in present):
+        raise UnsupportedStoreError(
+            f"{layout.consume_queue}: the configuration asks for {' and '.join(missing)} queues, and there are "
+            f"{' and '.join(names)} queues. `reput convert` makes them"
+        )
+    return [kind_named(name, layout, file_size) for name in _in_order(wanted, names) or DEFAULT_KINDS]
+
+
+def _has_queue(kind: QueueKind) -> bool:
+    with contextlib.closing(kind.queues()) as queues:
+        return next(queues, None) is not None
+
+
+def refuse_another_queue_file_size(layout: StoreLayout, config: StoreConfig, file_size: int) -> None:
+    """Refuse a configured size that no present queue file has, where all have the same other one.
+
+    One file alone may have been cut: then that is what the reader of its entries says.
+
+    Raises:
+        ConfigError: the setting is wrong, not the files.
+    """
+    if config.mapped_file_size_consume_queue is None:
+        return
+    queues = some_queues(layout.consume_queue, _QUEUES_ASKED)
+    lengths = Counter(file.size for queue in queues for file in queue.files if file.size)
+    if len(lengths) == 1 and lengths.total() > 1 and file_size not in lengths:
+        raise ConfigError(
+            f"mappedFileSizeConsumeQueue={config.mapped_file_size_consume_queue}: the queue files of "
+            f"{layout.consume_queue} have {next(iter(lengths))} bytes. Set that, or leave the setting out"
+        )
+
+
+def refuse_odd_queue_files(
+    kinds: Sequence[QueueKind], batches: BatchFiles, file_size: int, most: int | None = None
+) -> None:
+    """Refuse queues whose files have a wrong length or place: where they end is not what their names say.
+
+    A file of no bytes is what a killed task left; the next catch-up gives it its length, `file_size`. With `most` so
+    many queues of each kind are looked at; the others are when something is put to them (`damaged_queue`).
+
+    Raises:
+        DamagedStoreError: there is such a queue; a message put into it would get a number that another one has.
+
+    Source: `MappedFileQueue.doLoad`: RocketMQ does not open such a store either.
+    """
+    for kind in kinds:
+        with contextlib.closing(kind.queues()) as queues:
+            for queue in islice(queues, most):
+                for damage in queue.oddities(file_size).damage:
+                    raise DamagedStoreError(damage)
+    for batch_queue in batches.queues():
+        for damage in batch_queue.damage():
+            raise DamagedStoreError(damage)
+
+
+def damaged_queue(kinds: Sequence[QueueKind], key: QueueKey, file_size: int) -> str | None:
+    """What is wrong with the files of one queue, so that nothing may be put to it; None where nothing is."""
+    return next((damage for kind in kinds for damage in kind.damage_of(key, file_size)), None)
+
+
+def refuse_held_kinds(layout: StoreLayout, kinds: Sequence[QueueKind]) -> None:
+    """Refuse queues that another process has open to write, unless it is a follower, which gives way.
+
+    Queues that this process cannot write since it was forked are refused as well.
+
+    RocketMQ opens its database while it loads a store, and takes the store's lock only when it has recovered it.
+
+    Raises:
+        StoreLockedError: one has.
+        ForkedStoreError: see `QueueKind.refuse_in_fork`.
+    """
+    for kind in kinds:
+        kind.refuse_in_fork()
+    if locks.owner_is_live(layout.own(own.FOLLOWER_NAME)):
+        return
+    for kind in kinds:
+        if kind.is_held():
+            raise StoreLockedError(
+                f"{layout.consume_queue}: another process has these {kind.name} queues open to write, such as a broker "
+                "that is starting. Stop it, or wait for it"
+            )
+
+
+def _in_order(wanted: Sequence[str], present: Sequence[str]) -> list[str]:
+    return [*wanted, *(name for name in present if name not in wanted)]

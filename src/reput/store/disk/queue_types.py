@@ -1,0 +1,96 @@
+"""Which topics have queues of batches: `queue.type` in config/topics.json, else the store's own folders tell.
+
+A topic that topics.json has without the attribute is SimpleCQ, as for RocketMQ. Of a topic that it has not (deleted,
+or the file is gone) a folder in batchconsumequeue tells, and where that is missing too, its records do.
+
+Source: `QueueTypeUtils.getCQType`, `ConsumeQueueStore.queueTypeShouldBe`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from reput.errors import ConfigError, DamagedStoreError, UnsupportedStoreError
+from reput.files import fs
+from reput.files import names as folder_names
+from reput.formats.paths import is_topic_folder_name
+from reput.formats.queue_types import BATCH, QUEUE_TYPE, SIMPLE, QueueTypes
+from reput.queue.kinds import QueueKind
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.retained import TopicsFile
+
+
+def queue_types(layout: StoreLayout, configured: TopicsFile) -> QueueTypes:
+    """The types of queues that configuration and folders tell.
+
+    Raises:
+        ConfigError: topics.json names a type that RocketMQ does not know.
+    """
+    batch_names: set[str] = set()
+    for topic, config in configured.topics.items():
+        kind = _queue_type(config)
+        if kind not in {SIMPLE, BATCH}:
+            raise ConfigError(
+                f"{layout.root / 'config/topics.json'}: topic {topic}: {QUEUE_TYPE}={kind}; give {SIMPLE} or {BATCH}"
+            )
+        if kind == BATCH:
+            batch_names.add(topic)
+    simple_names = configured.topics.keys() - batch_names if batch_names else configured.topics
+    simple = frozenset([name.encode("utf-8", "surrogatepass") for name in simple_names])
+    batch = {name.encode("utf-8", "surrogatepass") for name in batch_names}
+    for entry in fs.list_dir(layout.batch_consume_queue):
+        topic_name = entry.name.encode("utf-8", "surrogateescape")
+        if entry.is_dir and topic_name not in simple:
+            batch.add(topic_name)
+    return QueueTypes(frozenset(batch), simple)
+
+
+def _queue_type(config: Any) -> Any:
+    """The type that a topic's configuration names; SimpleCQ where it names none."""
+    attributes = config.get("attributes") if isinstance(config, dict) else None
+    return attributes.get(QUEUE_TYPE, SIMPLE) if attributes and isinstance(attributes, dict) else SIMPLE
+
+
+def refuse_misplaced_queues(layout: StoreLayout, types: QueueTypes) -> None:
+    """Refuse a store whose folders and topics.json contradict one another, as RocketMQ does when it loads it.
+
+    Raises:
+        DamagedStoreError: they do.
+    """
+    for what in misplaced_queues(layout, types):
+        raise DamagedStoreError(
+            f"{what} (config/topics.json). Correct that, or build the queues anew with `reput rebuild --only queue`"
+        )
+
+
+def refuse_batches_beside(types: QueueTypes, kinds: Iterable[QueueKind]) -> None:
+    """Refuse queues of batches beside kinds in which RocketMQ itself loses all of a batch but its first message.
+
+    Raises:
+        UnsupportedStoreError: there are both.
+    """
+    alone = [kind.name for kind in kinds if not kind.stands_beside_batches]
+    if types.batch and alone:
+        named = min(types.batch).decode("utf-8", "replace")
+        raise UnsupportedStoreError(
+            f"topic {named}: its {QUEUE_TYPE} is {BATCH}, and {alone[0]} queues cannot hold batches: RocketMQ has no "
+            "entries in them for the messages inside a batch. reput neither reads nor builds a store with both"
+        )
+
+
+def misplaced_queues(layout: StoreLayout, types: QueueTypes) -> list[str]:
+    """What lies in the folder of the other type of queues; RocketMQ does not load such a store."""
+    # Topics of batches are few: they are looked for among the others, which may be very many, and not the other way.
+    named = [name.decode("utf-8", "surrogateescape") for name in sorted(types.batch)]
+    found = [
+        f"{layout.consume_queue / name}: queues of type {SIMPLE}, and the topic's {QUEUE_TYPE} is {BATCH}"
+        for name in named
+        if is_topic_folder_name(os.fsencode(name)) and folder_names.is_own_dir(layout.consume_queue / name)
+    ]
+    for entry in fs.list_dir(layout.batch_consume_queue):
+        if entry.is_dir and entry.name.encode("utf-8", "surrogateescape") in types.simple:
+            place = layout.batch_consume_queue / entry.name
+            found.append(f"{place}: queues of type {BATCH}, and the topic's {QUEUE_TYPE} is {SIMPLE}")
+    return found

@@ -1,0 +1,172 @@
+"""What a job found and did, as plain values: the text and JSON outputs are made from the same report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class LogGap:
+    """Bytes [begin, end) of the log that are no record, though records follow; `why` says what stands at `begin`."""
+
+    begin: int
+    end: int
+    file: str
+    why: str
+
+    @property
+    def size(self) -> int:
+        """Bytes in the gap."""
+        return self.end - self.begin
+
+
+@dataclass(slots=True)
+class QueueOddity:
+    """A queue whose offsets did not run straight: repeats left out, blanks filled in, generations dropped."""
+
+    topic: str
+    queue_id: int
+    repeats: int
+    blanks: int
+    restarts: int
+    dropped: int
+
+
+@dataclass(slots=True)
+class TopicSummary:
+    """The queues of one topic as they were built."""
+
+    topic: str
+    queues: int
+    entries: int
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(slots=True, repr=False)
+class RebuildReport:
+    """What a rebuild did. Offsets are bytes of the log, times milliseconds, durations seconds."""
+
+    store: str
+    salvage: bool
+    built: list[str] = field(default_factory=list)
+    log_min_offset: int = 0
+    log_max_offset: int = 0
+    log_bytes: int = 0
+    messages: int = 0
+    queue_entries: int = 0
+    index_items: int = 0
+    prepared: int = 0
+    rolled_back: int = 0
+    queues: int = 0
+    index_files: list[str] = field(default_factory=list)
+    topics: list[TopicSummary] = field(default_factory=list)
+    gaps: list[LogGap] = field(default_factory=list)
+    torn_tail_bytes: int = 0
+    torn_tail_offset: int | None = None
+    crooked_queues: list[QueueOddity] = field(default_factory=list)
+    retained_queues: list[str] = field(default_factory=list)
+    time_regressions: int = 0
+    first_time_regression: int | None = None
+    stitched_again: int = 0
+    assumed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return (
+            f"RebuildReport({self.store!r}, {self.messages} messages, {self.queues} queues, "
+            f"{len(self.index_files)} IndexFiles, {len(self.gaps)} gaps, {len(self.warnings)} warnings)"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        return asdict(self)
+
+
+SETTING, DAMAGE, LEFTOVER, NOTE = "setting", "damage", "leftover", "note"
+
+
+@dataclass(slots=True)
+class Finding:
+    """One thing that a check found, however often: the rule, the first place (byte `offset` in `file`), the count.
+
+    `severity`: `damage` makes a store unsound; `leftover` is what RocketMQ itself leaves behind after a crash and
+    mends when it opens the store; `note` is worth knowing. `setting` is a given setting that the files contradict:
+    the files are judged without it, and RocketMQ would not load them with it.
+    """
+
+    rule: str
+    severity: str
+    file: str
+    offset: int | None
+    count: int
+    detail: str
+
+
+@dataclass(slots=True, repr=False)
+class CheckReport:
+    """What a check found. Offsets are bytes of the log, durations seconds.
+
+    `messages` counts the log's records, of which a batch is one; `queue_entries` counts the entries that queues ought
+    to have, `queue_messages` the messages that they give, those inside batches too.
+
+    `held_by` and `held_by_pid` name the process that held the store (see `reput.store.owner.holders`). Where it
+    appends, the log was judged up to `log_max_offset` and the indexes up to `indexes_to`.
+    """
+
+    store: str
+    findings: list[Finding] = field(default_factory=list)
+    closed_cleanly: bool = True
+    held_by: str = "nobody"
+    held_by_pid: int = 0
+    indexes_to: int | None = None
+    log_min_offset: int = 0
+    log_max_offset: int = 0
+    messages: int = 0
+    queue_entries: int = 0
+    queue_messages: int = 0
+    index_items: int = 0
+    queues: int = 0
+    index_files: int = 0
+    assumed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        verdict = "sound" if self.sound else "not sound"
+        return f"CheckReport({self.store!r}, {verdict}, {self.messages} messages, {len(self.findings)} findings)"
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing that was found is damage."""
+        return all(finding.severity != DAMAGE for finding in self.findings)
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code of the command line: 0 sound, 1 damaged, or a setting contradicts the files."""
+        return 0 if self.sound and not self.wrong_settings else 1
+
+    @property
+    def wrong_settings(self) -> list[Finding]:
+        """The findings that are about a given setting, not about the store."""
+        return [finding for finding in self.findings if finding.severity == SETTING]
+
+    def after_crash(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
+        """Add what RocketMQ leaves behind after a crash: a leftover then, damage in a store that was closed cleanly."""
+        severity = DAMAGE if self.closed_cleanly else LEFTOVER
+        self.findings.append(Finding(rule, severity, file, offset, count, detail))
+
+    def damage(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
+        """Add damage."""
+        self.findings.append(Finding(rule, DAMAGE, file, offset, count, detail))
+
+    def remark(self, severity: str, rule: str, file: str, count: int, detail: str) -> None:
+        """Add something that is no damage."""
+        self.findings.append(Finding(rule, severity, file, None, count, detail))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        return {"sound": self.sound, **asdict(self)}

@@ -1,0 +1,182 @@
+"""The settings a job works with: from the configuration, else from the store's files, else RocketMQ's defaults.
+
+What was assumed is kept, so that a report can say it (a wrong queue file size would give a store that RocketMQ
+refuses).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reput.config import StoreConfig, parse_delay_levels
+from reput.dispatch import bloom
+from reput.dispatch.bloom import BloomFilter
+from reput.errors import ConfigError
+from reput.formats import batch_consume_queue, consume_queue, index_file, record
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
+from reput.formats.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FILE_SIZE
+from reput.formats.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
+from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
+from reput.index.files import list_index_files, told_slots_and_items
+from reput.log.decode import DecodeSettings
+from reput.queue.batch_files import BatchFiles
+from reput.queue.ext import told_ext_file_size
+from reput.queue.files import some_queues, told_file_size
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.queue_types import queue_types
+from reput.store.disk.retained import read_topics
+
+DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+_QUEUES_ASKED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Sizes in bytes, delays in ms (level 1 first); `assumed` says which values nobody told.
+
+    `notes` say which file cannot be read.
+    `ext_file_size` is None where the queues have no ConsumeQueueExt; `calc_bitmaps`: its units get the bits, by
+    `bloom`, of the registered SQL92 filters that match.
+    """
+
+    queue_file_size: int
+    ext_file_size: int | None
+    index_slots: int
+    index_items: int
+    delays_ms: tuple[int, ...]
+    crc_check: int
+    index_enabled: bool
+    bloom: BloomFilter
+    calc_bitmaps: bool
+    assumed: tuple[str, ...]
+    batch_queue_file_size: int = batch_consume_queue.DEFAULT_FILE_SIZE
+    types: QueueTypes = UNKNOWN_TYPES
+    multi_dispatch: bool = True
+    notes: tuple[str, ...] = ()
+
+    def decoding(self, tag_items: bool) -> DecodeSettings:
+        """What decoding the log needs to know of them."""
+        return DecodeSettings(self.crc_check, tag_items, self.delays_ms, self.multi_dispatch)
+
+
+def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool = True) -> StoreSettings:
+    """The settings of a store.
+
+    Raises:
+        ConfigError: a configured value is not of its kind, or topics.json names an unknown type of queues.
+    """
+    configured = read_topics(layout)
+    types = queue_types(layout, configured)
+    assumed = list(configured.notes)
+    slots, items = _index_sizes(layout, config, assumed)
+    levels = config.message_delay_level
+    if levels is None:
+        levels = DEFAULT_DELAY_LEVELS
+        assumed.append(f"messageDelayLevel={levels} (RocketMQ's default)")
+    bloom_filter = BloomFilter(
+        config.max_error_rate_of_bloom_filter or bloom.DEFAULT_ERROR_PERCENT,
+        config.expect_consumer_num_use_filter or bloom.DEFAULT_EXPECTED,
+    )
+    if bloom_filter.size > MAX_BITMAP_SIZE:
+        raise ConfigError(
+            f"expectConsumerNumUseFilter={bloom_filter.expected}: its bitmaps would have {bloom_filter.size} bytes, "
+            f"{MAX_BITMAP_SIZE} are allowed"
+        )
+    check = record.CHECK_PROPERTY if config.force_verify_prop_crc else record.CHECK_BODY
+    check = check if verify_crc else record.CHECK_NONE
+    return StoreSettings(
+        queue_file_size=_queue_file_size(layout, config, assumed),
+        ext_file_size=_ext_file_size(layout, config, bloom_filter, assumed),
+        index_slots=slots,
+        index_items=items,
+        delays_ms=tuple(parse_delay_levels(levels)),
+        # A message alone in a queue of batches has a number that counts all messages of the batches before it.
+        crc_check=check if types.batch else check | record.STRICT_OFFSETS,
+        index_enabled=config.message_index_enable is not False,
+        bloom=bloom_filter,
+        calc_bitmaps=config.enable_calc_filter_bit_map is True,
+        # The sizes above have said what they assume by now.
+        batch_queue_file_size=_batch_queue_file_size(layout, config, types, assumed),
+        types=types,
+        # A record has offsets in further queues only where the broker gave them; the setting can only leave them out.
+        multi_dispatch=config.enable_multi_dispatch is not False,
+        assumed=tuple(assumed),
+        notes=tuple(configured.notes),
+    )
+
+
+def _batch_queue_file_size(layout: StoreLayout, config: StoreConfig, types: QueueTypes, assumed: list[str]) -> int:
+    configured = config.mapper_file_size_batch_consume_queue
+    name = "mapperFileSizeBatchConsumeQueue"
+    if configured is not None:
+        size, source = configured, "configured"
+    else:
+        told = BatchFiles(layout.batch_consume_queue).told_file_size()
+        size = told or batch_consume_queue.DEFAULT_FILE_SIZE
+        source = "as the present batch queue files have" if told else "RocketMQ's default"
+        if types.batch:
+            assumed.append(f"{name}={size} ({source})")
+    if size % BATCH_ENTRY_SIZE:
+        raise ConfigError(f"{name}={size} ({source}): a multiple of {BATCH_ENTRY_SIZE} is needed, whole entries")
+    return size
+
+
+def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> int:
+    configured = config.mapped_file_size_consume_queue
+    if configured is not None:
+        size = consume_queue.file_size_in_use(configured)
+        if size != configured:
+            assumed.append(f"mappedFileSizeConsumeQueue={configured} counts as {size}, whole entries, as in RocketMQ")
+        return size
+    told = told_file_size(some_queues(layout.consume_queue, _QUEUES_ASKED))
+    assumed.append(f"mappedFileSizeConsumeQueue={told.size} ({told.source})")
+    if told.odd:
+        assumed.append(told.odd)
+    return told.size
+
+
+def _ext_file_size(
+    layout: StoreLayout, config: StoreConfig, bloom_filter: BloomFilter, assumed: list[str]
+) -> int | None:
+    enabled = config.enable_consume_queue_ext
+    if enabled is False:
+        return None
+    told = told_ext_file_size(some_queues(layout.consume_queue_ext, _QUEUES_ASKED))
+    if enabled is None:
+        if told is None:
+            return None
+        assumed.append(f"enableConsumeQueueExt=true ({layout.consume_queue_ext} has files)")
+    size = config.mapped_file_size_consume_queue_ext
+    if size is None:
+        size, source = (
+            (told, "as the present ext files have") if told else (DEFAULT_EXT_FILE_SIZE, "RocketMQ's default")
+        )
+        assumed.append(f"mappedFileSizeConsumeQueueExt={size} ({source})")
+    lowest = UNIT_SIZE + bloom_filter.size + END_ROOM
+    if size < lowest:
+        raise ConfigError(
+            f"mappedFileSizeConsumeQueueExt={size}: a unit with its bitmap has room from {lowest} bytes on. Set "
+            "it to what the broker has"
+        )
+    return size
+
+
+def _index_sizes(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> tuple[int, int]:
+    slots, items = config.max_hash_slot_num, config.max_index_num
+    if slots is not None and items is not None:
+        return slots, items
+    source = "RocketMQ's default"
+    told = None
+    for file in list_index_files(layout.index):
+        told = told_slots_and_items(file)
+        if told is not None:
+            source = "as the present IndexFiles have"
+            break
+    told_slots, told_items = told or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
+    if slots is None:
+        slots = told_slots
+        assumed.append(f"maxHashSlotNum={slots} ({source})")
+    if items is None:
+        items = told_items
+        assumed.append(f"maxIndexNum={items} ({source})")
+    return slots, items

@@ -1,0 +1,362 @@
+"""Where a store's log ends, and what its indexes lack up to there: a short walk from the last record that one names."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+
+from reput.config import StoreConfig
+from reput.files import fs
+from reput.formats import properties as props
+from reput.formats.consume_queue import Entry
+from reput.formats.record import (
+    CHECK_NONE,
+    FLAG_INNER_BATCH,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_ROLLBACK,
+    Record,
+    Verdict,
+)
+from reput.log.files import LogFile, LogFiles
+from reput.log.reader import LogRecord, LogWalk, next_boundary, place, record_at
+from reput.store.disk.frontier import NO_INDEX_FILE_NEEDED, needs_no_index_file
+from reput.store.info.use import Use
+from reput.store.info.values import CLEAN, DAMAGED, TORN, UNKNOWN, QueueInfo, StoreInfo, TopicInfo
+from reput.store.owner.holders import Who
+
+_WALK_SECONDS = 0.3
+_TAIL_SEARCH_BYTES = 64 << 20
+_ENTRIES_TRIED = 64
+_NEAR_BYTES = 16 << 20
+_JUMP_BYTES = 1 << 20
+_PAGE = 4096
+
+
+@dataclass(slots=True)
+class Ends:
+    """How far the indexes reach into the log: each queue's last entry, the last record that an item names (-1: none).
+
+    `astray` are last entries that name no record, newest first; `queue` is the newest that does. `is_partial`: not all
+    queues were read, so nothing is said of what they lack.
+    """
+
+    last_entries: list[Entry] = field(default_factory=list)
+    queue: Entry | None = None
+    astray: list[Entry] = field(default_factory=list)
+    index_start: int = -1
+    is_partial: bool = False
+
+    @property
+    def queue_start(self) -> int:
+        """Log offset of the last record that a queue names, -1 for none."""
+        return self.queue.physical_offset if self.queue else -1
+
+
+@dataclass(slots=True)
+class _Walked:
+    """What a walk to the log's end saw: the last record, and what the queues or the IndexFiles lack.
+
+    Queues are complete below log offset `queued_to`; `waiting` has the spans of messages behind it, by queue.
+    `jumped`: the walk left out a stretch in the middle.
+    """
+
+    begin: int
+    queued_to: int
+    last: LogRecord | None = None
+    not_queued: int = 0
+    first_not_queued: int = -1
+    first_not_indexed: int = -1
+    jumped: bool = False
+    waiting: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+
+def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
+    """Find the log's end, and tell what stands there and what the indexes lack up to it."""
+    if use.holder.who in (Who.WRITER, Who.BROKER):
+        _read_confirmed(log, info, ends, use)
+        return
+    if not log.files:
+        _say_that_all_is_lost(f"{log.folder}: no log file", info)
+        return
+    begin = _walk_begin(log, ends)
+    queued_to = ends.queue_start + 1 if use.frontier is None else use.frontier
+    walk = LogWalk(log, begin, CHECK_NONE)
+    walked = _Walked(walk.offset, queued_to)
+    if not _walk_on(walk, walked, ends):
+        jumped = LogWalk(log, _near_end(log, walk.offset), CHECK_NONE)
+        last = walked.last
+        info.log.max_is_exact = _walk_on(jumped, walked, ends) and walked.last is not last
+        if walked.last is not last:
+            walk, walked.jumped = jumped, True
+    info.log.max_offset = walk.offset
+    if walked.last is not None:
+        info.log.last_store_timestamp = walked.last.decode().store_timestamp
+    if info.log.max_is_exact and use.holder.who is not Who.OPENING:
+        _judge_end(log, walk, info)
+    else:
+        info.log.tail = UNKNOWN
+    if walked.last is None and info.log.first_store_timestamp is None and info.log.tail == CLEAN:
+        _say_that_all_is_lost(f"{log.folder}: no record in the log's files", info)
+        return
+    if use.holder.who in (Who.JOB, Who.OPENING):
+        info.notes.append(f"{use.holder.text} is at work on this store: its indexes are not judged")
+        return
+    _look_between(log, walked, ends)
+    if use.holder.who is Who.NOBODY:
+        _say_what_is_astray(log, info, ends)
+    if walked.last is not None or info.log.first_store_timestamp is not None:
+        _say_what_is_missing(walked, info, ends, config, use)
+    # What the walk has left out has messages too.
+    if not walked.jumped and info.log.max_is_exact and walked.begin <= max(queued_to, log.min_offset):
+        _add_waiting(walked, info)
+
+
+def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> None:
+    """Look at a log that a writer or a broker goes on with, up to where it is whole; nothing behind is judged."""
+    if log.files:
+        _walk_begin(log, ends)
+    limit, queued_to = use.confirmed, use.frontier
+    if limit is None or queued_to is None:
+        # A broker says nothing: what its queues refer to is whole.
+        limit = queued_to = ends.queue.physical_offset + ends.queue.size if ends.queue else log.min_offset
+    info.confirmed_offset = info.log.max_offset = limit
+    begin = max(queued_to, log.min_offset)
+    walk = LogWalk(log, begin, CHECK_NONE, limit)
+    walked = _Walked(begin, queued_to)
+    is_whole = _walk_on(walk, walked, ends)
+    if is_whole and walk.offset < limit:
+        info.log.tail, info.log.max_is_exact = DAMAGED, False
+        info.damage.append(
+            f"{place(log, walk.offset)}: {walk.verdict.meaning}, though the log is confirmed up to {limit}. "
+            "`reput check` tells more"
+        )
+    if not is_whole:
+        _walk_on(
+            LogWalk(log, next_boundary(log, max(walk.offset, limit - _JUMP_BYTES)), CHECK_NONE, limit), walked, ends
+        )
+        info.waiting_is_exact = False
+    last = walked.last
+    if last is None and ends.queue is not None:
+        found = record_at(log, ends.queue_start, CHECK_NONE)
+        last = found if isinstance(found, LogRecord) else None
+    if last is not None:
+        info.log.last_store_timestamp = last.decode().store_timestamp
+    _add_waiting(walked, info)
+
+
+def _add_waiting(walked: _Walked, info: StoreInfo) -> None:
+    """Add the messages that no queue has yet to the topics."""
+    info.waiting_messages = walked.not_queued
+    topics = {topic.topic: topic for topic in info.topics}
+    for (name, queue_id), (first, end) in sorted(walked.waiting.items()):
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = TopicInfo(name)
+            info.topics.append(topic)
+        queue = next((one for one in topic.queues if one.queue_id == queue_id), None)
+        if queue is None:
+            queue = QueueInfo(queue_id, first, first, 0, 0, 0)
+            topic.queues.append(queue)
+        # An indexer at work may have brought some of them meanwhile.
+        queue.waiting = max(0, end - max(first, queue.max_offset))
+        queue.max_offset = max(queue.max_offset, end)
+
+
+def _say_that_all_is_lost(what: str, info: StoreInfo) -> None:
+    """A log without a record: of a new store, or of one whose log is gone while its indexes are there."""
+    there = "queues" if info.queue_entries else "IndexFiles" if info.index_items else None
+    if there is None:
+        info.behind.append(f"{what}; the store is new")
+    else:
+        info.damage.append(
+            f"{what}, though there are {there} with entries. Is its disk mounted, and does storePathCommitLog name "
+            "another folder?"
+        )
+
+
+def _walk_on(walk: LogWalk, walked: _Walked, ends: Ends) -> bool:
+    """Walk to where the records end; whether that was reached in the time there is."""
+    deadline = time.monotonic() + _WALK_SECONDS
+    for number, found in enumerate(walk):
+        walked.last = found
+        _compare(found, ends, walked)
+        if number % 256 == 255 and time.monotonic() > deadline:
+            return False
+    return True
+
+
+def _near_end(log: LogFiles, begin: int) -> int:
+    """A boundary shortly in front of the last page of the log that is written; zeros inside bodies may mislead it."""
+    file = _last_file(log)
+    low, high = (max(begin, file.start) - file.start) // _PAGE, -(-(file.data_end - file.start) // _PAGE)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (fs.read_bytes(file.path, _PAGE, middle * _PAGE) or b"").strip(b"\0"):
+            low = middle
+        else:
+            high = middle
+    return next_boundary(log, max(begin, file.start + high * _PAGE - _JUMP_BYTES))
+
+
+def _last_file(log: LogFiles) -> LogFile:
+    """The last file that begins with data, the first where none does."""
+    with_data = [file for file in log.files if record_at(log, file.start, CHECK_NONE) is not Verdict.ZERO]
+    return with_data[-1] if with_data else log.files[0]
+
+
+def _walk_begin(log: LogFiles, ends: Ends) -> int:
+    """A boundary near the log's end: a record that a queue names, or the start of the last file with data."""
+    last_file = _last_file(log).start
+    for entry in sorted(ends.last_entries, reverse=True)[:_ENTRIES_TRIED]:
+        found = record_at(log, entry.physical_offset, CHECK_NONE)
+        if isinstance(found, LogRecord) and len(found.data) == entry.size:
+            ends.queue = entry
+            break
+        ends.astray.append(entry)
+    near = ends.queue_start >= last_file - _NEAR_BYTES
+    return ends.queue_start if ends.queue is not None and near else last_file
+
+
+def _compare(found: LogRecord, ends: Ends, walked: _Walked) -> None:
+    if found.offset < min(walked.queued_to, ends.index_start + 1):
+        return
+    record = found.decode()
+    if found.offset >= walked.queued_to and record.sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
+        walked.not_queued += 1
+        if walked.first_not_queued < 0:
+            walked.first_not_queued = found.offset
+        first, end = _numbers_of(record)
+        key = record.topic.decode("utf-8", "surrogateescape"), record.queue_id
+        known = walked.waiting.get(key, (first, end))
+        walked.waiting[key] = min(first, known[0]), max(end, known[1])
+    if found.offset > ends.index_start and walked.first_not_indexed < 0 and _has_keys(record):
+        walked.first_not_indexed = found.offset
+
+
+def _numbers_of(record: Record) -> tuple[int, int]:
+    """The queue offsets [first, end) that a record takes: a batch has one for each of its messages."""
+    if record.sys_flag & FLAG_INNER_BATCH:
+        named = props.decode_properties(record.properties)
+        numbers = named.get(props.INNER_BASE, b""), named.get(props.INNER_NUM, b"")
+        if all(_NUMBER.fullmatch(one) for one in numbers):
+            base, count = map(int, numbers)
+            return base, base + count
+    return record.queue_offset, record.queue_offset + 1
+
+
+_NUMBER = re.compile(rb"[0-9]{1,18}")
+
+
+def _has_keys(record: Record) -> bool:
+    """Whether a record gives index items in every version of RocketMQ."""
+    if record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
+        return False
+    named = props.decode_properties(record.properties)
+    return props.UNIQ_KEY in named or bool(named.get(props.KEYS, b"").strip(props.KEY_SEPARATOR))
+
+
+def _look_between(log: LogFiles, walked: _Walked, ends: Ends) -> None:
+    """Look for a record with keys between the IndexFiles' end and the walk's begin: most often the next one has."""
+    begin = max(ends.index_start, log.min_offset)
+    if ends.index_start < 0 or begin >= walked.begin or not isinstance(record_at(log, begin, CHECK_NONE), LogRecord):
+        return
+    deadline = time.monotonic() + _WALK_SECONDS / 3
+    for number, found in enumerate(LogWalk(log, begin, CHECK_NONE)):
+        if found.offset >= walked.begin or (number % 256 == 255 and time.monotonic() > deadline):
+            return
+        if found.offset > ends.index_start and _has_keys(found.decode()):
+            walked.first_not_indexed = found.offset
+            return
+
+
+def _judge_end(log: LogFiles, walk: LogWalk, info: StoreInfo) -> None:
+    end = walk.end(_TAIL_SEARCH_BYTES)
+    info.log.tail_bytes = end.written
+    if end.is_damage:
+        info.log.tail = DAMAGED
+        info.log.max_is_exact = False
+        info.damage.append(
+            f"{place(log, end.offset)}: {end.verdict.meaning}, and records follow from log offset {end.next_record} "
+            f"on. Restore these bytes from a replica or a backup; `reput dump log -o {end.next_record}` shows what "
+            "follows"
+        )
+    elif end.is_torn:
+        info.log.tail = TORN
+        info.behind.append(
+            f"{place(log, end.offset)}: torn tail, {end.written} bytes that are no whole record "
+            f"({end.verdict.meaning}); RocketMQ cuts it off when it opens the store"
+        )
+
+
+def _say_what_is_astray(log: LogFiles, info: StoreInfo, ends: Ends) -> None:
+    cut = info.log.max_offset if info.log.tail in (CLEAN, TORN) else log.end_offset
+    ahead = [entry for entry in ends.astray if entry.physical_offset >= cut]
+    if ahead:
+        many = "at least " if len(ends.astray) == _ENTRIES_TRIED else ""
+        info.behind.append(
+            f"consumequeue: {many}{len(ahead)} queues name records behind the log's end, from log offset "
+            f"{ahead[-1].physical_offset} on; RocketMQ takes such entries back when it opens the store"
+        )
+    for entry in ends.astray[len(ahead) :]:
+        info.damage.append(
+            f"{place(log, entry.physical_offset)}: a queue's last entry names a record of {entry.size} bytes here, and "
+            "there is none. `reput check` tells more"
+        )
+
+
+def _needs_no_item(info: StoreInfo, use: Use) -> bool:
+    """Whether IndexFiles without an item are whole up to reput's frontier: no message in front of it has a key."""
+    return bool(info.index_files) and (info.own.frontier is not None or use.frontier is not None)
+
+
+def _remedy(info: StoreInfo, use: Use, first: int, trusted_to: int, only: str) -> str:
+    """Advise what brings the entries or items of records from log offset `first` on; `only` is empty for both.
+
+    A follower begins at the frontier; without one it believes that nothing below `trusted_to` is missing.
+    """
+    if use.holder.who is Who.FOLLOWER:
+        return f"{use.holder.text} brings them"
+    if info.own.frontier is not None:
+        trusted_to = min(info.own.frontier[f"{part}_offset"] for part in ([only] if only else ["queue", "index"]))
+    elif info.abort:
+        # It goes back to where the checkpoint says that all was durable.
+        trusted_to = 0
+    if first < trusted_to:
+        return f"`reput rebuild{only and f' --only {only}'}` builds them again"
+    return f"`reput follow {info.store} --until-caught-up`, or a broker that opens the store, brings them"
+
+
+def _say_what_is_missing(walked: _Walked, info: StoreInfo, ends: Ends, config: StoreConfig, use: Use) -> None:
+    queues = index = ""
+    if ends.queue is None and not info.unsupported and not ends.astray and not ends.is_partial:
+        queues = "no queue has an entry" if info.topics else "no queues"
+    if ends.index_start < 0 and config.message_index_enable is not False and not _needs_no_item(info, use):
+        index = "no IndexFile has an item" if info.index_files else "no IndexFiles"
+    if queues and index:
+        remedy = _remedy(info, use, info.log.min_offset, 0, "")
+        info.behind.append(f"consumequeue and index: {queues}, {index}; {remedy}")
+        return
+    if queues:
+        info.behind.append(f"consumequeue: {queues}; `reput rebuild --only queue` builds them from the log")
+    elif ends.queue is not None and walked.not_queued and not ends.is_partial:
+        rough = walked.queued_to < walked.begin or walked.jumped or not info.log.max_is_exact
+        remedy = _remedy(info, use, walked.first_not_queued, walked.queued_to, "queue")
+        lacking = f"{walked.not_queued} messages have" if walked.not_queued > 1 else "1 message has"
+        info.behind.append(
+            f"consumequeue: ends at log offset {ends.queue_start + ends.queue.size}, the log at {info.log.max_offset}: "
+            f"{'at least ' if rough else ''}{lacking} no entry yet; {remedy}"
+        )
+    if index:
+        own = info.own.frontier
+        if own is not None and not info.index_files and needs_no_index_file(own["index_offset"], own["index_file"]):
+            info.notes.append(f"index: {index}; {NO_INDEX_FILE_NEEDED}")
+            return
+        info.behind.append(f"index: {index}; `reput rebuild --only index` builds them from the log")
+    elif walked.first_not_indexed >= 0 and config.message_index_enable is not False:
+        ends_with = f"ends with the record at log offset {ends.index_start}" if ends.index_start >= 0 else "has no item"
+        remedy = _remedy(info, use, walked.first_not_indexed, walked.queued_to, "index")
+        info.behind.append(
+            f"index: {ends_with}, and a later one has keys (log offset {walked.first_not_indexed}); {remedy}"
+        )

@@ -1,0 +1,324 @@
+"""What a store holds, from names, ends and headers: a few small reads a queue, and a short walk at the log's end."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import struct
+import time
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from reput.config import StoreConfig
+from reput.errors import DamagedStoreError
+from reput.files import fs, locks
+from reput.formats import own, paths
+from reput.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
+from reput.formats.consume_queue import Entry
+from reput.formats.index_file import HEADER_SIZE
+from reput.formats.queue_types import BATCH
+from reput.formats.record import CHECK_NONE
+from reput.index.files import list_index_files
+from reput.log.files import LogFiles, list_log_files
+from reput.log.reader import LogRecord, record_at
+from reput.queue.batch_files import BatchFiles
+from reput.queue.files import list_queues
+from reput.queue.kinds import QueueKind, QueueOnDisk
+from reput.store.disk.contradictions import contradictions
+from reput.store.disk.kinds import present_kinds
+from reput.store.disk.layout import StoreLayout, find_store, unsupported_kinds
+from reput.store.disk.retained import configured_topics
+from reput.store.info.end import Ends, read_log_end
+from reput.store.info.use import Use, look_at_use
+from reput.store.info.values import IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo
+from reput.store.owner import swap
+from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
+from reput.store.owner.holders import Who
+from reput.store.owner.strays import list_strays, strays_text
+
+_OWN_FILE_LIMIT = 64 << 20
+_NEWEST = 64
+_NAMED = 5
+_SETTLE_S = 0.05
+
+
+def store_info(
+    path: Path | str,
+    config: StoreConfig | None = None,
+    *,
+    topics: Collection[str] = (),
+    most_topics: int | None = None,
+) -> StoreInfo:
+    """What the store in `path` holds; nothing is made or changed, and a live broker may have it open.
+
+    Every queue is read. With more than `most_topics` topics only the queues of `topics` are: `unread_topics` says then
+    how many others there are, and what queues lack of the log is not judged.
+
+    Raises:
+        NotAStoreError: there is no store.
+        UnsupportedStoreError: the log itself is of a kind that reput does not read.
+        DamagedStoreError: files of the log overlap.
+    """
+    config = config or StoreConfig()
+    layout = find_store(path, config)
+    # Before the files: what is confirmed now, they have.
+    use = look_at_use(layout)
+    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True, below=use.confirmed)
+    info = StoreInfo(str(layout.root), _log_info(log))
+    info.held_by, info.held_by_pid, info.follower_pid = use.holder.who, use.holder.pid, use.follower_pid
+    info.damage += [note for note in log.notes if "ignored" not in note]
+    info.notes += [note for note in log.notes if "ignored" in note]
+    info.unsupported += [f"{kind}, which reput does not build yet" for kind in unsupported_kinds(layout, config)]
+    _read_state(layout, info)
+    _read_deleted(layout, log, info)
+    ends = Ends()
+    only = _chosen_topics(layout, info, topics, most_topics)
+    if only is not None:
+        ends.is_partial = True
+        ends.last_entries += _last_below_frontier(log, info)
+    _read_indexes(layout, log, info, ends, use, only)
+    read_log_end(log, info, ends, config, use)
+    if not info.waiting_is_exact:
+        known = {topic.topic for topic in info.topics}
+        named = {name.decode("utf-8", "surrogateescape") for name in configured_topics(layout) or ()}
+        info.topics += [TopicInfo(name) for name in sorted(named - known)]
+    info.notes += [one.text for one in contradictions(layout, config)]
+    if strays := list_strays(layout, in_queues=only is None):
+        info.notes.append(strays_text(strays))
+    return info
+
+
+def _log_info(log: LogFiles) -> LogInfo:
+    first = record_at(log, log.min_offset, CHECK_NONE)
+    return LogInfo(
+        folder=str(log.folder),
+        files=len(log.files),
+        file_size=log.file_size,
+        bytes=sum(file.size for file in log.files),
+        min_offset=log.min_offset,
+        max_offset=log.min_offset,
+        first_store_timestamp=first.decode().store_timestamp if isinstance(first, LogRecord) else None,
+    )
+
+
+def _chosen_topics(
+    layout: StoreLayout, info: StoreInfo, topics: Collection[str], most_topics: int | None
+) -> list[bytes] | None:
+    """The topics whose queues are read; None for all."""
+    kinds = present_kinds(layout)
+    if most_topics is None or not kinds:
+        return None
+    known = set(kinds[0].topics())
+    if len(known) <= most_topics:
+        return None
+    chosen = [name for name in sorted({topic.encode("utf-8", "surrogateescape") for topic in topics}) if name in known]
+    info.unread_topics = len(known) - len(chosen)
+    return chosen
+
+
+def _last_below_frontier(log: LogFiles, info: StoreInfo) -> list[Entry]:
+    """The record up to which reput has indexed, if it is still there: the log's end is near it."""
+    told = (info.own.frontier or {}).get("queue_fingerprint")
+    found = record_at(log, told["offset"], CHECK_NONE) if told else None
+    if told is None or not isinstance(found, LogRecord) or len(found.data) != told["size"]:
+        return []
+    return [Entry(told["offset"], told["size"], 0)]
+
+
+# --- the indexes ----------------------------------------------------------------------------------
+
+
+def _read_indexes(
+    layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends, use: Use, only: Sequence[bytes] | None
+) -> None:
+    before = len(info.damage)
+    _read_queues(layout, log, info, ends, only)
+    for queue in list_queues(layout.consume_queue_ext) if only is None else ():
+        info.ext_files += len(queue.files)
+        info.ext_bytes += sum(file.size for file in queue.files)
+    _read_index(layout, info, ends)
+    if not use.is_held:
+        return
+    # What double write has not written twice yet is not behind.
+    info.behind = [one for one in info.behind if one.startswith(str(layout.checkpoint))]
+    if use.holder.who is not Who.BROKER:
+        info.behind.clear()
+    if len(info.damage) > before:
+        # A file that is being made has an odd length for a moment, and a header that is being written odd values.
+        time.sleep(_SETTLE_S)
+        again = StoreInfo(info.store, info.log)
+        _read_queues(layout, log, again, Ends(), only)
+        _read_index(layout, again, Ends())
+        info.damage = [one for number, one in enumerate(info.damage) if number < before or one in again.damage]
+
+
+def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends, only: Sequence[bytes] | None) -> None:
+    kinds = present_kinds(layout)
+    info.queue_kinds = [kind.name for kind in kinds]
+    newest: list[tuple[int, Entry]] = []
+    for queue in _queues_of(kinds[0], only) if kinds else ():
+        key, bounds, files = queue.key, queue.bounds(log.min_offset), queue.files
+        name = key.topic.decode("utf-8", "surrogateescape")
+        if not info.topics or info.topics[-1].topic != name:
+            info.topics.append(TopicInfo(name))
+        info.queue_bytes += files.bytes
+        info.topics[-1].queues.append(
+            QueueInfo(
+                key.queue_id,
+                bounds.min_offset,
+                bounds.max_offset,
+                files.number,
+                files.bytes,
+                bounds.max_offset - bounds.min_offset,
+            )
+        )
+        # Only the newest are of use to find the log's end: others cost no further look.
+        if bounds.last_physical_offset >= 0 and (len(newest) < _NEWEST or bounds.last_physical_offset > newest[0][0]):
+            last = queue.span(log.min_offset).last
+            if last is not None:
+                (heapq.heappush if len(newest) < _NEWEST else heapq.heappushpop)(newest, (last.physical_offset, last))
+        odd = queue.oddities()
+        info.notes += odd.notes
+        info.damage += [*odd.damage, *odd.empty]
+    ends.last_entries += [entry for _, entry in newest]
+    _read_batch_queues(layout, log, info, ends)
+    info.queue_bytes += sum(kind.shared_bytes() for kind in kinds)
+    if only is None:
+        _compare_kinds(kinds, log.min_offset, info)
+
+
+def _queues_of(kind: QueueKind, only: Sequence[bytes] | None) -> Iterator[QueueOnDisk]:
+    """The queues of these topics, or all."""
+    if only is None:
+        yield from kind.queues()
+        return
+    for topic in only:
+        yield from kind.queues(topic)
+
+
+def _read_batch_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends) -> None:
+    for queue in BatchFiles(layout.batch_consume_queue).queues():
+        files, span = queue.folder.files, queue.span(log.min_offset)
+        name = queue.key.topic.decode("utf-8", "surrogateescape")
+        if not info.topics or info.topics[-1].topic != name or info.topics[-1].type != BATCH:
+            info.topics.append(TopicInfo(name, type=BATCH))
+        size = sum(file.size for file in files)
+        info.queue_bytes += size
+        info.topics[-1].queues.append(
+            QueueInfo(
+                queue.key.queue_id, span.min_offset, span.max_offset, len(files), size, max(0, span.end - span.first)
+            )
+        )
+        if span.last is not None:
+            ends.last_entries.append(Entry(span.last.physical_offset, span.last.size, span.last.tags_code))
+        info.damage += queue.damage()
+
+
+def _compare_kinds(kinds: Sequence[QueueKind], log_min_offset: int, info: StoreInfo) -> None:
+    """With double write both kinds must end alike."""
+    if len(kinds) < 2:
+        return
+    told = {(topic.topic, queue.queue_id): queue.max_offset for topic in info.topics for queue in topic.queues}
+    for kind in kinds[1:]:
+        for queue in kind.queues():
+            key, end = queue.key, queue.bounds(log_min_offset).max_offset
+            other = told.pop((key.topic.decode("utf-8", "surrogateescape"), key.queue_id), 0)
+            if end != other:
+                info.behind.append(
+                    f"{key} ends at {other} in {kinds[0].name} queues and at {end} in {kind.name} queues"
+                )
+        lacking = [f"{topic}/{queue_id}" for (topic, queue_id), end in told.items() if end]
+        if lacking:
+            info.behind.append(f"{', '.join(lacking[:_NAMED])}: not in {kind.name} queues ({len(lacking)} in all)")
+
+
+def _read_index(layout: StoreLayout, info: StoreInfo, ends: Ends) -> None:
+    for file in list_index_files(layout.index):
+        if file.header is None:
+            info.damage.append(
+                f"{file.path}: {file.size} bytes, a header alone has {HEADER_SIZE}. Run `reput rebuild --only index`"
+            )
+            continue
+        header = file.header
+        items = max(0, header.index_count - 1)
+        info.index_files.append(
+            IndexInfo(
+                file.path.name,
+                file.size,
+                items,
+                header.begin_timestamp if items else None,
+                header.end_timestamp if items else None,
+                header.begin_physical_offset,
+                header.end_physical_offset,
+            )
+        )
+        if items:
+            ends.index_start = max(ends.index_start, header.end_physical_offset)
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+def _read_state(layout: StoreLayout, info: StoreInfo) -> None:
+    info.abort = fs.exists(layout.abort)
+    info.checkpoint = _checkpoint(layout, info)
+    info.own = _own_state(layout, info)
+    # A reput process at work holds RocketMQ's lock itself.
+    if fs.exists(layout.broker_lock) and not info.own.at_work:
+        may_ask = os.access(layout.broker_lock, os.R_OK)
+        info.broker_running = locks.broker_is_live(layout.broker_lock) if may_ask else None
+
+
+def _read_deleted(layout: StoreLayout, log: LogFiles, info: StoreInfo) -> None:
+    try:
+        deleted = still_deleted(layout, log.min_offset)
+    except DamagedStoreError as error:
+        info.damage.append(str(error))
+        return
+    info.own.deleted = [str(one.key) for one in deleted]
+    if deleted:
+        info.notes.append(
+            f"queues that were deleted with reput: {named(deleted)}. The log still has their messages; "
+            f"{how_to_bring_back(deleted)}"
+        )
+
+
+def _checkpoint(layout: StoreLayout, info: StoreInfo) -> dict[str, int] | None:
+    data = fs.read_bytes(layout.checkpoint, CHECKPOINT.size)
+    if data is None:
+        info.behind.append(
+            f"{layout.checkpoint}: no such file; RocketMQ then looks through the whole log when it opens"
+        )
+        return None
+    try:
+        value: Checkpoint = decode_checkpoint(data)
+    except struct.error:
+        info.damage.append(f"{layout.checkpoint}: {len(data)} bytes, at least {CHECKPOINT.size} expected")
+        return None
+    return value._asdict()
+
+
+def _own_state(layout: StoreLayout, info: StoreInfo) -> OwnInfo:
+    at_work = locks.owner_is_live(layout.own(own.LOCK_NAME))
+    found = OwnInfo(at_work=at_work, pending_swap=swap.pending_swap(layout) and not at_work)
+    if not at_work:
+        found.leftovers = list(swap.leftovers(layout))
+    page = fs.read_bytes(layout.own(own.WATERMARKS_NAME), own.WATERMARKS.size)
+    if page is not None and len(page) == own.WATERMARKS.size:
+        values = dict(zip(own.WATERMARKS.offsets, own.WATERMARKS.struct.unpack(page), strict=True))
+        if values["magic"] == own.WATERMARKS_MAGIC:
+            found.epoch, found.writer = values["epoch"], values["writer"] if at_work else 0
+    path = layout.own(own.FRONTIER_NAME)
+    data = fs.read_bytes(path, _OWN_FILE_LIMIT)
+    if data is not None:
+        try:
+            frontier = own.decode_frontier(data, f"{paths.REPUT}/{own.FRONTIER_NAME}")
+        except DamagedStoreError as error:
+            info.damage.append(str(error))
+        else:
+            found.frontier = frontier._asdict()
+            for name in ("queue_fingerprint", "index_fingerprint"):
+                found.frontier[name] = value._asdict() if (value := found.frontier[name]) else None
+    if found.pending_swap:
+        info.behind.append("reput: a killed job left a swap; the next `reput rebuild` finishes it first")
+    return found

@@ -1,0 +1,136 @@
+"""Reading beside a writer in another process: how far it lets readers look, and what it has indexed meanwhile.
+
+A reput writer tells both in the watermarks. A live RocketMQ broker tells neither: there its queues say how far the log
+is whole. Where nobody writes, the log is read to its end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from reput.errors import StoreLockedError
+from reput.files.watermarks import Watermarks
+from reput.formats import own
+from reput.log.maps import LogMaps
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
+from reput.store.disk.frontier import Frontiers, read_frontier
+from reput.store.disk.layout import StoreLayout
+from reput.store.owner.holders import Who, holder_of
+from reput.store.owner.swap import pending_swap
+from reput.store.read.lookup import Watched
+from reput.store.read.view import StoreView
+
+_BROKER_LOOK_S = 0.5
+
+
+class Writer(StrEnum):
+    """Who writes the store now."""
+
+    NOBODY = "nobody"
+    REPUT = "reput"
+    BROKER = "broker"
+
+
+def writer_of(layout: StoreLayout) -> Writer:
+    """Who writes this store now.
+
+    Raises:
+        StoreLockedError: a swap of indexes is under way, or was left by a killed job.
+    """
+    if pending_swap(layout):
+        raise StoreLockedError(
+            f"{layout.own(own.INTENT_NAME)}: a rebuild is swapping its indexes in, or was killed there. Try again; if "
+            "it stays, `reput rebuild` finishes it"
+        )
+    return _WRITERS.get(holder_of(layout).who, Writer.NOBODY)
+
+
+_WRITERS = {Who.WRITER: Writer.REPUT, Who.BROKER: Writer.BROKER}
+
+
+class Referenced(NamedTuple):
+    """The last record that a queue refers to: the log offsets where it begins and ends."""
+
+    begin: int
+    end: int
+
+
+def last_referenced(kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> Referenced:
+    """The last record that a queue refers to: up to its end a live broker's log is whole.
+
+    An entry that names no record says nothing: a broker may be writing it now.
+    """
+    found = Referenced(log.min_offset, log.min_offset)
+
+    def look_at(begin: int, size: int) -> None:
+        nonlocal found
+        if begin + size > found.end and log.record(begin, size) is not None:
+            found = Referenced(begin, begin + size)
+
+    for batch_queue in batches.queues():
+        last_batch = batch_queue.span().last
+        if last_batch is not None:
+            look_at(last_batch.physical_offset, last_batch.size)
+    for kind in kinds:
+        told = kind.complete_to()
+        if told is not None:
+            found = max(found, Referenced(told, told), key=lambda one: one.end)
+            continue
+        for queue in kind.queues():
+            last = queue.span().last
+            if last is not None:
+                look_at(last.physical_offset, last.size)
+    return found
+
+
+class ReputWriter:
+    """Follows a reput writer's watermarks for a read-only view."""
+
+    def __init__(self, layout: StoreLayout) -> None:
+        self.layout = layout
+        self.watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
+        self._generation = self.watermarks["generation"]
+
+    def confirmed(self) -> int:
+        """The log offset up to which readers may look."""
+        return self.watermarks["confirmed_offset"]
+
+    @property
+    def watched(self) -> Watched:
+        """What a view may look at instead of asking."""
+        marks = self.watermarks
+        confirmed, frontier = marks.address("confirmed_offset"), marks.address("frontier_offset")
+        return Watched(confirmed, frontier, marks.address("generation"), self._generation, marks.memory)
+
+    def refresh(self, view: StoreView) -> None:
+        """Take over what was indexed, or replaced, since the last look."""
+        generation, frontier = self.watermarks["generation"], self.watermarks["frontier_offset"]
+        if generation != self._generation:
+            self._generation = generation
+            view.lookups.watched = self.watched
+            told = read_frontier(self.layout)
+            view.load(Frontiers(told.queue_offset, told.index_offset) if told else Frontiers(0, 0))
+        elif frontier > min(view.frontiers):
+            view.advance(Frontiers(frontier, frontier))
+
+
+class BrokerWriter:
+    """Follows a live broker's queues."""
+
+    def __init__(self, kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMaps) -> None:
+        self.kinds = kinds
+        self.batches = batches
+        self.log = log
+        self._end = last_referenced(kinds, batches, log).end
+        self._looked = time.monotonic()
+
+    def confirmed(self) -> int:
+        """The log offset up to which the broker's queues refer; looked up anew every half second at most."""
+        if time.monotonic() - self._looked > _BROKER_LOOK_S:
+            self._end = max(self._end, last_referenced(self.kinds, self.batches, self.log).end)
+            self._looked = time.monotonic()
+        return self._end

@@ -1,0 +1,207 @@
+"""Following a store: who may build its indexes while it is written, and from where.
+
+One process at a time follows a store; it holds `reput/follower`. Beside a reput writer (in this process or another)
+it takes an epoch of its own, and what the writer confirms is the end it builds up to. Where nobody writes it owns the
+store while it works, as a rebuild does, and lets go when it is done. Beside a live RocketMQ broker, which builds its
+own queues, it refuses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reput.config import StoreConfig
+from reput.errors import StoreLockedError
+from reput.files import fs, locks
+from reput.files.watermarks import Watermarks
+from reput.formats import own, paths
+from reput.formats.record import CHECK_NONE, MIN_RECORD_SIZE, Verdict
+from reput.log.files import list_log_files
+from reput.log.maps import LogMaps, store_time_in
+from reput.log.reader import record_at, written_bytes
+from reput.queue.batch_files import BatchFiles
+from reput.queue.queues import Queues
+from reput.store.disk.frontier import Frontiers
+from reput.store.disk.index_tags import tag_items_in_use
+from reput.store.disk.kinds import refuse_odd_queue_files, store_kinds
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
+from reput.store.disk.settings import resolve_settings
+from reput.store.open.beside import Writer, writer_of
+from reput.store.owner.holders import Who, follower_lock, holder_of, refuse_followed
+from reput.store.owner.indexer import CatchUpTask
+from reput.store.owner.owner import Ownership, is_wanted, own_store
+from reput.store.recover.recovery import find_start, judge_tail
+
+
+@dataclass(slots=True)
+class Attachment:
+    """A follower's hold on a store: what it builds (`task`), and up to where it may.
+
+    `writer`: REPUT beside one, NOBODY where the store is owned. `min_offset` of the log when this began.
+    """
+
+    layout: StoreLayout
+    writer: Writer
+    owned: Ownership
+    task: CatchUpTask
+    log: LogMaps
+
+    def has_log(self) -> bool:
+        """Whether the log has a file yet."""
+        return bool(list_log_files(self.layout.commit_log, self.log.file_size).files)
+
+    def confirmed(self) -> int:
+        """The log offset up to which indexes may be built; without a writer the data's end, perhaps inside a record."""
+        if self.writer is Writer.REPUT:
+            return self.owned.watermarks["confirmed_offset"]
+        return self.data_end()
+
+    def data_end(self) -> int:
+        """The log offset behind the last byte that the files hold."""
+        files = list_log_files(self.layout.commit_log, self.log.file_size).files
+        return max((file.data_end for file in files if file.data_end > file.start), default=0)
+
+    def ends_at(self, offset: int) -> bool:
+        """Whether nothing is written from a log offset on; the kernels are not needed to see that."""
+        files = list_log_files(self.layout.commit_log, self.log.file_size)
+        return record_at(files, offset, CHECK_NONE) is Verdict.ZERO and written_bytes(files, offset) == 0
+
+    def store_time(self, offset: int) -> int:
+        """Store time (ms) of the record at a log offset, -1 where none can be read there.
+
+        Read and not mapped: a follower that runs all day would hold all the log's pages in the end.
+        """
+        start = offset // self.log.file_size * self.log.file_size
+        path = self.layout.commit_log / paths.offset_name(start)
+        data = fs.read_bytes(path, MIN_RECORD_SIZE, offset - start) or b""
+        return store_time_in(data, 0) if len(data) == MIN_RECORD_SIZE else -1
+
+    def is_wanted(self) -> bool:
+        """Whether a program waits to write, and this follower has the store."""
+        return self.writer is Writer.NOBODY and is_wanted(self.owned.watermarks)
+
+    def writer_is_gone(self) -> bool:
+        """Whether the writer beside which this began has ended."""
+        return self.writer is Writer.REPUT and (
+            self.owned.watermarks["writer"] == 0 or not locks.owner_is_live(self.layout.own(own.LOCK_NAME))
+        )
+
+    def refuse_damaged_end(self, end: int) -> None:
+        """Make sure that the log really ends where reading it stopped.
+
+        Raises:
+            DamagedLogError: good records follow that were durable once.
+        """
+        self.log.refresh()
+        judge_tail(self.layout, self.log, end, Verdict.ZERO)
+
+    def publish(self, offset: int) -> None:
+        """Let readers use the indexes up to this log offset from now on.
+
+        Raises:
+            StaleEpochError: another process has taken the store over.
+        """
+        with self.owned.publishing():
+            self.owned.watermarks["frontier_offset"] = offset
+
+
+def someone_waits(layout: StoreLayout) -> bool:
+    """Whether a program waits to write into this store."""
+    watermarks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
+    try:
+        return is_wanted(watermarks)
+    finally:
+        watermarks.close()
+
+
+_ONE_IS_ENOUGH = "End that one first, or leave it at work: one is enough"
+
+
+def refuse_followed_elsewhere(layout: StoreLayout) -> None:
+    """Refuse what `following` and `attach` would refuse for as long as another process runs; nothing is changed.
+
+    Raises:
+        StoreLockedError: another process follows the store, or a live broker has it.
+    """
+    refuse_followed(layout, _ONE_IS_ENOUGH)
+    if holder_of(layout).who is Who.BROKER:
+        raise _beside_a_broker(layout)
+
+
+def _beside_a_broker(layout: StoreLayout) -> StoreLockedError:
+    return StoreLockedError(
+        f"{layout.broker_lock}: a running broker holds this store, and builds its indexes itself. Read beside it "
+        '(`reput get`, format("rocketmq")), or follow the store when the broker is stopped'
+    )
+
+
+@contextlib.contextmanager
+def following(layout: StoreLayout) -> Iterator[None]:
+    """Be the one process that follows this store.
+
+    Raises:
+        StoreLockedError: another one does.
+        AccessError: this user may not write here.
+    """
+    fs.refuse_strangers(layout.root)
+    path = layout.own(own.FOLLOWER_NAME)
+    if not path.parent.is_dir():
+        with own_store(layout):
+            pass
+    with follower_lock(layout, _ONE_IS_ENOUGH):
+        watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
+        watermarks["follower"] = os.getpid()
+        try:
+            yield
+        finally:
+            watermarks["follower"] = 0
+            watermarks.close()
+
+
+@contextlib.contextmanager
+def attach(layout: StoreLayout, config: StoreConfig) -> Iterator[Attachment]:
+    """Take hold of a store to build its indexes; `following` must be held.
+
+    Raises:
+        StoreLockedError: a live broker, or another job of reput, is at work on it.
+        DamagedStoreError: a queue file was cut: entries behind the cut are missing, and nobody would miss them.
+    """
+    writer = writer_of(layout)
+    if writer is Writer.BROKER:
+        raise _beside_a_broker(layout)
+    with contextlib.ExitStack() as held:
+        if writer is Writer.REPUT:
+            watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
+            held.callback(watermarks.close)
+            owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
+        else:
+            owned = held.enter_context(own_store(layout, holder=own.HOLDER_FOLLOWER))
+        yield _attached(layout, config, writer, owned)
+
+
+def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: Ownership) -> Attachment:
+    files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
+    settings = resolve_settings(layout, config)
+    log = LogMaps(layout.commit_log, files.file_size)
+    kinds = store_kinds(layout, config, settings.queue_file_size)
+    if writer is Writer.REPUT:
+        # As long as the writer lives the system has not crashed, so what was visible is in the files.
+        visible = owned.watermarks["frontier_offset"]
+        frontiers = Frontiers(visible, visible)
+    else:
+        refuse_misplaced_queues(layout, settings.types)
+        refuse_batches_beside(settings.types, kinds)
+        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size)
+        frontiers = find_start(layout, log, kinds, settings.index_enabled, settings.types).frontiers
+    queues = Queues(kinds[0].open())
+    queues.load(min(frontiers), log.min_offset)
+    ends = queues.durable_ends()
+    queues.close()
+    tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
+    log.follow_writes()
+    task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, tag_items, kinds)
+    return Attachment(layout, writer, owned, task, log)

@@ -1,0 +1,166 @@
+"""Opening a store to read it: where its indexes end, where its log ends, and the tail between the two."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from reput.config import StoreConfig
+from reput.errors import DamagedLogError
+from reput.formats import paths
+from reput.formats.record import Verdict
+from reput.log.files import list_log_files
+from reput.log.maps import LogMaps
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
+from reput.store.disk.checkpoint import read_checkpoint
+from reput.store.disk.contradictions import refuse_contradictions
+from reput.store.disk.frontier import read_frontier
+from reput.store.disk.index_tags import tag_items_in_use
+from reput.store.disk.kinds import (
+    refuse_another_queue_file_size,
+    refuse_held_kinds,
+    refuse_odd_queue_files,
+    store_kinds,
+)
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
+from reput.store.disk.settings import resolve_settings
+from reput.store.open.beside import BrokerWriter, ReputWriter, Writer, writer_of
+from reput.store.read.follower import TAIL_MAX_ENTRIES, Follower
+from reput.store.read.lookup import Watched
+from reput.store.read.registered_bits import RegisteredBits
+from reput.store.read.view import PullLimits, StoreView
+from reput.store.recover.known_good import known_good
+from reput.store.recover.recovery import LogTail, Start, find_start, judge_tail
+
+_END = (1 << 62) - 1
+_QUEUES_ASKED = 200
+
+
+@dataclass(slots=True)
+class Opened:
+    """A view of a store and how it was opened.
+
+    `writer` is who wrote it then. `seconds` were spent on decoding the tail; `last_store_timestamp` (ms) is that of the
+    log's last record, 0 where nothing tells. `is_short`: the log ends in front of what was once known to be durable.
+    """
+
+    view: StoreView
+    writer: Writer
+    start: Start
+    tail: LogTail
+    seconds: float
+    notes: list[str]
+    last_store_timestamp: int
+    is_short: bool
+
+
+def open_view(
+    layout: StoreLayout, config: StoreConfig, limits: PullLimits | None = None, *, beside: bool = False
+) -> Opened:
+    """Read what a store holds, up to the end of its log.
+
+    Args:
+        beside: another process may be writing: look no further than it allows, and follow it.
+
+    Raises:
+        ConfigError: a setting contradicts the files, and messages are to be put; or the size of queue files does.
+        DamagedLogError: messages are to be put, and the log is damaged where it was known to be good.
+        DamagedStoreError: a queue's files have a wrong length, and messages are to be put.
+        StoreLockedError: another process has the queues open to write, and messages are to be put.
+        TailFullError: more messages have no durable index than the tail may hold.
+        ReputError: see `reput.errors`.
+    """
+    if not beside:
+        refuse_contradictions(layout, config)
+    writer = writer_of(layout) if beside else Writer.NOBODY
+    files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
+    settings = resolve_settings(layout, config, config.check_crc_on_recover is not False)
+    log = LogMaps(layout.commit_log, files.file_size)
+    refuse_another_queue_file_size(layout, config, settings.queue_file_size)
+    kinds = store_kinds(layout, config, settings.queue_file_size)
+    refuse_misplaced_queues(layout, settings.types)
+    refuse_batches_beside(settings.types, kinds)
+    if not beside:
+        refuse_held_kinds(layout, kinds)
+        # Of a store that was closed, and may have very many queues, each is looked at when something is put to it.
+        most = None if layout.abort.exists() else _QUEUES_ASKED
+        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size, most)
+    start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
+    tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
+    confirmed, refresh, watched = _follow(writer, layout, kinds, log)
+    view = StoreView(layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items)
+    if writer is not Writer.BROKER and not layout.abort.exists():
+        view.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
+    view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
+    begin = time.perf_counter()
+    verdict = view.follower.follow(confirmed())
+    seconds = time.perf_counter() - begin
+    # Records may tell of batches where nothing else does.
+    refuse_batches_beside(view.follower.types, kinds)
+    notes = [*files.notes, *settings.notes]
+    tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
+    if writer is Writer.NOBODY:
+        try:
+            tail = judge_tail(layout, log, tail.end, verdict or Verdict.ZERO, view.follower.last_store_timestamp)
+        except DamagedLogError as error:
+            if not beside:
+                raise
+            notes.append(f"{error}. What stands in front is read")
+        view.confirmed = lambda: tail.end
+        is_short = not tail.written and tail.end < (known := known_good(layout)).offset
+        if is_short:
+            notes.append(
+                f"the log ends at {tail.end}, and {known.told_by} calls it durable up to {known.offset}: it was "
+                "replaced by an older copy, or its end is lost. Queues go on from what is there"
+            )
+    notes += _odd_index_files(view)
+    log.follow_writes()
+    view.refresh = refresh
+    view.lookups.watched = watched
+    if tail.written:
+        notes.append(
+            f"the log ends at {tail.end} with {tail.written} bytes that are no whole record ({tail.verdict.meaning})"
+        )
+    return Opened(
+        view, writer, start, tail, seconds, notes, _last_store_timestamp(layout, start, view.follower), is_short
+    )
+
+
+def _odd_index_files(view: StoreView) -> list[str]:
+    """A note on IndexFiles that have other sizes than the settings say."""
+    odd, settings = view.index.odd, view.settings
+    if not odd:
+        return []
+    more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+    return [
+        (
+            f"{odd[0]}{more}: not as long as {settings.index_slots} slots and {settings.index_items} items give, so no "
+            "message is found by key there. Name its sizes (maxHashSlotNum, maxIndexNum), or run `reput rebuild --only "
+            "index`"
+        )
+    ]
+
+
+def _last_store_timestamp(layout: StoreLayout, start: Start, follower: Follower) -> int:
+    """When the log's last record was stored: the tail tells, else the frontier, else what the checkpoint was told."""
+    if follower.records:
+        return follower.last_store_timestamp
+    frontier = read_frontier(layout) if start.how == "own" else None
+    if frontier is not None and frontier.queue_fingerprint is not None:
+        return frontier.queue_fingerprint.store_timestamp
+    return max(0, read_checkpoint(layout).physic_msg_timestamp)
+
+
+def _follow(
+    writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], log: LogMaps
+) -> tuple[Callable[[], int], Callable[[StoreView], None] | None, Watched | None]:
+    """How far a reader may look, what keeps its view up to date, and what tells whether it is."""
+    if writer is Writer.REPUT:
+        reput = ReputWriter(layout)
+        return reput.confirmed, reput.refresh, reput.watched
+    if writer is Writer.BROKER:
+        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), log).confirmed, None, None
+    return (lambda: _END), None, Watched()

@@ -1,0 +1,165 @@
+"""Deleting a topic, or one of its queues: entries, ext units and numbers go; the log keeps the messages.
+
+Each queue goes at once. The store's own file `deleted` is written before the first one goes, and again when all are
+gone: killed in between, the next owner does the rest. From then on the file says what a rebuild leaves out, and what
+`check` does not miss. That ends for a queue that the store has again, by new messages or by a rebuild that names its
+topic, and for one whose deleted messages the log has no more.
+
+Source: `DefaultMessageStore.deleteTopics`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from reput.errors import DamagedStoreError
+from reput.files import fs
+from reput.formats import own
+from reput.formats.consume_queue import QueueKey
+from reput.queue.batch_files import BatchFiles
+from reput.queue.files import list_topic_queues, move_queues_aside
+from reput.queue.kinds import QueueKind
+from reput.store.disk.kinds import present_kinds
+from reput.store.disk.layout import StoreLayout, refuse_linked_indexes
+
+if TYPE_CHECKING:
+    from reput.store.owner.owner import Ownership
+
+_LIMIT = 256 << 20
+_NAMED = 5
+
+
+def read_deleted(layout: StoreLayout) -> tuple[own.Deleted, ...]:
+    """The queues that were deleted, as the store's own file has them.
+
+    Raises:
+        DamagedStoreError: the file is there and is none.
+    """
+    path = layout.own(own.DELETED_NAME)
+    data = fs.read_bytes(path, _LIMIT)
+    return () if data is None else own.decode_deleted(data, str(path))
+
+
+def write_deleted(layout: StoreLayout, queues: Iterable[own.Deleted]) -> None:
+    """Replace the file that has the deleted queues, durably; without any it goes."""
+    path, known = layout.own(own.DELETED_NAME), sorted(queues)
+    if known:
+        fs.write_whole(path, own.encode_deleted(known), fs.owner_of(layout.root))
+    elif fs.exists(path):
+        fs.remove_file(path)
+        fs.sync_path(layout.reput)
+
+
+def still_deleted(layout: StoreLayout, log_min_offset: int) -> list[own.Deleted]:
+    """The deleted queues that the store does not have again, and of which the log may have messages.
+
+    Those whose deletion is not done are among them, whether the store still has them or not.
+
+    Raises: as `read_deleted`.
+    """
+    found = [one for one in read_deleted(layout) if one.offset > log_min_offset]
+    here = present_keys(layout, [one.key for one in found]) if found else set()
+    return [one for one in found if one.key not in here or not one.done]
+
+
+def left_out(layout: StoreLayout, log_min_offset: int) -> dict[QueueKey, int]:
+    """The deleted queues that get no entry for a record below a log offset, each with that offset.
+
+    A queue that began again with new messages is among them. One that has a message from below that offset is not: a
+    broker, or a rebuild that names its topic, has brought it back.
+
+    Raises: as `read_deleted`.
+    """
+    deleted = {one.key: one.offset for one in read_deleted(layout) if one.offset > log_min_offset}
+    back = set(_brought_back(layout, deleted)) if deleted else set()
+    return {key: offset for key, offset in deleted.items() if key not in back}
+
+
+def _brought_back(layout: StoreLayout, deleted: Mapping[QueueKey, int]) -> Iterator[QueueKey]:
+    """Those of these queues that have an entry of a record below their offset; what cannot be read has none."""
+    batches = BatchFiles(layout.batch_consume_queue)
+    for key, offset in deleted.items():
+        if batches.queue(key).span(below=offset).last is not None:
+            yield key
+    for kind in present_kinds(layout):
+        with contextlib.suppress(DamagedStoreError), kind.asked() as queue_of:
+            for key, offset in deleted.items():
+                queue = queue_of(key)
+                if queue is not None and queue.span(below=offset).last is not None:
+                    yield key
+
+
+def present_keys(layout: StoreLayout, keys: Sequence[QueueKey]) -> set[QueueKey]:
+    """Those of these queues that the store has, of whatever kind; what cannot be read has none."""
+    batches = BatchFiles(layout.batch_consume_queue)
+    found = {key for key in keys if batches.queue(key).files}
+    for kind in present_kinds(layout):
+        with contextlib.suppress(DamagedStoreError), kind.asked() as queue_of:
+            found.update(key for key in keys if queue_of(key) is not None)
+    return found
+
+
+def named(deleted: Sequence[own.Deleted]) -> str:
+    """The first of these queues, for people."""
+    more = f" and {len(deleted) - _NAMED} more" if len(deleted) > _NAMED else ""
+    return ", ".join(str(one.key) for one in deleted[:_NAMED]) + more
+
+
+def how_to_bring_back(deleted: Sequence[own.Deleted]) -> str:
+    """The command that undoes the deletion of these queues."""
+    topics = dict.fromkeys(one.key.topic.decode("utf-8", "replace") for one in deleted[:_NAMED])
+    return "`reput rebuild" + "".join(f" --topic {topic}" for topic in topics) + "` brings them back"
+
+
+def delete_queues(
+    owned: Ownership, kinds: Sequence[QueueKind], topic: bytes, queue_id: int | None, end_offset: int
+) -> list[QueueKey]:
+    """Delete the queues of a topic, or the one with this id, of every kind; returns those that went, by id.
+
+    Their messages lie below log offset `end_offset`. What is put meanwhile lies behind it, and stays.
+
+    Raises:
+        UnsupportedStoreError: a folder of queues is a link, and files cannot be moved out of its file system.
+    """
+    layout = owned.layout
+    refuse_linked_indexes(layout)
+    known = {one.key: one for one in read_deleted(layout)}
+    here = {key for key in _keys(layout, kinds, topic) if queue_id in (None, key.queue_id)}
+    if here:
+        write_deleted(layout, (known | {key: own.Deleted(key, end_offset, done=False) for key in here}).values())
+    # A killed process leaves it to the next owner to remove this.
+    aside, owner = layout.own(own.aside_name(owned.epoch)) / "deleted", fs.owner_of(layout.root)
+    gone = {key for kind in kinds for key in kind.delete(topic, queue_id, owner, aside)}
+    gone.update(move_queues_aside(layout.batch_consume_queue, topic, queue_id, aside))
+    # Behind the queues: an entry whose unit has gone would tell of damage.
+    move_queues_aside(layout.consume_queue_ext, topic, queue_id, aside)
+    if gone:
+        owned.indexes_replaced()
+    fs.remove_tree(layout.own(own.aside_name(owned.epoch)))
+    for key in gone:
+        known[key] = own.Deleted(key, end_offset, done=True)
+    for key, one in known.items():
+        if key.topic == topic and queue_id in (None, key.queue_id):
+            known[key] = one._replace(done=True)
+    write_deleted(layout, known.values())
+    return sorted(gone)
+
+
+def _keys(layout: StoreLayout, kinds: Sequence[QueueKind], topic: bytes) -> Iterator[QueueKey]:
+    """The queues of a topic that the store has, of whatever kind."""
+    for kind in kinds:
+        with contextlib.closing(kind.queues(topic)) as queues:
+            yield from (queue.key for queue in queues)
+    folder = layout.batch_consume_queue / os.fsdecode(topic)
+    yield from (queue.key for queue in list_topic_queues(folder))
+
+
+def finish_deletions(owned: Ownership, kinds: Sequence[QueueKind]) -> list[str]:
+    """Do what is left of deletions that broke off; returns a note about them."""
+    undone = [one for one in read_deleted(owned.layout) if not one.done]
+    for one in undone:
+        delete_queues(owned, kinds, one.key.topic, one.key.queue_id, one.offset)
+    return [f"a deletion had broken off; finished it: {named(undone)}"] if undone else []

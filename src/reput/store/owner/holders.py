@@ -1,0 +1,91 @@
+"""The process that holds a store now: a program that puts messages, a follower, another job, or a RocketMQ broker."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from functools import partial
+from typing import NamedTuple
+
+from reput.files import fs, locks
+from reput.formats import own
+from reput.store.disk.layout import StoreLayout
+
+
+class Who(StrEnum):
+    """What the holder of a store does; `OPENING` is a writer that does not put yet, or no more."""
+
+    NOBODY = "nobody"
+    WRITER = "writer"
+    OPENING = "opening"
+    FOLLOWER = "follower"
+    JOB = "job"
+    BROKER = "broker"
+
+
+_BY_MARK = {own.HOLDER_FOLLOWER: Who.FOLLOWER, own.HOLDER_WRITER: Who.OPENING}
+
+
+class Holder(NamedTuple):
+    """The holder of a store and its process id, 0 where the system does not say it."""
+
+    who: Who
+    pid: int = 0
+
+    @property
+    def text(self) -> str:
+        """The holder in words."""
+        return f"{_IN_WORDS[self.who]}, process {self.pid}" if self.pid else _IN_WORDS[self.who]
+
+
+_IN_WORDS = {
+    Who.NOBODY: "nobody",
+    Who.WRITER: "a reput program that puts messages",
+    Who.OPENING: "a reput program that opens or closes the store",
+    Who.FOLLOWER: "a reput follower",
+    Who.JOB: "a rebuild or another job of reput",
+    Who.BROKER: "a RocketMQ broker",
+}
+
+
+def holder_of(layout: StoreLayout) -> Holder:
+    """The process that holds a store now; nothing is made or changed."""
+    if locks.owner_is_live(layout.own(own.LOCK_NAME)):
+        marks = marks_of(layout)
+        if marks["writer"]:
+            return Holder(Who.WRITER, marks["writer"])
+        # Every owner holds RocketMQ's lock too, and that one names its process.
+        pid = locks.broker_lock_pid(layout.broker_lock) or 0
+        return Holder(_BY_MARK.get(marks["holder"], Who.JOB), pid)
+    broker = locks.broker_lock_pid(layout.broker_lock)
+    return Holder(Who.NOBODY) if broker is None else Holder(Who.BROKER, broker)
+
+
+def follower_beside(layout: StoreLayout) -> int:
+    """Process id of the follower that builds the indexes beside a writer, 0 for none."""
+    return marks_of(layout)["follower"] if locks.owner_is_live(layout.own(own.FOLLOWER_NAME)) else 0
+
+
+def follower_lock(layout: StoreLayout, remedy: str) -> AbstractContextManager[None]:
+    """Hold the lock of the one process that follows a store.
+
+    Raises:
+        StoreLockedError: another one holds it; with its process id.
+    """
+    return locks.follower_lock(layout.own(own.FOLLOWER_NAME), remedy, partial(follower_beside, layout))
+
+
+def refuse_followed(layout: StoreLayout, remedy: str) -> None:
+    """Refuse what `follower_lock` would refuse now; nothing is changed.
+
+    Raises:
+        StoreLockedError: another process follows the store.
+    """
+    locks.refuse_followed(layout.own(own.FOLLOWER_NAME), remedy, partial(follower_beside, layout))
+
+
+def marks_of(layout: StoreLayout) -> dict[str, int]:
+    """The watermarks of a store as its file has them, by name; all 0 where no job of reput has ever been."""
+    data = fs.read_bytes(layout.own(own.WATERMARKS_NAME), own.WATERMARKS.size) or b""
+    names = (field.name for field in own.WATERMARKS.fields)
+    return dict(zip(names, own.WATERMARKS.struct.unpack(data.ljust(own.WATERMARKS.size, b"\0")), strict=True))

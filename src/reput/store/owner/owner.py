@@ -1,0 +1,192 @@
+"""Becoming the one process that changes a store: locks, epoch, and what a killed job left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from reput.errors import AccessError, StaleEpochError, StoreLockedError
+from reput.files import fs, locks
+from reput.files.watermarks import Watermarks
+from reput.formats import own
+from reput.store.disk.frontier import read_frontier, visible_offset
+from reput.store.disk.layout import StoreLayout
+from reput.store.owner import swap
+from reput.store.owner.holders import Who, holder_of
+
+TAKE_OVER_S = 30.0
+"""How long a writer waits for a follower, which lets go when the batch that it is at is done."""
+_WANTED_MS = 2000
+_ASK_AGAIN_S = 0.02
+
+
+@dataclass(slots=True)
+class Ownership:
+    """The store as its owner holds it.
+
+    `epoch` names this job's folders. `stage` is the epoch in the watermarks, which its tasks must find there: it is
+    raised between stages, so that an attempt that Spark has given up cannot write into what a later stage has built.
+    `notes` say what was cleaned up.
+    """
+
+    layout: StoreLayout
+    epoch: int
+    watermarks: Watermarks
+    notes: list[str]
+    stage: int = 0
+
+    def next_stage(self, *, lasting: bool = True) -> int:
+        """Shut out the tasks of the stages so far: none may begin to write any more, and those at it are waited for.
+
+        `lasting`: the new epoch is durable when this returns. Tasks that run on this machine die with it, so for them
+        it need not be, and this costs microseconds.
+
+        Raises:
+            StaleEpochError: another job has taken the store over.
+            StoreLockedError: a task is still writing after a minute.
+        """
+        if not self.stage:
+            # At first no task of an earlier job may begin to write, then those that are at it must end.
+            self.watermarks["epoch"] += 1
+        with locks.closed_fence(self.layout.own(own.FENCE_NAME)):
+            if self.stage:
+                # Looked at in here: one who takes the store over meanwhile must not be overtaken.
+                self.verify()
+            # Once more: a writer and a follower may both be raising it, and each must have a number of its own.
+            self.watermarks["epoch"] += 1
+            self.stage = self.watermarks["epoch"]
+            if lasting:
+                self.watermarks.sync()
+        return self.stage
+
+    def take_back(self) -> int:
+        """A stage of one's own again, after a follower beside has had its own; its lock must be held."""
+        self.stage = 0
+        return self.next_stage()
+
+    @contextlib.contextmanager
+    def publishing(self) -> Iterator[None]:
+        """Hold the fence as a task does, and make sure that the store has not been taken over: to say what was done.
+
+        Raises:
+            StaleEpochError: another job has taken the store over.
+        """
+        with locks.task_fence(self.layout.own(own.FENCE_NAME)):
+            self.verify()
+            yield
+
+    def indexes_replaced(self) -> None:
+        """Tell readers that a swap took place: they open their files again, and read up to the new frontier."""
+        self.watermarks["frontier_offset"] = visible_offset(read_frontier(self.layout))
+        self.watermarks["generation"] += 1
+        self.watermarks.sync()
+
+    def verify(self) -> None:
+        """Raise StaleEpochError when another job has taken the store over."""
+        if self.watermarks["epoch"] != self.stage:
+            raise StaleEpochError(
+                f"{self.layout.reput}: epoch {self.watermarks['epoch']} has replaced {self.stage}; this job stops"
+            )
+
+
+@contextlib.contextmanager
+def own_store(layout: StoreLayout, *, holder: int = own.HOLDER_JOB) -> Iterator[Ownership]:
+    """Own the store while the block runs: RocketMQ's lock, ours, a closed fence, a new epoch, no leftovers.
+
+    `holder`: what the block does, as the watermark of that name says it.
+
+    Raises:
+        StoreLockedError: a live broker or another reput process has it.
+        AccessError: this user may not write here.
+    """
+    owner = fs.owner_of(layout.root)
+    _refuse_link(layout)
+    fs.refuse_strangers(layout.root)
+    lock, named = layout.own(own.LOCK_NAME), partial(_holder, layout)
+    with locks.broker_lock(layout.broker_lock, owner, lock, named):
+        fs.make_dirs(layout.reput, owner)
+        with locks.owner_lock(lock, named):
+            watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
+            try:
+                # A killed writer has left its process id here.
+                watermarks["writer"] = 0
+                watermarks["holder"] = holder
+                owned = Ownership(layout, watermarks["epoch"] + 1, watermarks, [])
+                owned.next_stage()
+                for name in (own.LOCK_NAME, own.FENCE_NAME, own.WATERMARKS_NAME):
+                    fs.give_to(layout.own(name), owner)
+                if swap.finish_swap(layout):
+                    owned.indexes_replaced()
+                    owned.notes.append("an earlier job was killed while it swapped the indexes in; finished that swap")
+                if left := swap.remove_leftovers(layout):
+                    owned.notes.append(f"removed what an earlier job had left: {', '.join(left)}")
+                yield owned
+            finally:
+                watermarks.close()
+
+
+def refuse_owned(layout: StoreLayout) -> None:
+    """Refuse what `own_store` would refuse now; nothing is changed.
+
+    Raises:
+        StoreLockedError: a live broker or another reput process has the store.
+        AccessError: this user may not write here.
+    """
+    _refuse_link(layout)
+    fs.refuse_unwritable(layout.root)
+    locks.refuse_held(layout.broker_lock, layout.own(own.LOCK_NAME), partial(_holder, layout))
+
+
+def _holder(layout: StoreLayout) -> str:
+    found = holder_of(layout)
+    # It may have let go since, and a broker have come.
+    if found.who in (Who.NOBODY, Who.BROKER):
+        return "another reput process"
+    return f"{found.text}," if found.pid else found.text
+
+
+def _refuse_link(layout: StoreLayout) -> None:
+    if layout.reput.is_symlink():
+        raise AccessError(f"{layout.reput}: a link, which reput does not follow. Make it a folder of this file system")
+
+
+@contextlib.contextmanager
+def take_over(layout: StoreLayout) -> Iterator[Ownership]:
+    """As `own_store`, for a program that will write: a follower that is catching up is asked to let go, and waited for.
+
+    Raises: as `own_store`.
+    """
+    deadline = time.monotonic() + TAKE_OVER_S
+    with contextlib.ExitStack() as held:
+        while True:
+            try:
+                owned = held.enter_context(own_store(layout, holder=own.HOLDER_WRITER))
+                break
+            except StoreLockedError:
+                if time.monotonic() > deadline or not _ask_follower(layout):
+                    raise
+                time.sleep(_ASK_AGAIN_S)
+        owned.watermarks["wanted_until_ms"] = 0
+        yield owned
+
+
+def is_wanted(watermarks: Watermarks) -> bool:
+    """Whether a program waits to write."""
+    return watermarks["wanted_until_ms"] > time.time_ns() // 1_000_000
+
+
+def _ask_follower(layout: StoreLayout) -> bool:
+    """Say that the store is wanted; False where it is no follower that has it."""
+    if not locks.owner_is_live(layout.own(own.FOLLOWER_NAME)):
+        return False
+    watermarks = Watermarks(layout.own(own.WATERMARKS_NAME))
+    try:
+        if watermarks["writer"] != 0:
+            return False
+        watermarks["wanted_until_ms"] = time.time_ns() // 1_000_000 + _WANTED_MS
+    finally:
+        watermarks.close()
+    return True

@@ -1,0 +1,96 @@
+"""What a rebuild must not lose: good indexes whose log is gone, and files in their folders that are not RocketMQ's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from reput.errors import NotAStoreError
+from reput.files import fs
+from reput.formats import paths
+from reput.formats.index_file import is_index_name
+from reput.index.files import list_index_files
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
+from reput.store.disk.kinds import all_kinds, present_kinds
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.report import RebuildReport
+
+_NAMED = 5
+_QUEUE_FOLDERS = (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.BATCH_CONSUME_QUEUE)
+
+
+def carry_over_strays(layout: StoreLayout, epoch: int, swap_parts: Sequence[str], report: RebuildReport) -> None:
+    """Link files that are not RocketMQ's into the staged folders that will replace theirs, and note them."""
+    kept, kinds = [], list(all_kinds(layout).values())
+    for part in swap_parts:
+        if part != paths.INDEX and part.partition("/")[0] not in _QUEUE_FOLDERS:
+            continue
+        for name in _strays(layout.root / part, part, kinds):
+            target = layout.staging(epoch) / name
+            fs.make_dirs(target.parent, fs.owner_of(layout.root))
+            fs.link(layout.root / name, target)
+            kept.append(name)
+    if kept:
+        report.notes.append(f"kept {strays_text(kept)}")
+
+
+def list_strays(layout: StoreLayout, in_queues: bool = True) -> list[str]:
+    """The files in the folders of log, queues and IndexFiles that are not RocketMQ's, relative to the store.
+
+    Without `in_queues` the folders of queues are left out: there may be very many.
+    """
+    kinds = list(all_kinds(layout).values())
+    parts = (*(_QUEUE_FOLDERS if in_queues else ()), paths.INDEX)
+    found = [name for part in parts for name in _strays(layout.root / part, part, kinds)]
+    for entry in fs.list_dir(layout.commit_log):
+        if entry.is_dir or paths.parse_offset_name(entry.name) is not None:
+            continue
+        # MappedFileQueue.doLoad: every file must have the log's file size; an empty last one is deleted.
+        told = " (RocketMQ does not load the log as long as it is there)" if entry.size else ""
+        found.append(f"{paths.COMMIT_LOG}/{entry.name}{told}")
+    return found
+
+
+def strays_text(names: Sequence[str]) -> str:
+    """Some of these files by name, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"files that are not RocketMQ's: {', '.join(names[:_NAMED])}{more}"
+
+
+def _strays(folder: Path, name: str, kinds: Sequence[QueueKind]) -> Iterator[str]:
+    """The files below an index folder whose names or places RocketMQ does not use, relative to the store."""
+    for entry in fs.list_dir(folder):
+        inside = f"{name}/{entry.name}"
+        if entry.is_dir:
+            yield from _strays(folder / entry.name, inside, kinds)
+        elif not _is_of_an_index(inside, kinds):
+            yield inside
+
+
+def _is_of_an_index(name: str, kinds: Sequence[QueueKind]) -> bool:
+    match name.split("/"):
+        case [paths.INDEX, file]:
+            return is_index_name(file)
+        case [paths.CONSUME_QUEUE, *names]:
+            return any(kind.owns(names) for kind in kinds)
+        case [paths.BATCH_CONSUME_QUEUE | paths.CONSUME_QUEUE_EXT, _, queue, file]:
+            return paths.parse_queue_name(queue) is not None and paths.parse_offset_name(file) is not None
+    return False
+
+
+def refuse_lost_log(layout: StoreLayout, why: str) -> None:
+    """Refuse to let indexes go when the log has nothing (`why`): perhaps its disk is not mounted.
+
+    Raises:
+        NotAStoreError: queues or IndexFiles hold entries.
+    """
+    # Pre-blank entries alone hold a numbering, and that is kept without any record.
+    queues = any(queue.span().last for kind in present_kinds(layout) for queue in kind.queues())
+    queues = queues or any(queue.span().last for queue in BatchFiles(layout.batch_consume_queue).queues())
+    items = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
+    if queues or items:
+        raise NotAStoreError(
+            f"{layout.commit_log}: {why}, though there are {'queues' if queues else 'IndexFiles'} with entries. "
+            "Is its disk mounted? `reput rebuild --empty-log` replaces the indexes by empty ones all the same"
+        )

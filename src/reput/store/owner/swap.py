@@ -1,0 +1,164 @@
+"""The swap: several parts of a store change at once, by an intent and renames.
+
+Staging is complete and synced before the intent is written. From then on every opener finishes the swap before it does
+anything else, so a kill at any rename leaves the old parts or, after the next opener, the new ones, never a mix.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from reput.errors import DamagedStoreError, ReputError
+from reput.files import fs
+from reput.formats import own
+from reput.store.disk.layout import StoreLayout
+
+_INTENT_LIMIT = 64 << 20
+
+
+def swap_in(layout: StoreLayout, epoch: int, parts: tuple[str, ...]) -> None:
+    """Put the staged `parts` of an epoch in the place of the live ones.
+
+    Raises:
+        ReputError: the system refused something; its text says which indexes are live where it is not the old ones.
+    """
+    fs.sync_tree(layout.staging(epoch))
+    intent = own.Intent(epoch, parts)
+    try:
+        # Whatever needs room on the disk comes before the intent: from then on there are only renames.
+        for part in parts:
+            fs.make_dirs((layout.own(own.aside_name(epoch)) / part).parent)
+            _make_live_parent(layout.root / part)
+        _sync_parents(layout, intent)
+        fs.write_whole(layout.own(own.INTENT_NAME), own.encode_intent(intent))
+        _swap_all(layout, intent)
+    except BaseException:
+        with saying(
+            "The swap to the new indexes is under way, and the next reput command that changes this store ends it"
+        ):
+            _undo(layout, intent)
+        raise
+    with new_indexes_live():
+        _clean_up(layout, intent)
+
+
+@contextlib.contextmanager
+def saying(what: str) -> Iterator[None]:
+    """Let errors of the block say in what state they leave the store."""
+    try:
+        yield
+    except ReputError as error:
+        raise type(error)(f"{error}. {what}") from error
+
+
+def new_indexes_live() -> contextlib.AbstractContextManager[None]:
+    """For what is left to do behind a swap: an error there does not bring the old indexes back."""
+    return saying("The new indexes are live and whole all the same")
+
+
+def finish_swap(layout: StoreLayout) -> bool:
+    """Finish the swap that a killed job left, if there is one; returns whether there was.
+
+    Raises:
+        DamagedStoreError: the intent is unreadable, or a staged part is neither in staging nor in its place.
+    """
+    path = layout.own(own.INTENT_NAME)
+    data = fs.read_bytes(path, _INTENT_LIMIT)
+    if data is None:
+        return False
+    _carry_out(layout, own.decode_intent(data, str(path)))
+    return True
+
+
+def pending_swap(layout: StoreLayout) -> bool:
+    """Whether a killed job left a swap for the next writer to finish."""
+    return fs.exists(layout.own(own.INTENT_NAME))
+
+
+def remove_leftovers(layout: StoreLayout) -> list[str]:
+    """Remove the folders that killed jobs left; returns their names."""
+    names = list(leftovers(layout))
+    for name in names:
+        fs.remove_tree(layout.reput / name)
+    return names
+
+
+def leftovers(layout: StoreLayout) -> Iterator[str]:
+    """The names of the staging and aside folders; without a job at work, killed jobs left them."""
+    for entry in fs.list_dir(layout.reput):
+        kind, _, epoch = entry.name.partition("-")
+        if entry.is_dir and kind in ("staging", "aside") and epoch.isdecimal():
+            yield entry.name
+
+
+def has_leftovers(layout: StoreLayout) -> bool:
+    """Whether a killed job left a swap or folders."""
+    return pending_swap(layout) or any(leftovers(layout))
+
+
+def _carry_out(layout: StoreLayout, intent: own.Intent) -> None:
+    _swap_all(layout, intent)
+    _clean_up(layout, intent)
+
+
+def _swap_all(layout: StoreLayout, intent: own.Intent) -> None:
+    staging, aside = layout.staging(intent.epoch), layout.own(own.aside_name(intent.epoch))
+    for part in intent.parts:
+        _swap_part(layout.root / part, staging / part, aside / part)
+    _sync_parents(layout, intent)
+
+
+def _sync_parents(layout: StoreLayout, intent: own.Intent) -> None:
+    """Make the renames durable on both sides: a name that is gone from one folder must not be missing in the other."""
+    tops = (layout.root, layout.staging(intent.epoch), layout.own(own.aside_name(intent.epoch)))
+    folders = {(top / part).parent for part in intent.parts for top in tops}
+    for folder in sorted({*folders, *tops, layout.reput}):
+        if fs.exists(folder):
+            fs.sync_path(folder)
+
+
+def _clean_up(layout: StoreLayout, intent: own.Intent) -> None:
+    fs.remove_file(layout.own(own.INTENT_NAME))
+    fs.sync_path(layout.reput)
+    fs.remove_tree(layout.own(own.aside_name(intent.epoch)))
+    fs.remove_tree(layout.staging(intent.epoch))
+
+
+def _swap_part(live: Path, staged: Path, aside: Path) -> None:
+    if not fs.exists(staged):
+        if not fs.exists(live):
+            raise DamagedStoreError(
+                f"{staged}: a swap that was under way needs it, and it is gone. Remove the file intent from reput's "
+                "folder and run `reput rebuild`"
+            )
+        return
+    if fs.exists(live):
+        fs.make_dirs(aside.parent)
+        fs.rename(live, aside)
+    _make_live_parent(live)
+    fs.rename(staged, live)
+
+
+def _make_live_parent(live: Path) -> None:
+    if not fs.exists(live.parent):
+        fs.make_dirs(live.parent, fs.owner_of(live.parent.parent))
+
+
+def _undo(layout: StoreLayout, intent: own.Intent) -> None:
+    """Put the old parts back, so that an error leaves them live; each step leaves what a later opener can finish."""
+    staging, aside = layout.staging(intent.epoch), layout.own(own.aside_name(intent.epoch))
+    for part in reversed(intent.parts):
+        live, staged, old = layout.root / part, staging / part, aside / part
+        if fs.exists(live) and not fs.exists(staged):
+            fs.rename(live, staged)
+        if fs.exists(old):
+            fs.rename(old, live)
+    # Where a sync is refused again the renames stand all the same: whoever looks sees the old parts.
+    with contextlib.suppress(ReputError):
+        _sync_parents(layout, intent)
+    fs.remove_file(layout.own(own.INTENT_NAME))
+    with contextlib.suppress(ReputError):
+        fs.sync_path(layout.reput)
+        fs.remove_tree(aside)

@@ -1,0 +1,209 @@
+"""Reading queues of batches: pulls, look-ups by time, counts.
+
+A pull gives whole batches: the one that holds the offset asked for is the first, and what it counts against limits are
+the messages inside.
+
+Source: `DefaultMessageStore.getMessage`, `BatchConsumeQueue.getOffsetInQueueByTime`, `estimateMessageCount`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
+from reput.formats.consume_queue import QueueKey
+from reput.log.maps import LogMaps
+from reput.queue.batch import BatchQueues
+from reput.queue.by_time import Boundary
+from reput.store.read.follower import Follower
+from reput.store.read.results import GetResult, GetStatus, OffsetRange, outside, pull_bytes
+from reput.store.read.sql_filter import SqlFilter, matching_records
+from reput.store.read.tag_filter import TagFilter
+
+_FILTER_BYTES = 16_000
+"""A pull looks no further than so many bytes of entries (maxFilterMessageSize), as if each message had one."""
+_ENTRIES_AT_ONCE = 1 << 12
+
+
+class BatchReader:
+    """Answers about queues of batches; safe for threads."""
+
+    def __init__(self, log: LogMaps, batches: BatchQueues, follower: Follower) -> None:
+        self.log = log
+        self.batches = batches
+        self.follower = follower
+
+    def pull(
+        self,
+        key: QueueKey,
+        offset: int,
+        max_messages: int,
+        wanted: TagFilter | SqlFilter,
+        max_bytes: int,
+        most_messages: int | None,
+        most_bytes: int | None,
+    ) -> GetResult:
+        """The batches from the one that holds `offset` on; bounds as `StoreView.get_message` and `PullLimits` say."""
+        reach = max(_FILTER_BYTES, max_messages * BATCH_ENTRY_SIZE)
+        with self.follower.lock:
+            span = OffsetRange(self.batches.min_offset(key), self.batches.max_offset(key))
+            if not span.min_offset <= offset < span.max_offset:
+                return outside(self.batches.knows(key), offset, span)
+            number = self.batches.number_of(key, "base_offset", offset)
+            # Each batch holds a message at least, so more entries than messages within reach there are not.
+            entries = self.batches.entries_from(key, number, -(-reach // BATCH_ENTRY_SIZE) + 1)
+        if not len(entries):
+            return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, 0, span)
+        pull = _Pull(self.log, self.follower.offset, max_messages, pull_bytes(max_bytes), most_messages, most_bytes)
+        following = pull.choose(entries, offset, reach, wanted)
+        if not pull.sizes:
+            return GetResult.nothing(pull.status, following, span)
+        places = np.array([pull.physical_offsets, pull.sizes], dtype=np.int64).T.ravel()
+        return GetResult.of(
+            GetStatus.FOUND, following, span, places, len(pull.sizes), self._maps(pull.physical_offsets)
+        )
+
+    def _maps(self, offsets: Sequence[int]) -> list[tuple[int, NDArray[np.uint8]]]:
+        size = self.log.file_size
+        return [(start, self.log.array(start)) for start in sorted({offset // size * size for offset in offsets})]
+
+    def offset_by_time(self, key: QueueKey, timestamp_ms: int, boundary: Boundary) -> int:
+        """The queue offset of a batch's first message, for a time.
+
+        LOWER: the first batch stored at or after it, the last batch where there is none. UPPER: the last one stored at
+        or before it, the first batch where there is none. 0 for an empty queue.
+
+        (RocketMQ searches in one file, that whose first batch is the last at or before the time: of several stored at
+        the time it may give another one than the first or the last. With UPPER in a gap it gives the batch after the
+        gap, or none, which becomes the queue's minimum.)
+        """
+        with self.follower.lock:
+            batches, (first, end) = self.batches, self.batches.span(key)
+            if boundary is Boundary.UPPER:
+                number = batches.number_of(key, "store_timestamp", timestamp_ms)
+            else:
+                number = batches.number_of(key, "store_timestamp", timestamp_ms - 1) + 1
+            found = batches.entries_from(key, max(first, min(number, end - 1)), 1)
+            if not len(found):
+                return batches.min_offset(key)
+            return max(int(found[0]["base_offset"]), batches.min_offset(key))
+
+    def store_time(self, key: QueueKey, offset: int) -> int:
+        """Store time (ms) of the batch that holds an offset, -1 where there is none."""
+        with self.follower.lock:
+            if not self.batches.min_offset(key) <= offset < self.batches.max_offset(key):
+                return -1
+            found = self.batches.entries_from(key, self.batches.number_of(key, "base_offset", offset), 1)
+        if not len(found) or offset >= int(found[0]["base_offset"]) + int(found[0]["messages"]):
+            return -1
+        return self.log.store_time(int(found[0]["physical_offset"]))
+
+    def estimate(self, key: QueueKey, begin: int, end: int, wanted: TagFilter | SqlFilter) -> int:
+        """How many messages with offsets [begin, end) are in batches that match: an exact count."""
+        count = 0
+        with self.follower.lock:
+            begin = max(begin, self.batches.min_offset(key))
+            number = self.batches.number_of(key, "base_offset", begin)
+            last = self.batches.span(key)[1]
+        number = max(number, 0)
+        while begin < end and number < last:
+            with self.follower.lock:
+                rows = self.batches.entries_from(key, number, _ENTRIES_AT_ONCE)
+            if not len(rows):
+                # A file is missing; the next one may be there.
+                number = (number // self.batches.entries_per_file + 1) * self.batches.entries_per_file
+                continue
+            base = rows["base_offset"].astype(np.int64)
+            inside = np.minimum(base + rows["messages"], end) - np.maximum(base, begin)
+            inside[~self._matching(rows, wanted)] = 0
+            count += int(np.maximum(inside, 0).sum())
+            if int(base[-1]) >= end:
+                break
+            number += len(rows)
+        return count
+
+    def _matching(self, rows: NDArray[np.void], wanted: TagFilter | SqlFilter) -> NDArray[np.bool_]:
+        """Which batches (bool) match and are in the log."""
+        place, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
+        there = (place >= self.log.min_offset) & (size > 0) & (place <= self.follower.offset - size)
+        if isinstance(wanted, SqlFilter):
+            return matching_records(place, there, wanted.compiled, self.log)
+        if len(wanted.codes):
+            there &= np.isin(rows["tags_code"].astype(np.int64).astype(np.int32), wanted.codes)
+        found: NDArray[np.bool_] = there
+        return found
+
+
+class _Pull:
+    """Which of a queue's entries a pull takes; `status` is how it ended where it takes none."""
+
+    def __init__(
+        self,
+        log: LogMaps,
+        log_end: int,
+        max_messages: int,
+        stop_bytes: int,
+        most_messages: int | None,
+        most_bytes: int | None,
+    ) -> None:
+        self.physical_offsets: list[int] = []
+        self.sizes: list[int] = []
+        self.status = GetStatus.NO_MATCHED_MESSAGE
+        self._log, self._log_end = log, log_end
+        self._max_messages, self._stop_bytes = max_messages, stop_bytes
+        self._most_messages = most_messages
+        self._max_bytes = stop_bytes if most_bytes is None else min(stop_bytes, most_bytes)
+        self._messages = self._bytes = 0
+
+    def choose(self, entries: NDArray[np.void], offset: int, reach: int, wanted: TagFilter | SqlFilter) -> int:
+        """Go through the entries from the one that holds `offset` on; returns where the next pull goes on."""
+        following, skip_below = offset, -1
+        log_begin, file_size = self._log.min_offset, self._log.file_size
+        codes = set(wanted.codes.tolist()) if isinstance(wanted, TagFilter) else set()
+        for physical_offset, size, tags_code, _, base, messages, _, _ in entries.tolist():
+            if (base - offset) * BATCH_ENTRY_SIZE >= reach or self._is_full(size, messages):
+                break
+            following = base + messages
+            if physical_offset < skip_below:
+                continue
+            if codes and ((tags_code + 0x80000000) & 0xFFFFFFFF) - 0x80000000 not in codes:
+                self._say(GetStatus.NO_MATCHED_MESSAGE)
+                continue
+            if physical_offset < log_begin or size <= 0 or physical_offset > self._log_end - size:
+                self._say(GetStatus.MESSAGE_WAS_REMOVING)
+                skip_below = (physical_offset // file_size + 1) * file_size
+                continue
+            if isinstance(wanted, SqlFilter) and not self._matches(wanted, physical_offset):
+                self._say(GetStatus.NO_MATCHED_MESSAGE)
+                continue
+            self.physical_offsets.append(physical_offset)
+            self.sizes.append(size)
+            self._messages += messages
+            self._bytes += size
+            skip_below = -1
+        return following
+
+    def _matches(self, wanted: SqlFilter, physical_offset: int) -> bool:
+        """Whether a batch's own properties match; those of the messages in it nobody looks at."""
+        from reput.dispatch.sql.columns import RecordProperties
+
+        start = physical_offset // self._log.file_size * self._log.file_size
+        position = np.array([physical_offset - start], dtype=np.int64)
+        return bool(wanted.compiled.select(RecordProperties(self._log.array(start), position))[0])
+
+    def _is_full(self, size: int, messages: int) -> bool:
+        """Never while nothing is taken, whatever the first batch's size."""
+        if not self.sizes:
+            return False
+        if self._messages + messages > self._max_messages or self._bytes + size > self._max_bytes:
+            return True
+        if self._bytes >= self._stop_bytes:
+            return True
+        return self._most_messages is not None and self._messages >= self._most_messages
+
+    def _say(self, status: GetStatus) -> None:
+        if not self.sizes:
+            self.status = status

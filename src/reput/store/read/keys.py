@@ -1,0 +1,96 @@
+"""Messages by key: IndexFiles below the frontier, the tail's items above it, and the records to tell keys of one hash.
+
+Source: `DefaultMessageStore.queryMessage`, `IndexService.queryOffset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from reput.formats.hashing import index_key_hash
+from reput.formats.index_file import TAG_KEY_PREFIX
+from reput.formats.layout import INT64_MAX
+from reput.kernels import lookup_kernels
+from reput.kernels.lookup_columns import ASK, NEEDS_FILE, NEEDS_ROOM
+from reput.store.read.lookup import TopicLookup
+from reput.store.read.message import StoredMessage
+from reput.store.read.results import Places, QueryResult
+from reput.store.read.view import StoreView, bytes_of
+
+_MOST_RETRIES = 256
+_ITEM_STEP_MS = 1000
+"""An index item knows its record's time to this much."""
+
+
+class KeyQuestion(NamedTuple):
+    """A question by key: see `Reading.query_message`."""
+
+    topic: str
+    key: str
+    max_messages: int
+    begin_ms: int
+    end_ms: int | None
+    before: int | None
+    by_tag: bool
+    exact: bool
+
+
+def find(view: StoreView, asked: KeyQuestion) -> QueryResult:
+    """The answer to a question by key; prepares the next one that the kernel can answer alone."""
+    name = view.key_of(asked.topic, 0).topic
+    wanted = bytes_of("key", asked.key)
+    key_hash = index_key_hash(name + b"#" + (TAG_KEY_PREFIX if asked.by_tag else b"") + wanted)
+    end_ms = INT64_MAX if asked.end_ms is None else asked.end_ms
+    view.catch_up()
+    with view.follower.lock:
+        if not view.follower.items:
+            view.lookups.add_topic(asked.topic, name, view.known)
+    found: list[StoredMessage] = []
+    seen: set[int] = set()
+    # An item's time is that of its record or up to a second less.
+    least_ms = asked.begin_ms - _ITEM_STEP_MS + 1 if asked.exact else asked.begin_ms
+    for offset in _offsets(view, key_hash, least_ms, end_ms, asked.exact):
+        if (asked.before is not None and offset >= asked.before) or (asked.exact and offset in seen):
+            continue
+        message = view.message_at(offset)
+        if message is None or (asked.exact and not _has_key(message, name, asked.key, asked.by_tag)):
+            continue
+        if asked.exact and not asked.begin_ms <= message.store_timestamp <= end_ms:
+            continue
+        if len(found) >= asked.max_messages:
+            return QueryResult.of(found, more=True)
+        seen.add(offset)
+        found.append(message)
+    return QueryResult.of(found, more=False)
+
+
+def find_with_maps(view: StoreView, topic: TopicLookup, name: bytes, most: int, room: Places) -> int:
+    """What the kernel `find_key` answers once each file of the log is mapped that it asks for."""
+    found = NEEDS_FILE
+    for _ in range(_MOST_RETRIES):
+        found = lookup_kernels().find_key(topic.address, name, most, room.address)
+        if found > NEEDS_FILE or found == NEEDS_ROOM:
+            return found
+        with view.follower.lock:
+            view.lookups.map_log(found, topic.index.log)
+    return ASK
+
+
+def _offsets(view: StoreView, key_hash: int, begin_ms: int, end_ms: int, exact: bool) -> Iterator[int]:
+    with view.follower.lock:
+        pieces, frontier = list(view.follower.items), view.frontiers.index_offset
+    for piece in reversed(pieces):
+        for offset, time in piece.find(key_hash):
+            if offset >= frontier and begin_ms <= time <= end_ms:
+                yield offset
+    for offset, _ in view.index.find(key_hash, begin_ms, end_ms, frontier, exact):
+        yield offset
+
+
+def _has_key(message: StoredMessage, topic: bytes, key: str, by_tag: bool) -> bool:
+    if message.record.topic != topic:
+        return False
+    if by_tag:
+        return message.tags == key
+    return key in message.keys or key == message.unique_key

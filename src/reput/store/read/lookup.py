@@ -1,0 +1,269 @@
+"""What the lookup kernels need to answer by themselves: a vector for each queue that is read, and one for the indexes.
+
+They hold as long as nothing changes: whoever moves the frontier, follows the log or replaces indexes clears them, and
+the watermarks in their first words tell a kernel what another process has done. A kernel that cannot answer says so,
+and the view answers in its general way, which makes the vector for the next time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.files.maps import MapTable, address_of
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
+from reput.formats.hashing import java_string_hash_utf8
+from reput.formats.layout import INT64_MAX
+from reput.index.search import IndexSearch
+from reput.kernels.lookup_columns import NEEDS_FILE, Index, KeyTopic, Queue, Watch
+from reput.log.maps import LogMaps
+from reput.queue.queues import Queues
+from reput.store.read.message import StoredMessage
+
+_MOST_QUEUES = 1 << 14
+_MOST_TOPICS = 1 << 16
+_MOST_FILES = 1 << 16
+_MOST_MAPS = 64
+_NO_LIMIT = (1 << 62) - 1
+
+
+class Watched(NamedTuple):
+    """Addresses of watermarks (int64, 0 for none) that tell of changes, and what keeps them in memory."""
+
+    confirmed_at: int = 0
+    frontier_at: int = 0
+    generation_at: int = 0
+    generation: int = 0
+    memory: object = None
+
+
+class Known(NamedTuple):
+    """Log offsets that a view has taken in: followed, and indexed by queues and IndexFiles."""
+
+    log_end: int
+    queue_frontier: int
+    index_frontier: int
+
+
+class QueueLookup:
+    """A queue and its window: the entries [begin, behind) of one of its files, or a block of what has no files.
+
+    `is_last`: a pull may end at `behind`, since the file ends there or the queue does. `file_end`: the queue offset at
+    which its files end; behind is its tail. `maps` hold the window's records.
+    """
+
+    __slots__ = (
+        "address", "begin", "behind", "entries", "file_end", "files", "is_last", "log", "maps", "max_offset",
+        "min_offset", "vector", "watched",
+    )  # fmt: skip
+
+    address: int
+    begin: int
+    behind: int
+    entries: NDArray[np.uint8]
+    file_end: int
+    files: MapTable
+    is_last: bool
+    log: MapTable
+    maps: tuple[tuple[int, NDArray[np.uint8]], ...]
+    max_offset: int
+    min_offset: int
+    vector: NDArray[np.int64]
+    watched: Watched
+
+
+class TopicLookup:
+    """A topic as the kernel looks for keys in it (`lookup_columns.Topic`)."""
+
+    __slots__ = ("address", "index", "words")
+
+    def __init__(self, name: bytes, index: IndexLookup) -> None:
+        self.words: NDArray[np.int64] = np.zeros(KeyTopic.BYTES + len(name) // 8 + 1, dtype=np.int64)
+        self.words[: KeyTopic.BYTES] = index.address, java_string_hash_utf8(name + b"#"), len(name)
+        self.words[KeyTopic.BYTES :].view(np.uint8)[: len(name)] = np.frombuffer(name, dtype=np.uint8)
+        self.address = address_of(self.words)
+        self.index = index
+
+
+@dataclass(slots=True)
+class IndexLookup:
+    """The IndexFiles, all that count of them mapped."""
+
+    address: int
+    vector: NDArray[np.int64]
+    log: MapTable
+    maps: tuple[NDArray[np.uint8], ...]
+    watched: Watched
+    log_file_size: int
+
+    def message(self, offset: int, size: int) -> StoredMessage:
+        """The message of a record that a kernel has found."""
+        number, position = divmod(offset, self.log_file_size)
+        return StoredMessage(self.log.arrays[number].data[position : position + size], offset - position, position)
+
+
+class Lookups:
+    """The vectors that a view has made. `watched` None: nothing tells of changes, and none are made.
+
+    Args:
+        limits: the most messages and bytes of a pull, None for no limit.
+        stop_bytes: whatever a pull asks for, so many bytes end it.
+    """
+
+    def __init__(
+        self,
+        table: Queues,
+        log: LogMaps,
+        index: IndexSearch,
+        limits: tuple[int | None, int | None],
+        stop_bytes: int,
+    ) -> None:
+        self.queues: dict[tuple[str, int], QueueLookup] = {}
+        self.index: IndexLookup | None = None
+        # Those that were asked for: only of them it is known that a topic can have such a name.
+        self.topics: dict[str, TopicLookup] = {}
+        self.watched: Watched | None = None
+        # What was asked for since the last change. A vector costs some 10 us: who asks once, or while somebody writes,
+        # is better off without.
+        self._asked: set[tuple[str, int] | None] = set()
+        self._table = table
+        self._log = log
+        self._index = index
+        self._file_entries = table.durable.block_end(0)
+        self.can_seek = self._file_entries != INT64_MAX
+        """Whether kernels find queues' entries by the numbers of files."""
+        self._limits = [_NO_LIMIT if limit is None else limit for limit in limits] + [stop_bytes]
+
+    def clear(self) -> None:
+        """Something has changed; to be called under the view's lock."""
+        self.queues.clear()
+        self.topics.clear()
+        self.index = None
+        self._asked.clear()
+
+    def _is_asked_again(self, what: tuple[str, int] | None) -> bool:
+        if what in self._asked:
+            return self.watched is not None
+        if len(self._asked) >= _MOST_QUEUES:
+            self._asked.clear()
+        self._asked.add(what)
+        return False
+
+    def add_queue(self, topic: str, key: QueueKey, offset: int, count: int, known: Known) -> None:
+        """Let the kernels answer the next pulls behind `offset`, where they can; under the view's lock.
+
+        The window's records are those of the log file that holds the last of `count` messages from there on.
+        """
+        if not self._is_asked_again((topic, key.queue_id)):
+            return
+        log, watched, table = self._log.table, self.watched, self._table
+        if log is None or watched is None:
+            return
+        old, tail, stored = self.queues.get((topic, key.queue_id)), table.find_tail(key), table.durable.find(key)
+        is_within = old is not None and old.begin <= offset < old.behind
+        found = (old.begin, old.entries) if old is not None and is_within else table.block(key, offset)
+        if found is None or stored is None:
+            return
+        place, entries = found
+        made = QueueLookup()
+        made.min_offset, made.max_offset = table.min_offset(key), table.max_offset(key)
+        made.begin = max(place, made.min_offset)
+        made.behind, made.file_end = place + len(entries) // ENTRY_SIZE, stored.end
+        made.is_last = made.behind == table.durable.block_end(place) or (tail is None and made.behind == stored.end)
+        made.entries = entries[(made.begin - place) * ENTRY_SIZE :]
+        if not made.begin <= offset < made.behind:
+            return
+        last = min(offset + count, made.behind) - 1 - made.begin
+        physical_offset = ENTRY.struct.unpack_from(made.entries.data, last * ENTRY_SIZE)[0]
+        start = self._log.file_at(physical_offset) if 0 <= physical_offset < known.log_end else None
+        if start is None:
+            return
+        made.maps = ((start, self._log.array(start)),)
+        made.files = old.files if old is not None else self._files_of(made)
+        made.log, made.watched = log, watched
+        made.vector = _vector(len(Watch) + len(Queue), watched, known, log, self._log.file_size)
+        made.vector[len(Watch) :] = (
+            made.min_offset,
+            made.file_end,
+            self._file_entries,
+            made.files.address,
+            made.begin,
+            made.behind,
+            address_of(made.entries),
+            made.is_last,
+            max(start, self._log.min_offset),
+            min(start + self._log.file_size, known.log_end),
+            *self._limits,
+        )
+        made.address = address_of(made.vector)
+        if len(self.queues) >= min(_MOST_QUEUES, table.durable.most_blocks):
+            self.queues.clear()
+        self.queues[topic, key.queue_id] = made
+
+    def _files_of(self, queue: QueueLookup) -> MapTable:
+        each = self._file_entries
+        first = queue.min_offset // each
+        # Of a queue with more files than that none is there: seeks are then answered in the general way.
+        count = min(max(0, queue.file_end - 1) // each - first + 1, _MOST_FILES)
+        return MapTable(first, count, _MOST_MAPS)
+
+    def map_for(self, needed: int, key: QueueKey, queue: QueueLookup) -> None:
+        """Map the file that a seek in a queue has asked for."""
+        number, of_queue = divmod(NEEDS_FILE - needed, 2)
+        if not of_queue:
+            self.map_log(needed, queue.log)
+            return
+        found = self._table.block(key, max(number * self._file_entries, queue.min_offset))
+        if not queue.files.put(number, found[1] if found is not None else None):
+            self.clear()
+
+    def map_log(self, needed: int, log: MapTable) -> None:
+        """Map the file of the log that a kernel has asked for."""
+        number = (NEEDS_FILE - needed) // 2
+        if not log.put(number, self._log.array(number * self._log.file_size)):
+            self._log.drop_table()
+            self.clear()
+
+    def add_topic(self, topic: str, name: bytes, known: Known) -> None:
+        """Let the kernels answer the next questions by key in this topic, where they can; under the view's lock."""
+        if self.index is None:
+            self._add_index(known)
+        if self.index is not None:
+            if len(self.topics) >= _MOST_TOPICS:
+                self.topics.clear()
+            self.topics[topic] = TopicLookup(name, self.index)
+
+    def _add_index(self, known: Known) -> None:
+        if not self._is_asked_again(None):
+            return
+        log, watched, maps = self._log.table, self.watched, self._index.newest_first(_MOST_MAPS)
+        if log is None or watched is None or maps is None:
+            return
+        vector = _vector(Index.FILES + len(maps), watched, known, log, self._log.file_size)
+        vector[len(Watch) :] = (
+            self._index.slots,
+            self._index.items,
+            known.index_frontier,
+            len(maps),
+            *map(address_of, maps),
+        )
+        self.index = IndexLookup(address_of(vector), vector, log, maps, watched, self._log.file_size)
+
+
+def _vector(words: int, watched: Watched, known: Known, log: MapTable, file_size: int) -> NDArray[np.int64]:
+    vector = np.zeros(words, dtype=np.int64)
+    vector[: len(Watch)] = (
+        watched.confirmed_at,
+        known.log_end,
+        watched.frontier_at,
+        min(known.queue_frontier, known.index_frontier),
+        watched.generation_at,
+        watched.generation,
+        log.address,
+        file_size,
+        known.log_end,
+    )
+    return vector

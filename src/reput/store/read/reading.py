@@ -1,0 +1,330 @@
+"""What an open store answers: pulls and look-ups, each by a view that is brought up to what is confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+from reput.errors import ConfigError
+from reput.files.forks import NotPickled
+from reput.formats.layout import INT64_MAX
+from reput.kernels import SMALL_BYTES, expect_work, lookup_kernels
+from reput.kernels.lookup_columns import ASK, COUNT_BITS, COUNT_MASK, NEEDS_ROOM
+from reput.queue.by_time import Boundary, boundary_of
+from reput.store.read import counts, keys, pulls, times
+from reput.store.read.keys import KeyQuestion
+from reput.store.read.message import StoredMessage
+from reput.store.read.pulls import PullQuestion
+from reput.store.read.results import MAX_PULL_BYTES, GetResult, GetStatus, Places, QueryResult
+from reput.store.read.sql_filter import SqlFilter
+from reput.store.read.tag_filter import EVERYTHING, TagFilter
+from reput.store.read.topic_messages import TopicQuestion, messages_of, refuse_unknown
+from reput.store.read.view import StoreQueue, StoreView, number_of
+
+# In calls that are done in half a microsecond each look-up counts.
+_FOUND, _LOWER = GetStatus.FOUND, Boundary.LOWER
+
+
+class Reading(NotPickled):
+    """The reading half of a message store: what one kernel call answers (see `lookup`), and who is asked for the rest.
+
+    Safe for threads. Of a store that is closed no lookup is left, so those first looks need not ask.
+    """
+
+    _instead = "Send the path, and open the store in the other process: reput.MessageStore.open(path, read_only=True)"
+
+    def __init__(self, view: StoreView) -> None:
+        self._closed = False
+        self._room = Places()
+        self._choose_kernels()
+        self._read(view)
+
+    def _choose_kernels(self) -> None:
+        self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
+
+    def expect_many(self) -> None:
+        """Expect to be asked for many messages: the compiled kernels serve from now on, inside `small_work`, too."""
+        expect_work(SMALL_BYTES)
+        self._choose_kernels()
+
+    def _read(self, view: StoreView) -> None:
+        """Have this view answer from now on."""
+        self.view = view
+        self._lookups = view.lookups
+        self._queues = view.lookups.queues
+        self._topics = view.lookups.topics
+
+    def _open_view(self) -> StoreView:
+        """The view that answers.
+
+        Raises:
+            ClosedError: the store is closed.
+        """
+        return self.view
+
+    def get_message(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int = 32,
+        filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002 - the word that people know
+        max_bytes: int = MAX_PULL_BYTES,
+    ) -> GetResult:
+        """Pull messages of a queue, from an offset on.
+
+        Args:
+            topic: The topic.
+            queue_id: The queue.
+            offset: The first queue offset that is wanted.
+            max_messages: The most messages; 0 counts as 1.
+            filter: Tags as in a subscription, `paid || sent`, compared by hash as RocketMQ does; or a SqlFilter.
+            max_bytes: The most bytes of records, though always one record.
+
+        Returns:
+            The messages, a status, and where the next pull goes on.
+
+        Raises:
+            ConfigError: No topic or queue can have this name or id, or `max_messages` is below 0.
+            ClosedError: The store is closed.
+        """
+        try:
+            queue = self._queues.get((topic, queue_id))
+            if queue is not None and not filter:
+                room = self._room
+                answer = self._pull_entries(queue.address, offset, max_messages, max_bytes, room.address)
+                if answer > 0:
+                    result = GetResult()
+                    count = answer & COUNT_MASK
+                    # `|` and `&`: the kernel takes a fraction, or digits, for a number; here they are none.
+                    place = (offset | (max_messages | max_bytes) & 0) + count
+                    result.status, result.next_offset, result.span = _FOUND, place, queue
+                    result.words, result.at, result.count = room.words, answer >> COUNT_BITS, count
+                    result.maps = queue.maps
+                    return result
+                if answer == NEEDS_ROOM:
+                    self._room = Places(max_messages)
+                    return self.get_message(topic, queue_id, offset, max_messages, filter, max_bytes)
+        except (OverflowError, TypeError, ValueError):
+            # Such an offset no queue has, and such a topic neither: who knows all cases says so.
+            pass
+        numbers = {"offset": offset, "max_messages": max_messages, "max_bytes": max_bytes}
+        for name, number in numbers.items():
+            number_of(name, number)
+        if max_messages < 0:
+            raise ConfigError(f"max_messages {max_messages}: give 1 or more")
+        asked = PullQuestion(topic, queue_id, offset, max_messages, _filter_of(filter), max_bytes)
+        return pulls.pull(self._open_view(), asked)
+
+    def messages(
+        self,
+        topic: str,
+        queue_id: int | Sequence[int] | None = None,
+        *,
+        begin_ms: int | None = None,
+        end_ms: int | None = None,
+        filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002 - as of `get_message`
+    ) -> Iterator[StoredMessage]:
+        """Iterate over the messages of a topic that are stored now, in the order in which they were stored.
+
+        Others may put meanwhile; their messages are not in it.
+        Memory does not grow with the number of messages.
+
+        Args:
+            topic: The topic. A topic of config/topics.json without a queue has no message.
+            queue_id: Only this queue, or these; all queues by default.
+            begin_ms: Only messages stored at this time or later (ms since 1970).
+            end_ms: Only messages stored at this time or before (ms since 1970).
+            filter: As for `get_message`.
+
+        Returns:
+            The messages.
+
+        Raises:
+            ConfigError: The store does not have the topic, or no topic or queue can have this name or id.
+            ClosedError: The store is closed.
+            DamagedLogError: A record cannot be read.
+        """
+        view = self._open_view()
+        if isinstance(queue_id, Iterable) and not isinstance(queue_id, str | bytes):
+            wanted = list(queue_id)
+        else:
+            wanted = [] if queue_id is None else [cast("int", queue_id)]
+        for one in wanted or [0]:
+            view.key_of(topic, one)
+        for what, bound in (("begin_ms", begin_ms), ("end_ms", end_ms)):
+            number_of(what, 0 if bound is None else bound)
+        _filter_of(filter)
+        present = [info.queue_id for info in view.queues(topic)]
+        if not present:
+            refuse_unknown(view, topic)
+        queue_ids = [one for one in present if one in wanted] if queue_id is not None else present
+
+        def first(one: int) -> int:
+            if begin_ms is not None:
+                return self.offset_by_time(topic, one, begin_ms)
+            return self.min_offset(topic, one)
+
+        asked = TopicQuestion(queue_ids, begin_ms, end_ms, view.follower.offset)
+        return messages_of(asked, first, lambda one, offset, most: self.get_message(topic, one, offset, most, filter))
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary | str = Boundary.LOWER
+    ) -> int:
+        """Return the queue offset for a time.
+
+        Args:
+            topic: The topic.
+            queue_id: The queue.
+            timestamp_ms: The store time (ms since 1970).
+            boundary: `lower` for the first message stored at that time or later, `upper` for the last one stored at
+                that time or before.
+
+        Returns:
+            The queue offset. If no message answers, `lower` gives the max offset and `upper` the min offset.
+
+        Raises:
+            ConfigError: No topic or queue can have this name or id.
+            ClosedError: The store is closed.
+        """
+        # To look an enum's member up costs more than the search.
+        boundary = boundary if type(boundary) is Boundary else boundary_of(boundary)
+        try:
+            queue = self._queues.get((topic, queue_id))
+        except TypeError:
+            queue = None
+        timestamp_ms = timestamp_ms if type(timestamp_ms) is int else number_of("timestamp_ms", timestamp_ms)
+        if queue is not None and self._lookups.can_seek and -INT64_MAX < timestamp_ms < INT64_MAX:
+            above = boundary is not _LOWER
+            found = self._seek_time(queue.address, timestamp_ms, above)
+            if found < ASK:
+                view = self.view
+                found = times.seek_with_maps(view, view.key_of(topic, queue_id), queue, timestamp_ms, above)
+            # The end of the files is no answer where the queue goes on in the tail.
+            if found >= 0 and (found < queue.file_end or queue.file_end == queue.max_offset):
+                return found if not above else max(queue.min_offset, found - 1)
+        return times.offset_by_time(self._open_view(), topic, queue_id, timestamp_ms, boundary)
+
+    def query_message(
+        self,
+        topic: str,
+        key: str,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int | None = None,
+        *,
+        before: int | None = None,
+        by_tag: bool = False,
+        exact: bool = True,
+    ) -> QueryResult:
+        """Find the newest messages of a topic with a key or unique key.
+
+        Args:
+            topic: The topic.
+            key: The key, or the unique key.
+            max_messages: The most messages; `QueryResult.more` says whether there are older ones.
+            begin_ms: Only messages stored at this time or later (ms since 1970).
+            end_ms: Only messages stored at this time or before. The IndexFile knows times to the second; with `exact`
+                the record decides.
+            before: Only messages before this log offset: to go on where an answer ended.
+            by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
+            exact: Compare topic, key and time with the record. Without it two keys of one hash are not told apart, and
+                a message may come twice, as RocketMQ answers.
+
+        Returns:
+            The messages, in log order.
+
+        Raises:
+            ConfigError: No topic can have this name, or an argument is not of its type.
+            ClosedError: The store is closed.
+        """
+        answer, prepared, room = ASK, None, self._room
+        try:
+            if exact and end_ms is None and before is None and not begin_ms and not by_tag:
+                prepared = self._topics.get(topic)
+                if prepared is not None:
+                    name = key.encode()
+                    answer = self._find_key(prepared.address, name, max_messages, room.address)
+        except (AttributeError, OverflowError, TypeError, UnicodeEncodeError):
+            # Nothing that can be asked for: who knows all cases says why.
+            answer = ASK
+        if answer < ASK and prepared is not None:
+            if answer == NEEDS_ROOM:
+                room = self._room = Places(max_messages)
+            answer = keys.find_with_maps(self.view, prepared, name, max_messages, room)
+        if answer >= 0 and prepared is not None:
+            result, count = QueryResult(), answer & COUNT_MASK
+            result.count = count if count <= max_messages else max_messages  # noqa: FURB136 - min() takes as long as all
+            result.answer, result.index, result.kept = answer, prepared.index, room.words
+            return result
+        for what, number in (("max_messages", max_messages), ("begin_ms", begin_ms)):
+            number_of(what, number)
+        for what, bound in (("end_ms", end_ms), ("before", before)):
+            number_of(what, 0 if bound is None else bound)
+        asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
+        return keys.find(self._open_view(), asked)
+
+    def message_at(self, physical_offset: int) -> StoredMessage | None:
+        """Return the message whose record starts at a log offset; None if no record starts there."""
+        return self._open_view().message_at(physical_offset)
+
+    def queues(self, topic: str | None = None) -> list[StoreQueue]:
+        """List all queues, or those of a topic, each with its offsets. This reads every queue that it lists."""
+        return self._open_view().queues(topic)
+
+    def topics(self) -> list[str]:
+        """List the topics that have queues, sorted. This is quick for any number of topics: it reads no queue."""
+        return self._open_view().topics()
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Return the first queue offset whose message is there; 0 if there is no such queue."""
+        return self._open_view().min_offset(topic, queue_id)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Return the next queue offset; 0 if there is no such queue."""
+        return self._open_view().max_offset(topic, queue_id)
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """Return the store time (ms) of a queue's message; -1 if there is none."""
+        return times.store_time(self._open_view(), topic, queue_id, number_of("offset", offset))
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """Return the store time (ms) of a queue's first message; -1 if there is none."""
+        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def estimate(
+        self,
+        topic: str,
+        queue_id: int,
+        begin: int,
+        end: int,
+        filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002
+    ) -> int:
+        """Count the messages with queue offsets [begin, end) that pulls with this filter give.
+
+        Args:
+            topic: The topic.
+            queue_id: The queue.
+            begin: The first queue offset.
+            end: The queue offset after the last one.
+            filter: As for `get_message`.
+
+        Returns:
+            The number of messages.
+
+        Raises:
+            ConfigError: No topic or queue can have this name or id.
+            ClosedError: The store is closed.
+        """
+        view, wanted = self._open_view(), _filter_of(filter)
+        return counts.estimate(view, topic, queue_id, number_of("begin", begin), number_of("end", end), wanted)
+
+
+def _filter_of(given: str | TagFilter | SqlFilter | None) -> TagFilter | SqlFilter:
+    if not given:
+        return EVERYTHING
+    if isinstance(given, str):
+        return TagFilter(given)
+    if not isinstance(given, TagFilter | SqlFilter):
+        raise ConfigError(f"filter {given!r:.80}: give tags as a text, 'paid || sent', or a reput.SqlFilter")
+    return given

@@ -1,0 +1,286 @@
+"""What can be read of an open store: its log, its indexes below the frontier, the tail above it, and how they move on.
+
+What is asked of it stands beside: pulls (`pulls`), times (`times`), keys (`keys`), counts (`counts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import NamedTuple, SupportsIndex
+
+from reput.errors import ConfigError
+from reput.formats.consume_queue import QueueKey
+from reput.formats.index_file import capacity
+from reput.formats.paths import is_topic_folder_name
+from reput.formats.record import CHECK_NONE, Verdict, examine
+from reput.index.search import IndexSearch
+from reput.log.maps import LogMaps
+from reput.queue.batch import BatchQueues
+from reput.queue.ext import ExtReader
+from reput.queue.kinds import QueueKind
+from reput.queue.queues import Queues
+from reput.store.disk.frontier import Frontiers
+from reput.store.disk.kinds import damaged_queue
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.settings import StoreSettings
+from reput.store.owner.deletion import left_out
+from reput.store.read.batch_reader import BatchReader
+from reput.store.read.follower import Follower, IndexPlace
+from reput.store.read.lookup import Known, Lookups, Watched
+from reput.store.read.message import StoredMessage
+from reput.store.read.results import MAX_PULL_BYTES
+from reput.store.read.sql_filter import BloomBits, SqlFilter
+
+_MAX_QUEUE_ID = (1 << 31) - 1
+
+
+class StoreQueue(NamedTuple):
+    """A queue and its span: the first offset whose message is there, and the next one to be given."""
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+
+
+class PullLimits(NamedTuple):
+    """Bounds on what one pull returns, beside its own; None for no bound.
+
+    RocketMQ's broker has 32 messages and 262,144 bytes (maxTransferCountOnMessageInMemory,
+    maxTransferBytesOnMessageInMemory): they keep its network fair, and are off in an embedded store.
+    """
+
+    messages: int | None = None
+    total_bytes: int | None = None
+
+
+class StoreView:
+    """What can be read of a store; safe for threads.
+
+    Args:
+        kinds: of queues; the first answers.
+        confirmed: tells the log offset up to which readers may look.
+    """
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        settings: StoreSettings,
+        kinds: Sequence[QueueKind],
+        log: LogMaps,
+        frontiers: Frontiers,
+        confirmed: Callable[[], int],
+        limits: PullLimits | None = None,
+        tag_items: bool = True,
+    ) -> None:
+        self.layout = layout
+        self.settings = settings
+        self.log = log
+        self.confirmed = confirmed
+        self.limits = limits or PullLimits()
+        self.kinds = kinds
+        self.queues_table = Queues(kinds[0].open())
+        size = settings.ext_file_size
+        self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
+        self.bloom_bits: Callable[[str, SqlFilter], BloomBits | None] = lambda _topic, _wanted: None
+        self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
+        self.lookups = Lookups(self.queues_table, log, self.index, self.limits, MAX_PULL_BYTES)
+        self.batches = BatchQueues(layout.batch_consume_queue, settings.batch_queue_file_size, self.queues_table.tail)
+        begin = max(min(frontiers), log.min_offset)
+        self.index.load()
+        place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
+        decode = settings.decoding(tag_items)
+        self.follower = Follower(
+            log, self.queues_table, self.batches, settings.types, decode, begin, place, self.lookups.clear
+        )
+        self.batch_reader = BatchReader(log, self.batches, self.follower)
+        self.frontiers = frontiers
+        self.refresh: Callable[[StoreView], None] | None = None
+        self._keys: dict[tuple[str, int], QueueKey] = {}
+        self.load(frontiers)
+
+    def load(self, frontiers: Frontiers) -> None:
+        """Read the indexes' files anew, as far as they are complete below these offsets, and which queues are deleted.
+
+        Raises:
+            DamagedStoreError: the file that has the deleted queues is none.
+        """
+        deleted = left_out(self.layout, self.log.min_offset)
+        with self.follower.lock:
+            self.follower.deleted = deleted
+            self.queues_table.load(min(frontiers), self.log.min_offset)
+            for _ in self.queues_table.tail.trim(min(frontiers)):
+                pass
+            self.batches.load(min(frontiers), self.log.min_offset)
+            self.batches.advance(min(frontiers))
+            if self.ext is not None:
+                self.ext.close()
+            self.index.load()
+            self.frontiers = frontiers
+            self.lookups.clear()
+
+    def advance(self, frontiers: Frontiers) -> None:
+        """The indexes are complete up to here now: what the tail held of it goes."""
+        self.follower.follow_confirmed(max(frontiers), durable=True)
+        with self.follower.lock:
+            self.queues_table.advance(min(frontiers))
+            self.batches.advance(min(frontiers))
+            if self.ext is not None:
+                # A queue that began again has other files.
+                self.ext.close()
+            self.index.load()
+            self.frontiers = frontiers
+            self.lookups.clear()
+        self.follower.trim_items(frontiers.index_offset)
+
+    def watch(self, watched: Watched) -> None:
+        """Take these watermarks for what tells that something has changed."""
+        with self.follower.lock:
+            self.lookups.clear()
+            self.lookups.watched = watched
+
+    @property
+    def known(self) -> Known:
+        """How far this view has come."""
+        return Known(self.follower.offset, *self.frontiers)
+
+    def catch_up(self) -> None:
+        """Let the tail follow the log to the confirmed offset.
+
+        Raises:
+            DamagedLogError: the log below it is not what it was.
+        """
+        if self.refresh is not None:
+            self.refresh(self)
+        confirmed = self.confirmed()
+        if self.follower.offset < confirmed:
+            self.follower.follow_confirmed(confirmed)
+
+    def key_of(self, topic: str, queue_id: int) -> QueueKey:
+        """The key of a queue.
+
+        Raises:
+            ConfigError: no queue can have such a name or id.
+        """
+        try:
+            key = self._keys.get((topic, queue_id))
+        except TypeError:
+            key = None
+        if key is None:
+            name = bytes_of("topic", topic)
+            if not is_topic_folder_name(name):
+                raise ConfigError(f"topic {topic!r}: no name of a topic")
+            if not isinstance(queue_id, SupportsIndex):
+                raise ConfigError(f"topic {topic}, queue {queue_id!r:.80}: give a number")
+            if not 0 <= queue_id <= _MAX_QUEUE_ID:
+                raise ConfigError(f"topic {topic}, queue {queue_id}: queue ids go from 0 to {_MAX_QUEUE_ID}")
+            key = QueueKey(name, queue_id)
+            if self.queues_table.knows(key):
+                self._keys[topic, queue_id] = key
+        return key
+
+    def message_at(self, physical_offset: int) -> StoredMessage | None:
+        """The message whose record starts at a log offset; None where none does, or where it has expired."""
+        physical_offset = number_of("physical_offset", physical_offset)
+        self.catch_up()
+        start = self.log.file_at(physical_offset) if physical_offset >= 0 else None
+        if start is None or physical_offset >= self.follower.offset:
+            return None
+        data = self.log.array(start).data
+        position = physical_offset - start
+        verdict, size = examine(data, position, len(data), physical_offset, CHECK_NONE)
+        if verdict is not Verdict.GOOD:
+            return None
+        return StoredMessage(data[position : position + size], start, position)
+
+    def queues(self, topic: str | None = None) -> list[StoreQueue]:
+        """All queues, or those of a topic, by topic and id."""
+        if topic is not None:
+            bytes_of("topic", topic)
+        self.catch_up()
+        named = None if topic is None else bytes_of("topic", topic)
+        with self.follower.lock:
+            return sorted(
+                StoreQueue(name, key.queue_id, first, end)
+                for table in (self.queues_table, self.batches)
+                for key, first, end in table.spans(named)
+                if (name := key.topic.decode("utf-8", "surrogateescape")) not in self.batches.topics
+                or table is self.batches
+            )
+
+    def topics(self) -> list[str]:
+        """The topics that have queues, sorted; no queue is looked at."""
+        self.catch_up()
+        with self.follower.lock:
+            names = {name.decode("utf-8", "surrogateescape") for name in self.queues_table.topics()}
+            return sorted(names | self.batches.topics)
+
+    def stored_next_offset(self, topic: bytes, queue_id: int) -> int:
+        """The number that a queue gives next, as far as the log has been followed, for the first message put to it.
+
+        Raises:
+            MessageRefusedError: the queue's files are damaged.
+        """
+        key = QueueKey(topic, queue_id)
+        damage = damaged_queue(self.kinds, key, self.settings.queue_file_size)
+        if damage is not None:
+            from reput.log.message import illegal
+
+            raise illegal(damage)
+        with self.follower.lock:
+            is_batch = topic.decode("utf-8", "surrogateescape") in self.batches.topics
+            return (self.batches if is_batch else self.queues_table).max_offset(key)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The first queue offset whose message is there, 0 for no queue."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        with self.follower.lock:
+            return (self.batches if topic in self.batches.topics else self.queues_table).min_offset(key)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The next queue offset, 0 for no queue."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        with self.follower.lock:
+            return (self.batches if topic in self.batches.topics else self.queues_table).max_offset(key)
+
+    def close(self) -> None:
+        """Let go of the files; results that are kept stay valid."""
+        with self.follower.lock:
+            self.lookups.clear()
+            self.lookups.watched = None
+        self.log.close()
+        self.queues_table.close()
+        self.batches.close()
+        if self.ext is not None:
+            self.ext.close()
+        self.index.close()
+
+
+def number_of(what: str, value: object) -> int:
+    """A whole number.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not isinstance(value, SupportsIndex):
+        raise ConfigError(f"{what} {value!r:.80}: give a whole number")
+    return index(value)
+
+
+def bytes_of(what: str, text: str) -> bytes:
+    """A name as bytes; bytes of no UTF-8 come as the command line gives them.
+
+    Raises:
+        ConfigError: it is no text, or none that a message can have.
+    """
+    if not isinstance(text, str):
+        raise ConfigError(f"{what} {text!r:.80}: give a text")
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"{what} {text[:80]!r}: half a character at {error.start}, which no message can have"
+        ) from None

@@ -1,0 +1,284 @@
+"""Where an opener begins to read the log, where the log ends, and what is cut from it.
+
+Three cases. Our own frontier, when its fingerprint is still what stands in the log: everything below is complete. Else,
+after a clean shutdown of a broker, the end of the last record that any queue knows. Else, after a crash, the start of
+the last file whose first record is not newer than the checkpoint, as RocketMQ's own recovery does; IndexFiles newer
+than the checkpoint are not believed either.
+
+A bad record that was once known to be good is damage, never a reason to cut (`reput.store.recover.known_good`).
+
+Source: `CommitLog.recoverNormally`, `recoverAbnormally`, `IndexService.load`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from reput.errors import DamagedLogError
+from reput.files import names as folder_names
+from reput.formats import own, paths
+from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
+from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict, examine
+from reput.index.files import list_index_files
+from reput.kernels import kernels
+from reput.log.files import written_end
+from reput.log.maps import LogMaps
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
+from reput.store.disk.checkpoint import read_checkpoint
+from reput.store.disk.frontier import Frontiers, read_frontier
+from reput.store.disk.layout import StoreLayout
+from reput.store.owner.deletion import read_deleted
+from reput.store.recover.known_good import why_known_good
+
+_NEAR_BYTES = 64 << 10
+_NOTHING_IS_CUT = (
+    "The log was damaged after it was written, so nothing is cut. Open it read-only, look with `reput check`, restore "
+    "the file from a copy, or give up what is damaged with `reput rebuild --salvage`: it lists what is lost, builds "
+    "the indexes from all good records, and the store can be written again. (Where the log was replaced by another one "
+    "on purpose, remove the store's folder reput/ instead)"
+)
+
+
+class Start(NamedTuple):
+    """Where reading begins, and how that was found: `own`, `clean` or `crash`."""
+
+    frontiers: Frontiers
+    how: str
+
+
+def find_start(
+    layout: StoreLayout,
+    log: LogMaps,
+    kinds: Sequence[QueueKind],
+    index_enabled: bool = True,
+    types: QueueTypes = UNKNOWN_TYPES,
+) -> Start:
+    """The log offsets below which the indexes on disk can be believed.
+
+    Where `types` tells of queues of batches, and there are none, the log is read from its begin, unless they were
+    deleted.
+
+    Raises:
+        DamagedStoreError: the frontier file is there and is no frontier, or the file of deleted queues is none.
+    """
+    frontier = read_frontier(layout)
+    if frontier is not None:
+        ours = Frontiers(
+            _believed(log, frontier.queue_offset, frontier.queue_fingerprint),
+            _believed(log, frontier.index_offset, frontier.index_fingerprint),
+        )
+        if min(ours) >= 0:
+            ours = _without_the_lost(layout, log, kinds, ours, frontier.index_file)
+            told = [end_believed(log, end) for kind in kinds if (end := kind.complete_to()) is not None]
+            return Start(ours._replace(queue_offset=min([ours.queue_offset, *told])), "own")
+    if layout.abort.exists():
+        start = Start(_after_crash(layout, log, kinds), "crash")
+    else:
+        start = Start(_after_clean_end(layout, log, kinds, index_enabled), "clean")
+    if types.batch and not _has_or_deleted_batches(layout, types.batch):
+        start = start._replace(frontiers=start.frontiers._replace(queue_offset=log.min_offset))
+    return start
+
+
+def _has_or_deleted_batches(layout: StoreLayout, topics: frozenset[bytes]) -> bool:
+    """Whether there are queues of batches, or all these topics of batches are deleted.
+
+    The deleted topic that was the last one has left its empty folder.
+    """
+    if any(True for _ in BatchFiles(layout.batch_consume_queue).queues()):
+        return True
+    has_folder = not folder_names.is_empty_dir(layout.batch_consume_queue)
+    return has_folder and topics <= {one.key.topic for one in read_deleted(layout)}
+
+
+def _without_the_lost(
+    layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], ours: Frontiers, last_index_file: str
+) -> Frontiers:
+    """The frontiers, but for indexes that are gone from the disk: those are read from the log's begin again.
+
+    An empty folder of a topic says that its queues were deleted on purpose.
+    """
+    queues, index = ours.queue_offset, ours.index_offset
+    folders = layout.consume_queue, layout.batch_consume_queue
+    has_folders = not all(map(folder_names.is_empty_dir, folders))
+    if not has_folders and not any(kind.is_present() for kind in kinds):
+        queues = min(queues, log.min_offset)
+    if last_index_file and not list_index_files(layout.index):
+        index = min(index, log.min_offset)
+    return Frontiers(queues, index)
+
+
+def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) -> int:
+    """The offset, where the record below it is still the one that was there; else -1."""
+    if offset <= log.min_offset:
+        return max(offset, 0)
+    if fingerprint is None:
+        return -1
+    if fingerprint.offset < log.min_offset:
+        return offset if offset <= _end_of_files(log) else -1
+    data = log.record(fingerprint.offset, fingerprint.size)
+    return offset if data is not None and zlib.crc32(data) == fingerprint.crc else -1
+
+
+def _end_of_files(log: LogMaps) -> int:
+    return log.starts[-1] + log.file_size if log.starts else 0
+
+
+def _after_clean_end(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
+    begin = log.min_offset
+    end = min((_clean_end_of(kind, log) for kind in kinds), default=begin)
+    has_index = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
+    return Frontiers(end, end if has_index or not index_enabled else begin)
+
+
+def _after_crash(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind]) -> Frontiers:
+    checkpoint = read_checkpoint(layout)
+    begin = log.min_offset
+    trusted = checkpoint.min_timestamp
+    for start in reversed(log.starts):
+        data = log.array(start).data
+        if _is_record(log, start) and log.store_time(start) <= trusted and len(data) > MIN_RECORD_SIZE:
+            begin = start
+            break
+    index_begin = begin
+    if not any(kind.is_present() for kind in kinds):
+        begin = log.min_offset
+    # Such a kind is whole up to there, whatever happened; files are believed up to where the checkpoint says.
+    told = [end for kind in kinds if (end := kind.complete_to()) is not None]
+    ends = [end_believed(log, end) for end in told] + ([begin] if len(told) < len(kinds) else [])
+    begin = min(ends, default=begin)
+    trusted_index = checkpoint.index_msg_timestamp
+    files = [file for file in list_index_files(layout.index) if file.header and file.header.index_count > 1]
+    for file in files:
+        assert file.header is not None
+        if file.header.end_timestamp > trusted_index:
+            index_begin = min(index_begin, max(file.header.begin_physical_offset, log.min_offset))
+            break
+    return Frontiers(begin, index_begin if files else log.min_offset)
+
+
+def _clean_end_of(kind: QueueKind, log: LogMaps) -> int:
+    """The end of the last record that any queue of a kind names, or that the kind itself tells."""
+    told = kind.complete_to()
+    if told is not None:
+        return end_believed(log, told)
+    end = log.min_offset
+    for queue in kind.queues():
+        last = queue.span(log.min_offset).last
+        if last is not None and last.physical_offset + last.size > end and _is_record(log, last.physical_offset):
+            end = last.physical_offset + last.size
+    return end
+
+
+def end_believed(log: LogMaps, offset: int) -> int:
+    """A log offset that a kind tells as a record's end, where that is so; else the end of the chain in front of it.
+
+    A log that was cut, or brought back from a copy, may end elsewhere.
+    """
+    if offset <= log.min_offset or not log.starts:
+        return log.min_offset
+    return _chain_to(log, offset).end
+
+
+def fingerprint_before(log: LogMaps, offset: int) -> own.Fingerprint | None:
+    """The record that ends at a log offset, or in front of the blank that does; None where none is found."""
+    if offset <= log.min_offset or not log.starts:
+        return None
+    chain = _chain_to(log, offset)
+    record = log.record(chain.last, chain.size) if chain.end == offset and chain.size else None
+    if record is None:
+        return None
+    return own.Fingerprint(chain.last, chain.size, zlib.crc32(record), log.store_time(chain.last))
+
+
+class _Chain(NamedTuple):
+    """Records one behind the other, by log offsets: the `last` one and its `size` (0 for none), and where they end."""
+
+    last: int
+    size: int
+    end: int
+
+
+def _chain_to(log: LogMaps, offset: int) -> _Chain:
+    """The chain of records in front of a log offset."""
+    start = log.file_at(offset - 1)
+    start = log.starts[-1] if start is None else start
+    data = log.array(start)
+    limit = min(len(data), offset - start)
+    begin = max(0, limit - _NEAR_BYTES)
+    near = int(kernels().find_boundary(data, start, begin, limit, len(data), CHECK_BODY))
+    if near >= 0 and (chain := _chain_from(data.data, start, near, limit)).end == start + limit:
+        return chain
+    # What was found near may only imitate a record; a file's start is a true boundary.
+    return _chain_from(data.data, start, 0, limit)
+
+
+def _chain_from(data: memoryview, start: int, position: int, limit: int) -> _Chain:
+    """The chain of records from `position` of a file on, up to `limit` at most."""
+    last, last_size = position, 0
+    while position < limit:
+        verdict, size = examine(data, position, len(data), start + position, CHECK_NONE)
+        if verdict is Verdict.BLANK and limit == len(data):
+            position = limit
+            break
+        if verdict is not Verdict.GOOD or position + size > limit:
+            break
+        last, last_size = position, size
+        position += size
+    return _Chain(start + last, last_size, start + position)
+
+
+def _is_record(log: LogMaps, offset: int, checks: int = CHECK_BODY) -> bool:
+    start = log.file_at(offset) if offset >= 0 else None
+    if start is None:
+        return False
+    data = log.array(start).data
+    return examine(data, offset - start, len(data), offset, checks)[0] is Verdict.GOOD
+
+
+class LogTail(NamedTuple):
+    """What stands behind the log's last good record: `written` bytes up to the last that is not zero."""
+
+    end: int
+    verdict: Verdict
+    written: int
+
+
+def judge_tail(
+    layout: StoreLayout, log: LogMaps, end: int, verdict: Verdict, last_store_timestamp: int = -1
+) -> LogTail:
+    """What to make of the place where reading stopped.
+
+    `last_store_timestamp` of the record in front of it, where that is known.
+
+    Raises:
+        DamagedLogError: what is bad there was good once (see `reput.store.recover.known_good`), or good records
+            follow that are older than the checkpoint: no crash has left that.
+    """
+    written = written_behind(log, end)
+    known = why_known_good(layout, log, end, written, last_store_timestamp) if written else ""
+    if known:
+        raise DamagedLogError(f"{_place(log, end)}: {verdict.meaning}, and {known}. {_NOTHING_IS_CUT}")
+    return LogTail(end, verdict, written)
+
+
+def written_behind(log: LogMaps, offset: int) -> int:
+    """Bytes from a log offset to the last one that is not zero."""
+    for start in reversed(log.starts):
+        first = max(start, offset)
+        end = start + written_end(log.folder / paths.offset_name(start), first - start, log.file_size)
+        if end > first:
+            return end - offset
+        if start <= offset:
+            break
+    return 0
+
+
+def _place(log: LogMaps, offset: int) -> str:
+    start = log.file_at(offset)
+    if start is None:
+        return f"{log.folder} at log offset {offset}"
+    return f"{log.folder / paths.offset_name(start)} at {offset - start} (log offset {offset})"

@@ -1,0 +1,63 @@
+"""Cutting a store at its log's end: what a crash left behind the last good record goes, durably.
+
+First the queues (`QueueKind.cut`), the log last: as long as something stands behind its end, the next opener cuts again
+what a killed one did not come to. Queues may reach further than the log even where only zeros stand behind its end: a
+follower makes entries visible before their records are durable, and the power may go.
+
+The cut is zeroed: stale records behind a shorter new tail would sit at their own offsets with good CRCs, and nothing
+else could tell them from new ones.
+
+Source: `MappedFileQueue.truncateDirtyFiles`.
+"""
+
+from __future__ import annotations
+
+from reput.files import fs
+from reput.formats import paths
+from reput.log.maps import LogMaps
+from reput.queue.files import zero
+from reput.store.disk.layout import StoreLayout
+from reput.store.read.view import StoreView
+from reput.store.recover.ext_end import cut_all_units
+from reput.store.recover.recovery import LogTail
+
+
+def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Owner) -> list[str]:
+    """Cut queues and log where the log's good records end; returns what was done, for people."""
+    notes, whole = [], max(0, min(view.frontiers))
+    queues = [name for kind in view.kinds for name in kind.cut(tail.end, owner, whole)]
+    queues += view.batches.files.cut(tail.end, owner, whole)
+    if view.ext is not None:
+        units = cut_all_units(layout.consume_queue, view.ext, owner, whole)
+        if units:
+            notes.append(f"cut ext units behind the last entries of their queues: {', '.join(map(str, units))}")
+    removed = cut_log(view.log, tail.end, tail.written, owner)
+    if tail.written:
+        notes.append(
+            f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "
+            f"({tail.verdict.meaning}); queues cut with it: {', '.join(queues) or 'none'}"
+        )
+    elif queues:
+        notes.append(
+            f"queues that spoke of records behind the log's end at {tail.end}, which a crash has lost, were cut there: "
+            f"{', '.join(queues)}"
+        )
+    if removed:
+        notes.append(f"removed empty log files behind the end: {', '.join(removed)}")
+    return notes
+
+
+def cut_log(log: LogMaps, end: int, written: int, owner: fs.Owner) -> list[str]:
+    """Zero the `written` bytes behind log offset `end`, and remove the files behind; returns the names of those."""
+    removed = []
+    for start in reversed(log.starts):
+        path = log.folder / paths.offset_name(start)
+        if start >= end and start > log.min_offset:
+            fs.remove_file(path)
+            removed.append(path.name)
+        elif start + log.file_size > end:
+            zero(path, log.file_size, owner, max(0, end - start), min(log.file_size, end + written - start))
+    fs.sync_path(log.folder)
+    log.close()
+    log.refresh()
+    return removed

@@ -1,0 +1,247 @@
+"""The writing half of an open store: it appends to the log, makes it durable, has it indexed, and deletes.
+
+A store that is opened to read does without this module and all that it imports.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from threading import Lock
+
+from reput.config import StoreConfig
+from reput.files import forks, fs
+from reput.log.append import Flushed, LogAppender
+from reput.log.flush import FlushService
+from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
+from reput.store.disk.frontier import Frontiers, durable_offset, read_frontier
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.log_settings import log_settings
+from reput.store.open.opening import Opened
+from reput.store.owner.deletion import delete_queues, finish_deletions
+from reput.store.owner.holders import follower_lock, refuse_followed
+from reput.store.owner.indexer import CatchUp, CatchUpTask, Indexer
+from reput.store.owner.owner import Ownership
+from reput.store.owner.strays import refuse_lost_log
+from reput.store.read.lookup import Watched
+from reput.store.write.cut import cut_store
+from reput.store.write.expiry import Expiry, keep_settings, with_own_settings
+
+_CHECKPOINT_S = 1.0
+_DOES_THE_SAME = "It does what this call would do; end it first if you want to"
+
+
+class StoreWriter:
+    """Writes one store, which `owned` holds. Safe for threads.
+
+    Args:
+        layout, config: the store, and the caller's configuration.
+        opened: the store as `open_view` left it. From here on its view shows what is appended.
+        is_new: the store was made by this call, so it keeps the settings of deletion.
+        notes: the store's notes; what is cut or deleted adds some.
+        flushed: called from any thread when more of the log is durable.
+    """
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        config: StoreConfig,
+        opened: Opened,
+        owned: Ownership,
+        *,
+        is_new: bool,
+        notes: list[str],
+        flushed: Callable[[], None],
+    ) -> None:
+        self.layout, self.view, self._owned = layout, opened.view, owned
+        self.config = with_own_settings(layout, config)
+        self._flushed, self._flushed_to_ms = flushed, 0
+        self._checkpoint_ms = read_checkpoint(layout).physic_msg_timestamp
+        self._reputting = Lock()
+        owner = fs.owner_of(layout.root)
+        notes += self._clean_up(opened, owner)
+        fs.write_whole(layout.abort, str(os.getpid()).encode(), owner)
+        self.appender = self._appender_at(opened, owner)
+        if is_new:
+            # Only now: the appender has refused what no settings can be.
+            keep_settings(layout, config, owner)
+        self.expiry = Expiry(layout, self.config, self.view, self.appender, self._reputting, notes)
+        if self.appender.settings.sync_flush:
+            # What is readable is durable.
+            self.appender.flush()
+        self._announce()
+        self.flush_service = FlushService(self.appender, self._on_flushed)
+        self._next_checkpoint = time.monotonic() + _CHECKPOINT_S
+        self._clean_s = self.appender.settings.clean_resource_interval / 1000
+        self._next_clean = time.monotonic() + self._clean_s
+
+    # --- opening -------------------------------------------------------------------------------
+
+    def _clean_up(self, opened: Opened, owner: fs.Owner) -> list[str]:
+        """Cut what a crash left, and finish deletions that a killed process began; returns notes of it."""
+        view, tail = self.view, opened.tail
+        # From now on puts wait.
+        view.follower.most_entries = None
+        if not tail.written and tail.end <= view.log.min_offset:
+            refuse_lost_log(self.layout, "no record")
+        notes = []
+        # A store that was closed, and whose log ends where it did, has nothing to cut: its queues are not looked at.
+        if tail.written or opened.is_short or view.log.file_at(tail.end) is None or fs.exists(self.layout.abort):
+            notes += cut_store(self.layout, view, tail, owner)
+        if finished := finish_deletions(self._owned, view.kinds):
+            notes += finished
+            view.load(view.frontiers)
+        return notes
+
+    def _appender_at(self, opened: Opened, owner: fs.Owner) -> LogAppender:
+        """The log's appender, at the log's end."""
+        view = self.view
+        return LogAppender(
+            self.layout.commit_log,
+            log_settings(self.config, view.log.file_size),
+            end_offset=opened.tail.end,
+            flushed_offset=self._flushed_to(),
+            stored=view.stored_next_offset,
+            watermarks=self._owned.watermarks,
+            last_store_timestamp=opened.last_store_timestamp,
+            owner=owner,
+            batch_topics=view.settings.types.batch,
+        )
+
+    def _flushed_to(self) -> int:
+        """How much of the log reput has made durable: what a killed writer left behind that may not be."""
+        frontier = read_frontier(self.layout)
+        durable = max(frontier.queue_offset, frontier.index_offset) if frontier else 0
+        return max(self._owned.watermarks["flushed_offset"], durable, self.view.log.min_offset)
+
+    def _announce(self) -> None:
+        """Let readers, in this process and in others, see what is appended from now on."""
+        marks, view, appender = self._owned.watermarks, self.view, self.appender
+        view.confirmed = lambda: appender.confirmed
+        view.watch(Watched(marks.address("confirmed_offset"), memory=marks.memory))
+        marks["frontier_offset"] = max(0, min(view.frontiers))
+        marks["writer"] = os.getpid()
+
+    # --- flushing ------------------------------------------------------------------------------
+
+    def flush(self) -> int:
+        """Make everything that was put durable; returns the log offset up to which it is."""
+        self.appender.commit()
+        flushed = self.appender.flush()
+        self._on_flushed(flushed)
+        return flushed.offset
+
+    def _on_flushed(self, flushed: Flushed) -> None:
+        # Of two flushes at one time the earlier may tell last.
+        self._flushed_to_ms = max(self._flushed_to_ms, flushed.store_timestamp)
+        self._flushed()
+
+    def write_checkpoint(self) -> None:
+        """Say in the checkpoint up to which store time the log is durable.
+
+        One millisecond less than the last flush tells: of two records of one time the later may not be durable.
+        """
+        time_ms = self._flushed_to_ms - 1
+        if time_ms > self._checkpoint_ms:
+            write_checkpoint(self.layout, fs.owner_of(self.layout.root), physic_msg_timestamp=time_ms)
+            self._checkpoint_ms = time_ms
+
+    # --- indexes -------------------------------------------------------------------------------
+
+    def refuse_catch_up(self) -> None:
+        """Refuse what `catch_up_with` would refuse now; another catch-up of this process is waited for."""
+        with self._reputting:
+            refuse_followed(self.layout, _DOES_THE_SAME)
+
+    def catch_up_with(self, indexer: Indexer) -> CatchUp:
+        """Have an indexer bring the durable indexes up to what is confirmed now."""
+        with self._reputting, follower_lock(self.layout, _DOES_THE_SAME):
+            return self._index(indexer)
+
+    def _index(self, indexer: Indexer) -> CatchUp:
+        """What `catch_up_with` does, under its locks."""
+        end = self.flush()
+        view, owned = self.view, self._owned
+        # A killed follower has left its process id here.
+        owned.watermarks["follower"] = 0
+        self.take_over_frontier()
+        owned.take_back()
+        view.follower.follow_confirmed(end)
+        with view.follower.lock:
+            ends = view.queues_table.ends_below_tail()
+        tag_items = view.follower.settings.tag_items
+        task = CatchUpTask(self.layout, view.settings, owned, view.frontiers, end, ends, tag_items, view.kinds)
+        done = indexer.catch_up(task)
+        view.advance(done.frontiers)
+        return done
+
+    def take_over_frontier(self) -> None:
+        """What a follower has indexed meanwhile leaves the tail."""
+        visible = self._owned.watermarks["frontier_offset"]
+        if visible > min(self.view.frontiers):
+            self.view.advance(Frontiers(visible, visible))
+
+    def durable_frontier(self) -> int:
+        """The log offset below which indexes are durable, after a look at what a follower has done."""
+        self.take_over_frontier()
+        return durable_offset(self.layout, self.view.frontiers)
+
+    # --- deletion ------------------------------------------------------------------------------
+
+    def delete_expired(self, *, manual: bool) -> list[str]:
+        """Delete log files that have expired; returns their names."""
+        return self.expiry.run(self.durable_frontier(), manual=manual)
+
+    def delete_queues_with(self, indexer: Indexer, topic: str, queue_id: int | None) -> list[int]:
+        """Delete a topic's queues, or one of them; returns their ids."""
+        key = self.view.key_of(topic, queue_id or 0)
+        remedy = "It may be at these queues: end it first, then delete them"
+        with self._reputting, follower_lock(self.layout, remedy):
+            # What is not indexed yet would come back behind the deletion.
+            self._index(indexer)
+            gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, min(self.view.frontiers))
+            self.view.load(self.view.frontiers)
+            # Whoever puts next asks the view.
+            self.appender.forget_queues(topic, queue_id)
+        return [one.queue_id for one in gone]
+
+    # --- background, closing -------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Let readers know what is appended, and what a follower has indexed."""
+        with forks.held_off():
+            self.view.catch_up()
+            self.take_over_frontier()
+
+    def keep_up(self) -> None:
+        """Write the checkpoint, and look for log files that have expired, where that is due."""
+        now = time.monotonic()
+        if now >= self._next_checkpoint:
+            self._next_checkpoint = now + _CHECKPOINT_S
+            self.write_checkpoint()
+        if now >= self._next_clean:
+            self._next_clean = now + self._clean_s
+            self.expiry.run(self.durable_frontier(), asked=self.config.asks_to_delete)
+
+    def close_log(self) -> int:
+        """Make the log durable and let go of it; returns how many bytes of it no durable index covers."""
+        view = self.view
+        try:
+            self.appender.commit()
+            self._on_flushed(self.appender.flush())
+            # Only now: what was buffered, or not flushed yet, is confirmed with that.
+            covered = max(durable_offset(self.layout, view.frontiers), view.log.min_offset)
+            behind = max(0, view.confirmed() - covered)
+        finally:
+            self.appender.close()
+        self.write_checkpoint()
+        return behind
+
+    def let_go(self) -> None:
+        """Say that nobody writes any more. The log is mostly closed by now."""
+        try:
+            # Where an interrupt has come first: nobody may put without the store's lock.
+            self.appender.close()
+        finally:
+            self._owned.watermarks["writer"] = 0
