@@ -128,6 +128,33 @@ KIND_NAMES = re.compile(r"(?i:file_kind|rocksdb)|\b(?:FILE|FileKind|FileQueues?)
 # What is about one kind says so in its name.
 OF_ONE_KIND = re.compile(r"rocksdb|_files\.py$")
 
+# Docstrings begin with a verb or a noun, not with one of these.
+NO_BEGINNING = re.compile(r"(?:What|Whether|Where|Which|How|Who|Whose|Whoever|Whatever|When|If|So|As|That)\b")
+# Words that only this project used, and what its sentences say instead.
+PRIVATE_WORDS = {
+    "behind": "after, above, later than; a group lags",
+    "crooked": "out of order",
+    "held against": "compared with",
+    "in front of": "before, below",
+    "newcomer": "new queue, new writer",
+    "nursery": "preloaded worker parent",
+    "runs? straight": "consecutive",
+    "so many": "n, that number",
+    "stands?": "is, lies",
+    "tells?": "says, reports, returns",
+    "told": "reported, given, known from",
+    "whoever": "callers, clients",
+}
+PRIVATE = re.compile(rf"(?i)(?<![a-z])(?:{'|'.join(PRIVATE_WORDS)})(?![a-z])")
+# Folders of the package whose sentences are still to be read again. A ratchet: it only gets shorter.
+UNPLAIN = {
+    "", "cli", "cli/dump", "cli/get", "cli/progress", "cli/put", "connect", "connect/cut", "connect/options",
+    "connect/scan", "connect/sink", "dispatch", "dispatch/sql", "files", "formats", "index", "kernels",
+    "kernels/compiled", "log", "pipeline", "pipeline/build", "pipeline/check", "pipeline/convert", "pipeline/follow",
+    "pipeline/spark", "pipeline/split", "queue", "store", "store/compare", "store/disk", "store/info", "store/open",
+    "store/owner", "store/progress", "store/read", "store/recover", "store/write",
+}  # fmt: skip
+
 # Spelt apart, so that this file passes its own rule.
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.*/])/(?:work|tmp|root|home|opt)/")
@@ -422,6 +449,25 @@ def test_exceptions_are_needed() -> None:
 def test_modules_say_what_they_are(path: Path) -> None:
     """Each module and each package opens with a docstring."""
     assert ast.get_docstring(ast.parse(path.read_text())), f"{name_of(path)} has no docstring"
+
+
+def unplain(path: Path) -> Iterator[str]:
+    """The docstrings of a module with a beginning that the rule forbids, and its lines with a private word."""
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found = NO_BEGINNING.match(ast.get_docstring(node) or "")
+            if found:
+                yield f"{name_of(path)}: {getattr(node, 'name', 'the module')}: its docstring begins with {found[0]}"
+    for number, line in enumerate(text.splitlines(), 1):
+        yield from (f"{name_of(path)}:{number}: {word}" for word in PRIVATE.findall(line))
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_sentences_are_plain(path: Path) -> None:
+    """A docstring begins with a verb or a noun, and words are the field's."""
+    if path.parent.relative_to(PACKAGE).as_posix().removeprefix(".") not in UNPLAIN:
+        assert not list(unplain(path))
 
 
 def test_packages_are_packages() -> None:
