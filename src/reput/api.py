@@ -456,7 +456,7 @@ def register(spark: SparkSession) -> None:
     from reput.pipeline.spark.session import refuse_missing_pyspark
 
     refuse_missing_pyspark()
-    from reput.connect.registration import register as register_source
+    from reput.connect.source import register as register_source
 
     register_source(spark)
 

@@ -14,8 +14,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 import reput
 from reput.connect.cut.snapshot import confirmed_by, take_snapshot
 from reput.connect.options.options import read_options
-from reput.connect.sink.sink import RocketmqStreamWriter, RocketmqWriter
 from reput.connect.stream import RocketmqStreamReader
+from reput.connect.writer import RocketmqStreamWriter, RocketmqWriter
 from reput.errors import ConfigError, StoreLockedError
 from reput.formats import paths
 from reput.store.open.beside import Writer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.connect.registration import register, warning_of_another_python
+from reput.connect.source import register, warning_of_another_python
 
 if TYPE_CHECKING:
     from pathlib import Path

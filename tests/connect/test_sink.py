@@ -17,8 +17,9 @@ import reput
 from reput.connect.sink import ledger as ledgers
 from reput.connect.sink.columns import ASSIGNED, TYPES, check_schema, message_columns
 from reput.connect.sink.ledger import BEGUN, Ledger, read_ledger
-from reput.connect.sink.sink import RocketmqStreamWriter, RocketmqWriter, commit_batch, one_spelling
+from reput.connect.sink.sink import commit_batch
 from reput.connect.sink.staging import Stager
+from reput.connect.writer import RocketmqStreamWriter, RocketmqWriter, one_spelling
 from reput.errors import ConfigError, DamagedStoreError, NotAStoreError, ReputError, StoreLockedError
 from reput.store.message_store import LocalStore
 from support import frames, golden

@@ -15,7 +15,7 @@ import reput
 from connect.test_sink import new_store, numbers_in, writer
 from reput.connect.sink import ledger as ledgers
 from reput.connect.sink import sink as sinks
-from reput.connect.sink.sink import RocketmqStreamWriter, RocketmqWriter
+from reput.connect.writer import RocketmqStreamWriter, RocketmqWriter
 from reput.errors import FlushError, NoSpaceError
 from reput.files import fs
 from reput.log import append_file

@@ -13,7 +13,7 @@ import reput
 from reput.connect import stream as stream_module
 from reput.connect.cut.cuts import LogCut, merged
 from reput.connect.options.options import read_options
-from reput.connect.partitions import read_partition
+from reput.connect.spark import read_partition
 from reput.connect.stream import RocketmqStreamReader, stream_options
 from reput.errors import ConfigError, DataLossError
 from reput.formats import paths

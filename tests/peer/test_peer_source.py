@@ -13,8 +13,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from reput.cli.main import run
 from reput.connect.options.options import read_options
-from reput.connect.sink.sink import RocketmqWriter
 from reput.connect.stream import RocketmqStreamReader
+from reput.connect.writer import RocketmqWriter
 from reput.errors import StoreLockedError
 from reput.formats.client_batch import InnerMessage, decode_messages, encode_messages
 from reput.formats.properties import encode_properties, text_properties

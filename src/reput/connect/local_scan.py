@@ -11,10 +11,9 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
-from reput.connect.options.instants import ms_up, us_of
 from reput.connect.options.options import TopicChoice, read_options
 from reput.connect.options.schemas import HEADERS
-from reput.connect.options.selection import NumberRange, Selection, selection_of
+from reput.connect.options.selection import NumberRange, Selection, ms_up, selection_of, us_of
 from reput.connect.plan import plan_batch
 from reput.connect.read_ahead import read_ahead
 from reput.connect.scan.arrays import arrow_schema

@@ -1,9 +1,14 @@
-"""`format("rocketmq")` as Spark sees it."""
+"""`format("rocketmq")` as Spark sees it, and its registration with a session."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -19,14 +24,44 @@ from reput.connect.options.filters import narrowed
 from reput.connect.options.options import ReadOptions, read_options
 from reput.connect.options.schemas import ddl
 from reput.connect.options.selection import selection_of
-from reput.connect.options.short_errors import short_errors, with_short_errors
-from reput.connect.partitions import TaskPartition, read_partition
 from reput.connect.plan import plan_batch
+from reput.connect.spark import TaskPartition, read_partition, with_short_errors
 from reput.connect.stream import RocketmqStreamReader, stream_options
 from reput.connect.tasks import tasks_of
 from reput.errors import ConfigError
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 NAME = "rocketmq"
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession) -> None:
+    """Register `format("rocketmq")` with a session; see `reput.register`."""
+    # A session of Spark Connect has no context; its server's Python is its own.
+    context = getattr(spark, "sparkContext", None)
+    if context is not None and "PYSPARK_PYTHON" not in os.environ:
+        warning = warning_of_another_python(context.pythonExec, sys.executable)
+        if warning:
+            warnings.warn(warning, RuntimeWarning, stacklevel=3)
+    spark.conf.set(_PUSHDOWN, "true")
+    spark.dataSource.register(RocketmqSource)
+
+
+def warning_of_another_python(workers: str, driver: str) -> str:
+    """Return a warning if the workers' command belongs to another Python than this program's; else "".
+
+    Spark's own command is the `python3` on PATH. Folders are compared: the commands of a virtual environment are links
+    to those of the Python that made it.
+    """
+    found = shutil.which(workers)
+    if found is not None and Path(found).absolute().parent.resolve() == Path(driver).absolute().parent.resolve():
+        return ""
+    return (
+        f"Spark's Python workers run {found or workers}, and this program {driver}: without reput there they end with "
+        f"\"No module named 'reput'\". Set PYSPARK_PYTHON={driver} before the session is made"
+    )
 
 
 class RocketmqSource(DataSource):
@@ -72,7 +107,7 @@ class RocketmqSource(DataSource):
             ConfigError: a store is appended to, never overwritten.
         """
         refuse_overwrite(overwrite)
-        from reput.connect.sink.sink import RocketmqWriter
+        from reput.connect.writer import RocketmqWriter
 
         return RocketmqWriter(self.options, schema)
 
@@ -84,7 +119,7 @@ class RocketmqSource(DataSource):
             ConfigError: a store is appended to, never overwritten.
         """
         refuse_overwrite(overwrite)
-        from reput.connect.sink.sink import RocketmqStreamWriter
+        from reput.connect.writer import RocketmqStreamWriter
 
         return RocketmqStreamWriter(self.options, schema)
 
@@ -131,7 +166,7 @@ class RocketmqReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a task."""
-        return short_errors(read_partition(partition))
+        return read_partition(partition)
 
 
 class _PushFilters:

@@ -29,9 +29,8 @@ from reput.connect.cut.snapshot import confirmed_by, take_snapshot
 from reput.connect.options.edges import LATEST, Kind
 from reput.connect.options.options import ReadOptions
 from reput.connect.options.selection import selection_of
-from reput.connect.options.short_errors import short_errors, with_short_errors
-from reput.connect.partitions import TaskPartition, read_partition
 from reput.connect.plan import USUAL_RECORD_BYTES, job_of, split_bytes
+from reput.connect.spark import TaskPartition, read_partition, with_short_errors
 from reput.connect.stream_walk import Limits, StreamWalk, Walked
 from reput.connect.tasks import LogTask
 from reput.errors import ConfigError, DataLossError
@@ -170,7 +169,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of a task."""
-        return short_errors(read_partition(partition))
+        return read_partition(partition)
 
     def _tell_unknown(self) -> None:
         """Look at the names once, at the query's start or restart."""

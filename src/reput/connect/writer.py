@@ -1,0 +1,131 @@
+"""Writers of `format("rocketmq")` as Spark sees them; `reput.connect.sink.sink` stages and appends."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from reput.connect.sink.ledger import BEGUN, LEDGER_NAME, Ledger, read_ledger
+from reput.connect.sink.sink import ANONYMOUS, Target, append, remove_staged
+from reput.connect.spark import with_short_errors
+from reput.errors import ConfigError, FlushError, ReputError
+from reput.files import fs
+
+_METADATA_LIMIT = 1 << 16
+_UNFINISHED = re.compile("batch-[0-9a-f]{32}")
+
+
+class Staged(WriterCommitMessage):
+    """The files that a task staged."""
+
+    def __init__(self, files: list[str]) -> None:
+        self.files = files
+
+
+class RocketmqWriter(DataSourceArrowWriter):
+    """Writes a batch."""
+
+    def __init__(self, options: Mapping[str, str], schema: Any) -> None:
+        given = {name.lower(): value for name, value in options.items()}
+        named = given.get("writeid", "")
+        self.is_anonymous = not named
+        self.write_id = named or f"{ANONYMOUS}{uuid.uuid4().hex}"
+        is_unfinished = _UNFINISHED.fullmatch(self.write_id) is not None
+        self.target = Target(options, schema, self.write_id if is_unfinished else _digest(f"writeId {self.write_id}"))
+        if named and is_unfinished and read_ledger(self.target.folder) is None:
+            raise ConfigError(
+                f"writeId {named}: {self.target.folder} is not there, so there is no unfinished write of this name. If "
+                "it was removed, nobody can tell which of its messages are in the log"
+            )
+
+    @with_short_errors
+    def write(self, iterator: Iterator[Any]) -> Staged:
+        """Stage a task's messages."""
+        return Staged(self.target.stage(iterator))
+
+    @with_short_errors
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Append what the tasks staged, or what is left of what an earlier run of this write had staged."""
+        target = self.target
+        again = "Run the write again with the same writeId: it appends the rest, and no message twice"
+        if self.is_anonymous:
+            again = (
+                "Run again as it is, the write would store them twice: run it with "
+                f".option('writeId', '{self.write_id}'), which appends the rest only"
+            )
+        try:
+            append(target, Ledger(self.write_id, 0, BEGUN, _files_of(messages)), again)
+        except ReputError as error:
+            if self.is_anonymous and not error.details.get("in_log") and not isinstance(error, FlushError):
+                # There is nothing to finish: `abort` then removes the rest.
+                fs.remove_file(target.folder / LEDGER_NAME)
+            raise
+        fs.remove_tree(target.folder if self.is_anonymous else target.staged)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what the tasks staged, but for files that a begun append needs."""
+        remove_staged(self.target, _files_of(messages))
+        if self.is_anonymous and read_ledger(self.target.folder) is None:
+            fs.remove_tree(self.target.folder)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class RocketmqStreamWriter(DataSourceStreamArrowWriter):
+    """Writes a stream, each batch exactly once."""
+
+    def __init__(self, options: Mapping[str, str], schema: Any) -> None:
+        checkpoint = {name.lower(): value for name, value in options.items()}.get("checkpointlocation")
+        if not checkpoint:
+            raise ConfigError(
+                "no checkpointLocation: give .option('checkpointLocation', folder), which tells a batch that is done "
+                "again from a new one"
+            )
+        if any(name.lower() == "writeid" for name in options):
+            raise ConfigError("option writeId: names a batch write; a stream's batches are known by its checkpoint")
+        self.checkpoint = checkpoint = one_spelling(checkpoint)
+        self.target = Target(options, schema, _digest(checkpoint))
+
+    @with_short_errors
+    def write(self, iterator: Iterator[Any]) -> Staged:
+        """Stage a task's messages."""
+        return Staged(self.target.stage(iterator))
+
+    @with_short_errors
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """Append a batch, or what is left of it, or nothing where it is in the log already."""
+        again = "Start the query again with the same checkpoint: it appends the rest, and no message twice"
+        append(self.target, Ledger(query_id(self.checkpoint), batchId, BEGUN, _files_of(messages)), again)
+        fs.remove_tree(self.target.staged)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Remove what the tasks staged, but for files that a begun batch needs."""
+        remove_staged(self.target, _files_of(messages))
+
+
+def one_spelling(checkpoint: str) -> str:
+    """A checkpoint's folder in one spelling, by which batches are known: Spark takes `cp`, `/a/cp/`, `file:/a/cp`."""
+    path = re.sub("^file:(//(?=/))?", "", checkpoint)
+    return path if "://" in path else str(Path(path).resolve())
+
+
+def query_id(checkpoint: str) -> str:
+    """The id that Spark gave the query, where its checkpoint lies on a file system of ours; else empty."""
+    data = fs.read_bytes(Path(checkpoint) / "metadata", _METADATA_LIMIT) if checkpoint.startswith("/") else None
+    try:
+        return str(json.loads(data)["id"]) if data else ""
+    except (KeyError, TypeError, ValueError):
+        return ""
+
+
+def _files_of(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
+    return [name for message in messages if isinstance(message, Staged) for name in message.files]
