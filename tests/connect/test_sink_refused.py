@@ -197,7 +197,7 @@ def test_the_store_cannot_be_opened_again(tmp_path: Path, monkeypatch: pytest.Mo
         raise NoSpaceError("no room to open it")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sinks.MessageStore, "open", refused)
+        patch.setattr(sinks.LocalStore, "open", refused)
         with pytest.raises(NoSpaceError, match="An earlier run has appended a part of it"):
             done_by(writer(store, writeId="day one"))
     done_by(writer(store, writeId="day one"))
