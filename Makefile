@@ -12,7 +12,7 @@ PYTEST_WORKERS ?= 2
 # Tests make and sync thousands of small files. In memory that takes no time; `make nightly` has them on the disk.
 MEMORY := /dev/shm
 IN_MEMORY = env $$(scripts/has_room.sh $(MEMORY) 4 && echo TMPDIR=$(MEMORY))
-SOURCES := src tests bench examples scripts
+SOURCES := src tests bench demo examples scripts
 
 .PHONY: help
 help:  ## list the targets
@@ -24,7 +24,7 @@ setup:  ## make .venv with the pinned packages, and see to Java 17 or later, com
 
 .PHONY: demo
 demo: setup  ## rebuild a store that RocketMQ wrote and compare; N=4000000 for a large one, KEEP=PATH keeps it
-	@$(WITH_JAVA) $(PYTHON) -m reput.cli.demo $(N) $(if $(KEEP),--keep "$(KEEP)")
+	@$(WITH_JAVA) $(PYTHON) -m demo $(N) $(if $(KEEP),--keep "$(KEEP)")
 
 .PHONY: example
 example: setup  ## from a broker's files to a plot with Spark; STORE=PATH takes a store of yours

@@ -23,9 +23,9 @@ from reput.dispatch import bloom
 from reput.formats import batch_consume_queue, consume_queue, consume_queue_ext, index_file
 from reput.formats.record import LOCALHOST
 from reput.log.settings import LogSettings
-from reput.store.read import follower
 from reput.store.disk import kinds, settings
 from reput.store.progress import progress
+from reput.store.read import follower
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 BEGIN, END = "<!-- made by scripts/configuration.py -->\n", "<!-- end of what it made -->\n"

@@ -271,7 +271,7 @@ def functions_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 def texts() -> Iterator[Path]:
     """Every file of ours that people read."""
-    for top in ("src", "tests", "bench", "docs", "scripts", ".ci"):
+    for top in ("src", "tests", "bench", "demo", "docs", "scripts", ".ci"):
         for path in sorted((ROOT / top).rglob("*")):
             inside = path.relative_to(ROOT).parts
             if path.is_file() and path.suffix in TEXTS and not {"target", "work", "__pycache__"} & set(inside):

@@ -1,4 +1,4 @@
-"""`python -m reput.cli.demo [N] [--keep PATH]`: reput at work on RocketMQ's own store or a large one of ours.
+"""`python -m demo [N] [--keep PATH]`: reput at work on RocketMQ's own store or a large one of ours.
 
 Without N, a store that Apache RocketMQ wrote loses its ConsumeQueues and IndexFiles, Spark builds them again, and every
 file is compared with RocketMQ's. With N, a store of N messages is written first, so that one sees the speed. The stores
@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from reput.cli.demo_golden import show_golden
-from reput.cli.demo_own import show_own
-from reput.cli.demo_run import printable_start
+from demo.golden_store import show_golden
+from demo.large_store import show_own
+from demo.outcome import printable_start
 from reput.cli.output import say, show
 from reput.errors import ConfigError, ReputError
 from reput.files import fs

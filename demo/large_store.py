@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reput.cli import demo_run
+from demo import outcome
 from reput.cli.output import show, show_table, size_text
 from reput.errors import NoSpaceError
 from reput.files import fs
@@ -46,17 +46,17 @@ def show_own(folder: Path, count: int) -> int:
         written = write_store(store, count, listener)
     seconds = time.perf_counter() - begin
     show(f"  {size_text(written)} of log in {seconds:.1f} s. It has no indexes: Spark builds them from the log.")
-    start_seconds = demo_run.start_spark()
-    report = demo_run.rebuild(store, None)
+    start_seconds = outcome.start_spark()
+    report = outcome.rebuild(store, None)
     rows, differences = check_sample(store, report, count)
     show_table("Rebuilt", ("topic", "queues", "entries", "entries checked"), rows)
     show(f"Built {report.queue_entries:,} queue entries and {report.index_items:,} index items.")
     if not differences:
         show("Entries checked: each points to the record that has its topic, queue, offset, size and tag.")
-    demo_run.show_rates(report, start_seconds)
+    outcome.show_rates(report, start_seconds)
     stages = ", ".join(f"{name} {took:.1f} s" for name, took in report.seconds.items() if name != "total")
     show(f"  stages          {stages}")
-    return demo_run.tell_differences(differences) if differences else 0
+    return outcome.tell_differences(differences) if differences else 0
 
 
 def refuse_without_room(folder: Path, count: int) -> None:

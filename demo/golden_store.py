@@ -8,8 +8,8 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reput.cli import demo_run
-from reput.cli.demo_run import printable_start
+from demo import outcome
+from demo.outcome import printable_start
 from reput.cli.output import show, show_table, size_text
 from reput.errors import NotAStoreError
 from reput.files import fs
@@ -74,8 +74,8 @@ def show_golden(folder: Path) -> int:
     fs.remove_tree(store / paths.CONSUME_QUEUE)
     fs.remove_tree(store / paths.INDEX)
     show(f"Deleted {paths.CONSUME_QUEUE}/ and {paths.INDEX}/ of a copy. Spark builds both again from the log.")
-    start_seconds = demo_run.start_spark()
-    report = demo_run.rebuild(store, config)
+    start_seconds = outcome.start_spark()
+    report = outcome.rebuild(store, config)
     queues = compare_queues(original, store)
     indexes = compare_indexes(original, store)
     entries = {topic.topic: topic for topic in report.topics}
@@ -94,9 +94,9 @@ def show_golden(folder: Path) -> int:
         [text for compared in queues.values() for text in compared.differences],
     )
     show(f"Equal to RocketMQ's, byte for byte: {total.text} queue files, {indexes.text} IndexFiles.")
-    demo_run.show_rates(report, start_seconds)
+    outcome.show_rates(report, start_seconds)
     if total.differences or indexes.differences or not total.equal or not indexes.equal:
-        return demo_run.tell_differences(total.differences + indexes.differences)
+        return outcome.tell_differences(total.differences + indexes.differences)
     show("So small a store is mostly start-up. To see the speed: make demo N=4000000")
     return 0
 
@@ -108,7 +108,7 @@ def golden_tarball() -> Path:
         NotAStoreError: there is none.
     """
     named = os.environ.get(GOLDEN_SWITCH)
-    here = Path(__file__).resolve().parents[3]
+    here = Path(__file__).resolve().parents[1]
     folders = [Path(named)] if named else [here / GOLDEN_FOLDER, Path.cwd() / GOLDEN_FOLDER]
     for folder in folders:
         tarball = folder / f"{GOLDEN_NAME}.tar.gz"

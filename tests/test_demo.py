@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.cli import demo, demo_golden, demo_own, demo_run
+from demo import golden_store, large_store, outcome
+from demo.__main__ import main
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY_SIZE
@@ -28,12 +29,12 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo without Spark: the same tasks, one after the other."""
-    monkeypatch.setattr(demo_run, "start_spark", lambda: 0.0)
-    monkeypatch.setattr(demo_run, "rebuild", rebuild_by_loop)
+    monkeypatch.setattr(outcome, "start_spark", lambda: 0.0)
+    monkeypatch.setattr(outcome, "rebuild", rebuild_by_loop)
 
 
 def rebuild_by_loop(store: Path, config: Path | None) -> RebuildReport:
-    """`demo_run.rebuild` without Spark."""
+    """`outcome.rebuild` without Spark."""
     return reput.rebuild(store, config=config, spark=False)
 
 
@@ -48,7 +49,7 @@ def after_rebuild(monkeypatch: pytest.MonkeyPatch, path: str, offset: int) -> No
         target.write_bytes(data)
         return report
 
-    monkeypatch.setattr(demo_run, "rebuild", rebuild)
+    monkeypatch.setattr(outcome, "rebuild", rebuild)
 
 
 @pytest.mark.golden
@@ -56,7 +57,7 @@ def after_rebuild(monkeypatch: pytest.MonkeyPatch, path: str, offset: int) -> No
 @pytest.mark.usefixtures("spark")
 def test_what_rocketmq_wrote_comes_back_equal(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With Spark, all queue files and IndexFiles of RocketMQ's store come back equal, and nothing stays behind."""
-    assert demo.main([]) == 0
+    assert main([]) == 0
     assert not list(scratch.iterdir())
 
     out = capsys.readouterr().out
@@ -85,7 +86,7 @@ def test_a_byte_that_differs_is_told(
     """One wrong byte in a queue file or IndexFile: exit code 1, and the file and byte by name."""
     after_rebuild(monkeypatch, path, offset)
 
-    assert demo.main([]) == 1
+    assert main([]) == 1
     assert said in capsys.readouterr().err
     assert not list(scratch.iterdir())
 
@@ -99,7 +100,7 @@ def test_missing_and_additional_files_differ(tmp_path: Path) -> None:
             folder.mkdir(parents=True)
             (folder / paths.offset_name(0)).write_bytes(bytes(20 * (1 + (name == "2" and store is ours))))
 
-    compared = demo_golden.compare_queues(theirs, ours)["t"]
+    compared = golden_store.compare_queues(theirs, ours)["t"]
 
     assert compared.text == "1 of 4"
     assert [text.partition(": ")[2] for text in compared.differences] == [
@@ -107,7 +108,7 @@ def test_missing_and_additional_files_differ(tmp_path: Path) -> None:
         "40 bytes, RocketMQ's has 20",
         "RocketMQ had no such file",
     ]
-    assert demo_golden.compare_indexes(theirs, ours).text == "0 of 0"
+    assert golden_store.compare_indexes(theirs, ours).text == "0 of 0"
 
 
 @pytest.mark.parametrize(("content", "said"), [(None, "no such file"), (b"no archive", "unpack")])
@@ -123,9 +124,9 @@ def test_without_a_golden_store_the_way_is_told(
     folder.mkdir()
     if content is not None:
         (folder / "basic.tar.gz").write_bytes(content)
-    monkeypatch.setenv(demo_golden.GOLDEN_SWITCH, str(folder))
+    monkeypatch.setenv(golden_store.GOLDEN_SWITCH, str(folder))
 
-    assert demo.main([]) == 2
+    assert main([]) == 2
 
     error = capsys.readouterr().err
     assert "basic.tar.gz" in error
@@ -142,9 +143,9 @@ def test_half_a_golden_store_is_refused(
         folder = tarfile.TarInfo("basic/commitlog")
         folder.type = tarfile.DIRTYPE
         archive.addfile(folder)
-    monkeypatch.setenv(demo_golden.GOLDEN_SWITCH, str(scratch))
+    monkeypatch.setenv(golden_store.GOLDEN_SWITCH, str(scratch))
 
-    assert demo.main([]) == 2
+    assert main([]) == 2
     assert "holds no basic/consumequeue" in capsys.readouterr().err
 
 
@@ -154,7 +155,7 @@ def test_a_store_of_any_size_is_written_and_rebuilt(
     scratch: Path, capsys: pytest.CaptureFixture[str], count: int
 ) -> None:
     """N messages are written, rebuilt and found right, also where not every queue gets one."""
-    assert demo.main([str(count)]) == 0
+    assert main([str(count)]) == 0
 
     printed = capsys.readouterr()
     assert f"Built {count:,} queue entries and {3 * count:,} index items." in printed.out
@@ -164,7 +165,7 @@ def test_a_store_of_any_size_is_written_and_rebuilt(
 
 def test_records_are_as_long_as_announced(tmp_path: Path) -> None:
     """A record of the demo's store takes 296 bytes, like those that are measured."""
-    written = demo_own.write_store(tmp_path, 100, ProgressListener())
+    written = large_store.write_store(tmp_path, 100, ProgressListener())
 
     assert written == 296 * 100
 
@@ -177,7 +178,7 @@ def test_a_wrong_entry_is_told(
     """An entry whose offset, size or tags code is wrong: exit code 1, and the entry by name."""
     after_rebuild(monkeypatch, "consumequeue/demo-topic-0/0/*", offset)
 
-    assert demo.main(["64000"]) == 1
+    assert main(["64000"]) == 1
     assert f"differs: demo-topic-0/0 entry {offset // ENTRY_SIZE}: " in capsys.readouterr().err
     assert not list(scratch.iterdir())
 
@@ -190,21 +191,21 @@ def test_a_store_is_kept(
 ) -> None:
     """With --keep the stores stay where that says, each named; what is there already is refused and left alone."""
     keep = scratch / "kept"
-    assert demo.main([*arguments, "--keep", str(keep)]) == 0
+    assert main([*arguments, "--keep", str(keep)]) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("Kept")] == [
         f"Kept: {keep / store}" for store in stores
     ]
     assert all((keep / store / paths.CONSUME_QUEUE).is_dir() for store in stores)
-    assert demo.main([*arguments, "--keep", str(keep)]) == 2
+    assert main([*arguments, "--keep", str(keep)]) == 2
     assert "is there already" in capsys.readouterr().err
     assert all((keep / store / paths.CONSUME_QUEUE).is_dir() for store in stores)
-    assert demo.main(["--keep"]) == 2
+    assert main(["--keep"]) == 2
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "many", "1.5", "4e6", "", " ", "\u0663", "9" * 5000, "-h"])
 def test_a_wrong_number_is_one_line(scratch: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     """What is no whole number above 0: exit code 2, one line, no temporary folder."""
-    assert demo.main([text]) == 2
+    assert main([text]) == 2
 
     printed = capsys.readouterr()
     assert printed.err.startswith("demo: N=")
@@ -217,9 +218,9 @@ def test_a_disk_too_small_is_told_before_anything_is_written(
 ) -> None:
     """No room for N messages: exit code 2, with what is needed, what is free, and what to do."""
     monkeypatch.setattr(fs, "free_bytes", lambda _: 1 << 30)
-    monkeypatch.setattr(demo_own, "write_store", None)
+    monkeypatch.setattr(large_store, "write_store", None)
 
-    assert demo.main(["4000000"]) == 2
+    assert main(["4000000"]) == 2
 
     error = capsys.readouterr().err
     assert "1.0 GiB free" in error
@@ -236,8 +237,8 @@ def test_an_interrupted_demo_cleans_up(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo_run, "rebuild", interrupted)
+    monkeypatch.setattr(outcome, "rebuild", interrupted)
 
-    assert demo.main(["100"]) == 130
+    assert main(["100"]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert not list(scratch.iterdir())
