@@ -61,8 +61,7 @@ FOLDER_LEVELS = {
 }
 # Modules that may import folders above their own all the same, and why.
 FOLDER_EXCEPT = {
-    "pipeline/spark/daemon.py": "loads what tasks need before workers are forked",
-    "pipeline/spark/nursery.py": "loads what tasks need before workers are forked",
+    "pipeline/spark/worker_parent.py": "loads what tasks need before workers are forked",
 }
 
 # Calls that change files or hold descriptors, each with what to use instead: only files/ makes them.
@@ -102,7 +101,7 @@ FILES_ONLY_METHODS = {
 # Modules outside files/ that may make such calls all the same, and why.
 FILES_ONLY_EXCEPT = {
     "cli/main.py": "opens the null device in place of a closed stdout",
-    "pipeline/spark/nursery.py": "opens the null device in place of the pipes that it has handed over",
+    "pipeline/spark/worker_parent.py": "opens the null device in place of the pipes that it has handed over",
     "kernels/compiled/jit.py": "numba's cache beside the source, below files/; no store is touched",
 }
 
@@ -121,8 +120,7 @@ KINDS_LISTED = {
     "pipeline/build/kinds.py": "what the driver of a job that builds does for each",
     "pipeline/check/kinds.py": "what a check does for each",
     "pipeline/split/sinks.py": "what a job's tasks do for each",
-    "pipeline/spark/daemon.py": "loads what tasks need before workers are forked",
-    "pipeline/spark/nursery.py": "loads what tasks need before workers are forked",
+    "pipeline/spark/worker_parent.py": "loads what tasks need before workers are forked",
 }
 KIND_NAMES = re.compile(r"(?i:file_kind|rocksdb)|\b(?:FILE|FileKind|FileQueues?)\b")
 # What is about one kind says so in its name.

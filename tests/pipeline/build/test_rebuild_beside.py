@@ -13,7 +13,7 @@ import pytest
 from reput.errors import NoSpaceError
 from reput.pipeline.build import rebuild_index
 from reput.pipeline.build.rebuild import rebuild_store
-from reput.pipeline.spark import nursery
+from reput.pipeline.spark import worker_parent
 from reput.pipeline.spark.engine import LoopEngine, SparkEngine, Started
 from support import databases, golden, stores
 from support.crooked import CASES, written
@@ -127,7 +127,7 @@ def _refused(number: int) -> None:
 
 def test_what_workers_load_is_not_collected() -> None:
     """The garbage collector passes over what was there before workers are forked."""
-    nursery.keep_from_collection()
+    worker_parent.keep_from_collection()
     try:
         assert gc.get_freeze_count() > 0
     finally:

@@ -64,7 +64,7 @@ def test_a_connection_that_ends_is_logged(
 
 @pytest.mark.spark
 def test_ctrl_c_while_spark_starts() -> None:
-    """Ctrl-C while the JVM comes up ends the JVM and the nursery too, and only the driver speaks."""
+    """Ctrl-C while the JVM comes up ends the JVM and the worker parent too, and only the driver speaks."""
     code = "from reput.pipeline.spark.session import start_context; start_context()"
     driver = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 30
@@ -81,7 +81,7 @@ def test_ctrl_c_while_spark_starts() -> None:
 
 @pytest.mark.spark
 def test_a_driver_that_is_killed() -> None:
-    """A driver that is killed while its context is up leaves neither a JVM nor a nursery."""
+    """A driver that is killed while its context is up leaves neither a JVM nor a worker parent."""
     code = (
         "from reput.pipeline.spark.session import start_context; "
         "start_context('local[1]'); print('up', flush=True); input()"

@@ -1,4 +1,4 @@
-"""Spark's Python daemon, with the kernels loaded before it forks its workers: each then starts with them in memory."""
+"""Spark's Python daemon. It loads the kernels before it forks its workers, so each starts with them in memory."""
 
 from __future__ import annotations
 
@@ -6,29 +6,21 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-from reput.pipeline.spark import nursery
+from reput.pipeline.spark import worker_parent
 
 
 def _prefer_installed_pyspark() -> None:
-    """Import PySpark from where it is installed: Spark puts its zip in front, which takes over half a second more."""
+    """Import PySpark from its installed folder: Spark's zip, first in the path, costs over half a second."""
     unzipped = [path for path in sys.path if not path.endswith(".zip")]
     if all(PathFinder.find_spec(name, unzipped) for name in ("pyspark", "py4j")):
         sys.path[:] = unzipped
 
 
 if __name__ == "__main__":
-    if not nursery.hand_over(os.environ.get(nursery.VARIABLE, "")):
+    if not worker_parent.hand_over(os.environ.get(worker_parent.VARIABLE, "")):
         _prefer_installed_pyspark()
+        worker_parent.load()
 
-        import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
         from pyspark.daemon import manager
 
-        from reput.kernels.warm import warm_field_kernels, warm_kernels, warm_table_kernels
-        from reput.pipeline.build import index_build, redo, rocksdb_tables  # noqa: F401 - loaded for the workers
-        from reput.pipeline.split import tasks  # noqa: F401 - loaded for the workers
-
-        warm_kernels()
-        warm_field_kernels()
-        warm_table_kernels()
-        nursery.keep_from_collection()
         manager()

@@ -15,7 +15,7 @@ from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
 
 from reput.errors import EngineError
-from reput.pipeline.spark import jvm_archive, nursery, preflight
+from reput.pipeline.spark import jvm_archive, preflight, worker_parent
 from reput.pipeline.spark.listener import ProgressListener
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ def start_context(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf()
     if master.startswith("local["):
-        socket = nursery.start_nursery()
-        conf.set(f"spark.executorEnv.{nursery.VARIABLE}", socket)
+        socket = worker_parent.start_worker_parent()
+        conf.set(f"spark.executorEnv.{worker_parent.VARIABLE}", socket)
         # Over TCP a worker's answers wait for a delayed acknowledgement, 40 ms a task. Sockets in the file system have
         # no password: theirs lie in a folder of this user alone.
-        folder = nursery.folder_of_sockets(socket)
+        folder = worker_parent.folder_of_sockets(socket)
         if folder is not None:
             conf.set("spark.python.unix.domain.socket.enabled", "true")
             conf.set("spark.python.unix.domain.socket.dir", folder)

@@ -1,4 +1,4 @@
-"""The nursery: Spark's workers come from a process that was loaded while the JVM started."""
+"""The preloaded worker parent: Spark's workers come from a process that was loaded while the JVM started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.pipeline.spark import nursery
+from reput.pipeline.spark import worker_parent
 from reput.pipeline.spark.engine import SparkEngine
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def _argv(_: int) -> list[str]:
 
 @pytest.mark.spark
 def test_workers_come_from_it(spark: SparkContext) -> None:
-    """A worker of a context that reput started is a child of the nursery, which has the kernels loaded."""
+    """A worker of a context that reput started is a child of the worker parent, which has the kernels loaded."""
     (argv,) = SparkEngine(spark).run(_argv, [1], _silent)
-    assert nursery.__name__ in argv
+    assert worker_parent.__name__ in argv
 
 
 @pytest.mark.spark
@@ -55,8 +55,8 @@ def test_sockets_of_workers(spark: SparkContext) -> None:
 
 
 def test_a_killed_driver_s_folder_is_removed(tmp_path: Path) -> None:
-    """The folder of a driver that was killed goes with the next nursery; that of one that lives stays."""
-    code = "from reput.pipeline.spark.nursery import start_nursery; print(start_nursery(), flush=True); input()"
+    """The next worker parent removes the folder of a killed driver; the folder of a live driver stays."""
+    code = "from reput.pipeline.spark import worker_parent as p; print(p.start_worker_parent(), flush=True); input()"
     started: list[tuple[subprocess.Popen[str], Path]] = []
     try:
         for kills in (True, False, False):
@@ -81,20 +81,20 @@ def test_a_killed_driver_s_folder_is_removed(tmp_path: Path) -> None:
 
 
 def test_without_one(tmp_path: Path) -> None:
-    """Where no nursery listens the daemon is told to load everything itself."""
-    assert not nursery.hand_over("")
-    assert not nursery.hand_over(str(tmp_path / "socket"))
+    """If no worker parent listens, the daemon loads everything itself."""
+    assert not worker_parent.hand_over("")
+    assert not worker_parent.hand_over(str(tmp_path / "socket"))
 
 
 def test_a_long_path_has_no_sockets() -> None:
     """In a folder whose sockets would have names longer than Linux takes, workers are reached over TCP."""
     for size, fits in ((64, True), (65, False)):
         folder = "/" + "x" * (size - 1)
-        assert (nursery.folder_of_sockets(f"{folder}/socket") == folder) is fits
+        assert (worker_parent.folder_of_sockets(f"{folder}/socket") == folder) is fits
 
 
-def test_a_nursery_that_does_not_answer(tmp_path: Path) -> None:
-    """A nursery that ends before it has taken a daemon over leaves it its streams: the daemon loads all itself."""
+def test_a_worker_parent_that_does_not_answer(tmp_path: Path) -> None:
+    """If the worker parent ends before it has taken over, the daemon keeps its streams and loads everything itself."""
     path = str(tmp_path / "socket")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
@@ -105,5 +105,5 @@ def test_a_nursery_that_does_not_answer(tmp_path: Path) -> None:
 
         answering = threading.Thread(target=hang_up)
         answering.start()
-        assert not nursery.hand_over(path)
+        assert not worker_parent.hand_over(path)
         answering.join()

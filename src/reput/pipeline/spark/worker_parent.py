@@ -1,12 +1,12 @@
-"""The nursery: a process that loads the kernels while the JVM starts; Spark's Python daemon is forked from it.
+"""The preloaded worker parent: it loads the kernels while the JVM starts, and Spark's Python daemon is forked from it.
 
 Spark starts its Python daemon with the first task, and that task waits half a second until numba and the kernels are
-loaded. On this machine alone (`local` masters) the driver starts the nursery together with the JVM. The daemon that
-Spark starts later only hands its pipes and its environment over; the nursery forks, and the child is the daemon.
-Whatever goes wrong on the way, the daemon loads everything itself.
+loaded. With a master on this machine (`local[...]`) the driver starts the worker parent together with the JVM.
+The daemon that Spark starts later only hands over its pipes and its environment. The worker parent then forks, and the
+child is the daemon. If anything goes wrong on the way, the daemon loads everything itself.
 
-The socket lies in a folder of this user alone, which a later driver removes where this one was killed. The nursery
-ends with the driver, whose end of a pipe it watches.
+The socket is in a folder that only this user may enter. If the driver is killed, a later driver removes the folder.
+The worker parent watches a pipe to the driver and ends with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from reput.files.scratch import ScratchFolder
 
-VARIABLE = "REPUT_NURSERY"
+VARIABLE = "REPUT_WORKER_PARENT"
 _STANDARD_STREAMS = 3
 _TAKEN_OVER = b"!"
 _ENVIRONMENT_LIMIT = 1 << 20
@@ -33,15 +33,15 @@ _SOCKET_PATH_LIMIT, _WORKER_SOCKET_SIZE = 107, len("/.") + 36 + len(".sock")
 _ready: list[tuple[ScratchFolder, subprocess.Popen[bytes]]] = []
 
 
-def start_nursery() -> str:
-    """Start a nursery for this process; returns the path of its socket, where it will listen when it is ready."""
+def start_worker_parent() -> str:
+    """Start the worker parent of this process; return the path of the socket where it will listen."""
     if not _ready or _ready[0][1].poll() is not None:
-        folder = ScratchFolder("reput-nursery-")
+        folder = ScratchFolder("reput-workers-")
         path = str(folder.path / "socket")
-        command = [sys.executable, "-m", "reput.pipeline.spark.nursery", path]
-        # Its stdin is the pipe that it watches.
+        command = [sys.executable, "-m", "reput.pipeline.spark.worker_parent", path]
+        # The child watches its stdin, which is a pipe to this process.
         environment = {**os.environ, "PYTHONPATH": _import_path()}
-        # Ctrl-C is the driver's affair, also while the new process has not come to say so.
+        # Only the driver handles Ctrl-C, also before the new process has set its signals.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)  # noqa: S603 - our own program
@@ -52,43 +52,43 @@ def start_nursery() -> str:
 
 
 def folder_of_sockets(path: str) -> str | None:
-    """The folder of the nursery at `path`, where sockets of Spark's workers can lie, too; None: too long."""
+    """Return the folder of the socket at `path`; None if sockets of Spark's workers there had too long paths."""
     folder = str(Path(path).parent)
     return folder if len(os.fsencode(folder)) + _WORKER_SOCKET_SIZE <= _SOCKET_PATH_LIMIT else None
 
 
 def _import_path() -> str:
-    """What the nursery needs to import the same reput, wherever that came from."""
+    """Return the PYTHONPATH with which a child imports the same reput."""
     return os.pathsep.join(path for path in sys.path if path)
 
 
 def hand_over(path: str) -> bool:
-    """Let the nursery at `path` be this process's Python daemon, until it ends; False where there is none.
+    """Let the worker parent at `path` act as this process's Python daemon until it ends; return False if there is none.
 
-    Called by the daemon that Spark has started, whose standard streams are its pipes to the JVM.
+    The daemon that Spark has started calls this. Its standard streams are its pipes to the JVM.
     """
-    with socket.socket(socket.AF_UNIX) as nursery:
+    with socket.socket(socket.AF_UNIX) as parent:
         try:
-            nursery.connect(path)
+            parent.connect(path)
             message = json.dumps(dict(os.environ)).encode()
-            socket.send_fds(nursery, [len(message).to_bytes(8, "big")], list(range(_STANDARD_STREAMS)))
-            nursery.sendall(message)
-            if nursery.recv(1) != _TAKEN_OVER:
+            socket.send_fds(parent, [len(message).to_bytes(8, "big")], list(range(_STANDARD_STREAMS)))
+            parent.sendall(message)
+            if parent.recv(1) != _TAKEN_OVER:
                 return False
         except OSError:
             return False
-        # Only the child keeps the JVM's pipes open from here on, and its end of this socket closes when it ends.
+        # From here on only the child keeps the JVM's pipes open. Its end of this socket closes when it ends.
         null = os.open(os.devnull, os.O_RDWR)
         for stream in range(_STANDARD_STREAMS):
             os.dup2(null, stream)
-        while nursery.recv(1):
+        while parent.recv(1):
             pass
     return True
 
 
 def _serve(path: str) -> None:
-    """Load what workers need, then fork a daemon for each that asks, until stdin ends."""
-    # Ctrl-C and SIGTERM are the driver's affair: this process, its daemon and the workers end when the driver does.
+    """Load the modules of the workers, then fork a daemon for each request, until stdin ends."""
+    # Only the driver handles Ctrl-C and SIGTERM: this process, its daemon and the workers end with the driver.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -96,10 +96,10 @@ def _serve(path: str) -> None:
     try:
         listening.bind(path)
     except FileNotFoundError:
-        # The driver has ended already, and its folder with it.
+        # The driver has ended already and has removed the folder.
         return
     listening.listen()
-    _load()
+    load()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         ready, _, _ = select.select([listening, sys.stdin], [], [])
@@ -112,12 +112,13 @@ def _serve(path: str) -> None:
                     listening.close()
                     _become_daemon(asking)
                 finally:
-                    # Whatever went wrong: a child must not go on as a second nursery.
+                    # Whatever went wrong: a child must not go on as a second parent.
                     os._exit(1)
             asking.close()
 
 
-def _load() -> None:
+def load() -> None:
+    """Load the modules and kernels that tasks need, so that forked workers have them in memory."""
     import pyspark.worker  # noqa: F401 - loaded once here, not in each worker
 
     from reput.kernels.warm import warm_field_kernels, warm_kernels, warm_table_kernels
@@ -131,10 +132,10 @@ def _load() -> None:
 
 
 def keep_from_collection() -> None:
-    """Let the garbage collector pass over all that has been loaded so far.
+    """Exclude everything that is loaded so far from garbage collection.
 
-    PySpark's workers collect after each task. To go through what numba alone has loaded takes 60 ms, several times as
-    long as a small task, and a forked worker would copy the pages that hold it.
+    PySpark's workers collect after each task. Scanning the objects of numba alone takes 60 ms, several times as long as
+    a small task, and a forked worker would copy their pages.
     """
     gc.collect()
     gc.freeze()
