@@ -31,7 +31,7 @@ import reput
 from reput.config import StoreConfig
 from reput.files.watermarks import Watermarks
 from reput.formats import own
-from reput.store.disk.frontier import read_frontier
+from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.layout import find_store
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ def watch(args: argparse.Namespace) -> dict[str, Any]:
             last, marked = confirmed, now
         visible.look(marks["frontier_offset"], now)
         if now - looked >= DURABLE_LOOK_S:
-            told = read_frontier(layout)
-            durable.look(min(told.queue_offset, told.index_offset) if told else 0, now)
+            durable.look(Frontiers.of(read_frontier(layout)).both, now)
             looked = now
         if now - remembered >= MEMORY_LOOK_S:
             memory.append((now - begin, runs.tree_pss_bytes(args.pid)))

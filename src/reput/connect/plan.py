@@ -230,7 +230,7 @@ class _Planner:
         )
         most = self.options.max_records_per_partition or _LEAST_RECORDS
         plan.places = [tuple(places[at : at + most]) for at in range(0, len(places), most)]
-        plan.cuts = self._cuts(NumberRange(min(self.snapshot.frontiers), INT64_MAX))
+        plan.cuts = self._cuts(NumberRange(self.snapshot.frontiers.both, INT64_MAX))
         return self._without_what_is_gone(plan)
 
     def _without_what_is_gone(self, plan: ScanPlan) -> ScanPlan:

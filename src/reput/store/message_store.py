@@ -315,7 +315,7 @@ class LocalStore(ProgressCalls, Reading):
         """Return how far the indexes are behind what is confirmed. Readers do not wait for them: the tail answers."""
         view = self._open_view()
         view.catch_up()
-        begin = max(min(view.frontiers), view.log.min_offset)
+        begin = max(view.frontiers.both, view.log.min_offset)
         behind = max(0, view.confirmed() - begin)
         stored = view.log.store_time(begin) if behind else -1
         age = max(0, time.time_ns() // 1_000_000 - stored) if stored > 0 else 0

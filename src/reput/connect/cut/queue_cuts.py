@@ -181,7 +181,7 @@ def key_places(snapshot: Snapshot, selection: Selection, topics: list[str]) -> l
             return None
         for topic in topics:
             for key_hash in selection.key_hashes(topic):
-                below = min(snapshot.frontiers)
+                below = snapshot.frontiers.both
                 found.update(offset for offset, _ in index.find(key_hash, 0, INT64_MAX, below))
     finally:
         index.close()

@@ -131,14 +131,14 @@ class Grower:
             build_index=settings.index_enabled,
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
-            frontier=min(task.frontiers),
+            frontier=task.frontiers.both,
             begun=epoch,
             deleted=left_out(layout, log.min_offset),
         )
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
         if job.build_index:
             _remove_files_behind(task, index_end)
-        offset = max(min(task.frontiers), log.min_offset)
+        offset = max(task.frontiers.both, log.min_offset)
         ends = dict(task.queue_ends)
         grower = cls(task.owned, engine, job, offset, ends, index_end, log.file_size, settings, listener)
         grower.staging = job.staging
@@ -440,7 +440,7 @@ def _items_below(task: CatchUpTask, path: Path, count: int) -> int:
     while low < high:
         middle = (low + high) // 2
         item = read_items(path, task.settings.index_slots, middle, 1)
-        if len(item) and int(item[0]["physical_offset"]) < min(task.frontiers):
+        if len(item) and int(item[0]["physical_offset"]) < task.frontiers.both:
             low = middle + 1
         else:
             high = middle
@@ -454,6 +454,6 @@ def _remove_files_behind(task: CatchUpTask, end: IndexEnd) -> None:
         fs.remove_file(path)
     if removed:
         task.owned.notes.append(
-            f"removed IndexFiles that a crash left ahead of the indexes' end at log offset {min(task.frontiers)}; what "
+            f"removed IndexFiles that a crash left ahead of the indexes' end at log offset {task.frontiers.both}; what "
             f"they held is indexed again: {', '.join(path.name for path in removed)}"
         )

@@ -23,7 +23,7 @@ from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.checkpoint import read_checkpoint
-from reput.store.disk.frontier import read_frontier
+from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.report import LEFTOVER, NOTE
 from reput.store.disk.retained import configured_topics
 from reput.store.owner.holders import marks_of
@@ -148,7 +148,7 @@ def is_behind(check: Check, offset: int) -> bool:
         return False
     frontier = read_frontier(check.layout)
     if frontier is not None:
-        return offset >= min(frontier.queue_offset, frontier.index_offset)
+        return offset >= Frontiers.of(frontier).both
     return marks_of(check.layout)["wrote_offset"] > offset
 
 

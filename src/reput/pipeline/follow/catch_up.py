@@ -33,7 +33,7 @@ class SparkIndexer:
         begin = time.perf_counter()
         log = list_log_files(task.layout.commit_log)
         done = CatchUp(task.frontiers)
-        if max(min(task.frontiers), log.min_offset) >= task.end:
+        if max(task.frontiers.both, log.min_offset) >= task.end:
             return done
         grower = Grower.begin(task, self.engine, self.listener)
         begin_offset = grower.offset
@@ -60,4 +60,4 @@ class SparkIndexer:
             reached.add(growth.end, growth.last, growth.index_files)
         publish.make_durable(task.owned, reached, log_is_ours=True)
         task.owned.watermarks["frontier_offset"] = task.end
-        return Frontiers(task.end, task.end)
+        return Frontiers.at(task.end)

@@ -295,7 +295,7 @@ class Follow:
             grower.soft_end = attachment.writer is Writer.NOBODY
             for note in attachment.owned.notes:
                 self.listener.note(note)
-            told = min(attachment.task.frontiers)
+            told = attachment.task.frontiers.both
             if told < grower.offset and told > 0:
                 self.listener.note(f"warning: the log begins at {grower.offset}, behind the frontier at {told}")
             if attachment.writer is Writer.NOBODY:

@@ -17,6 +17,21 @@ class Frontiers(NamedTuple):
     queue_offset: int
     index_offset: int
 
+    @classmethod
+    def at(cls, offset: int) -> Frontiers:
+        """Both at one log offset."""
+        return cls(offset, offset)
+
+    @classmethod
+    def of(cls, frontier: own.Frontier | None) -> Frontiers:
+        """The offsets that the frontier file has; 0 without one."""
+        return cls(frontier.queue_offset, frontier.index_offset) if frontier else cls.at(0)
+
+    @property
+    def both(self) -> int:
+        """The log offset below which the queue files and the IndexFiles are complete."""
+        return min(self)
+
 
 def read_frontier(layout: StoreLayout) -> own.Frontier | None:
     """The durable frontier of a store; None without one.
@@ -37,12 +52,7 @@ def needs_no_index_file(index_offset: int, index_file: str) -> bool:
     return index_offset > 0 and not index_file
 
 
-def visible_offset(frontier: own.Frontier | None) -> int:
-    """The log offset below which queues and IndexFiles both are complete."""
-    return min(frontier.queue_offset, frontier.index_offset) if frontier else 0
-
-
 def durable_offset(layout: StoreLayout, frontiers: Frontiers) -> int:
     """The log offset below which indexes are durable; beside a follower the visible `frontiers` may be further on."""
     frontier = read_frontier(layout)
-    return min(*frontiers, visible_offset(frontier)) if frontier else min(frontiers)
+    return min(frontiers.both, Frontiers.of(frontier).both) if frontier else frontiers.both

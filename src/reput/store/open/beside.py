@@ -112,10 +112,9 @@ class ReputWriter:
         if generation != self._generation:
             self._generation = generation
             view.lookups.watched = self.watched
-            told = read_frontier(self.layout)
-            view.load(Frontiers(told.queue_offset, told.index_offset) if told else Frontiers(0, 0))
-        elif frontier > min(view.frontiers):
-            view.advance(Frontiers(frontier, frontier))
+            view.load(Frontiers.of(read_frontier(self.layout)))
+        elif frontier > view.frontiers.both:
+            view.advance(Frontiers.at(frontier))
 
 
 class BrokerWriter:

@@ -190,15 +190,14 @@ def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: O
     kinds = store_kinds(layout, config, settings.queue_file_size)
     if writer is Writer.REPUT:
         # As long as the writer lives the system has not crashed, so what was visible is in the files.
-        visible = owned.watermarks["frontier_offset"]
-        frontiers = Frontiers(visible, visible)
+        frontiers = Frontiers.at(owned.watermarks["frontier_offset"])
     else:
         refuse_misplaced_queues(layout, settings.types)
         refuse_batches_beside(settings.types, kinds)
         refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size)
         frontiers = find_start(layout, log, kinds, settings.index_enabled, settings.types).frontiers
     queues = Queues(kinds[0].open())
-    queues.load(min(frontiers), log.min_offset)
+    queues.load(frontiers.both, log.min_offset)
     ends = queues.durable_ends()
     queues.close()
     tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False

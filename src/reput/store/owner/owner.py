@@ -12,7 +12,7 @@ from reput.errors import AccessError, StaleEpochError, StoreLockedError
 from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own
-from reput.store.disk.frontier import read_frontier, visible_offset
+from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner import swap
 from reput.store.owner.holders import Who, holder_of
@@ -80,7 +80,7 @@ class Ownership:
 
     def indexes_replaced(self) -> None:
         """Tell readers that a swap took place: they open their files again, and read up to the new frontier."""
-        self.watermarks["frontier_offset"] = visible_offset(read_frontier(self.layout))
+        self.watermarks["frontier_offset"] = Frontiers.of(read_frontier(self.layout)).both
         self.watermarks["generation"] += 1
         self.watermarks.sync()
 

@@ -87,7 +87,7 @@ class StoreView:
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
         self.lookups = Lookups(self.queues_table, log, self.index, self.limits, MAX_PULL_BYTES)
         self.batches = BatchQueues(layout.batch_consume_queue, settings.batch_queue_file_size, self.queues_table.tail)
-        begin = max(min(frontiers), log.min_offset)
+        begin = max(frontiers.both, log.min_offset)
         self.index.load()
         place = IndexPlace(capacity(settings.index_items), *self.index.place(frontiers.index_offset))
         decode = settings.decoding(tag_items)
@@ -109,11 +109,11 @@ class StoreView:
         deleted = left_out(self.layout, self.log.min_offset)
         with self.follower.lock:
             self.follower.deleted = deleted
-            self.queues_table.load(min(frontiers), self.log.min_offset)
-            for _ in self.queues_table.tail.trim(min(frontiers)):
+            self.queues_table.load(frontiers.both, self.log.min_offset)
+            for _ in self.queues_table.tail.trim(frontiers.both):
                 pass
-            self.batches.load(min(frontiers), self.log.min_offset)
-            self.batches.advance(min(frontiers))
+            self.batches.load(frontiers.both, self.log.min_offset)
+            self.batches.advance(frontiers.both)
             if self.ext is not None:
                 self.ext.close()
             self.index.load()
@@ -124,8 +124,8 @@ class StoreView:
         """The indexes are complete up to here now: what the tail held of it goes."""
         self.follower.follow_confirmed(max(frontiers), durable=True)
         with self.follower.lock:
-            self.queues_table.advance(min(frontiers))
-            self.batches.advance(min(frontiers))
+            self.queues_table.advance(frontiers.both)
+            self.batches.advance(frontiers.both)
             if self.ext is not None:
                 # A queue that began again has other files.
                 self.ext.close()

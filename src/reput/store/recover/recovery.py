@@ -70,7 +70,7 @@ def find_start(
             _believed(log, frontier.queue_offset, frontier.queue_fingerprint),
             _believed(log, frontier.index_offset, frontier.index_fingerprint),
         )
-        if min(ours) >= 0:
+        if ours.both >= 0:
             ours = _without_the_lost(layout, log, kinds, ours, frontier.index_file)
             told = [end_believed(log, end) for kind in kinds if (end := kind.complete_to()) is not None]
             return Start(ours._replace(queue_offset=min([ours.queue_offset, *told])), "own")

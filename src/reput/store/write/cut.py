@@ -24,7 +24,7 @@ from reput.store.recover.recovery import LogTail
 
 def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Owner) -> list[str]:
     """Cut queues and log where the log's good records end; returns what was done, for people."""
-    notes, whole = [], max(0, min(view.frontiers))
+    notes, whole = [], max(0, view.frontiers.both)
     queues = [name for kind in view.kinds for name in kind.cut(tail.end, owner, whole)]
     queues += view.batches.files.cut(tail.end, owner, whole)
     if view.ext is not None:

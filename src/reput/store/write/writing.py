@@ -120,7 +120,7 @@ class StoreWriter:
         marks, view, appender = self._owned.watermarks, self.view, self.appender
         view.confirmed = lambda: appender.confirmed
         view.watch(Watched(marks.address("confirmed_offset"), memory=marks.memory))
-        marks["frontier_offset"] = max(0, min(view.frontiers))
+        marks["frontier_offset"] = max(0, view.frontiers.both)
         marks["writer"] = os.getpid()
 
     # --- flushing ------------------------------------------------------------------------------
@@ -179,8 +179,8 @@ class StoreWriter:
     def take_over_frontier(self) -> None:
         """What a follower has indexed meanwhile leaves the tail."""
         visible = self._owned.watermarks["frontier_offset"]
-        if visible > min(self.view.frontiers):
-            self.view.advance(Frontiers(visible, visible))
+        if visible > self.view.frontiers.both:
+            self.view.advance(Frontiers.at(visible))
 
     def durable_frontier(self) -> int:
         """The log offset below which indexes are durable, after a look at what a follower has done."""
@@ -200,7 +200,7 @@ class StoreWriter:
         with self._reputting, follower_lock(self.layout, remedy):
             # What is not indexed yet would come back behind the deletion.
             self._index(indexer)
-            gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, min(self.view.frontiers))
+            gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, self.view.frontiers.both)
             self.view.load(self.view.frontiers)
             # Whoever puts next asks the view.
             self.appender.forget_queues(topic, queue_id)
