@@ -89,21 +89,22 @@ def refuse_held(path: Path, own_path: Path, holder: Holder = _somebody) -> None:
     if is_record_locked(path):
         raise StoreLockedError(_who_holds(path, own_path, holder))
     if owner_is_live(own_path):
-        raise StoreLockedError(_at_work(own_path, holder))
+        raise StoreLockedError(at_work(own_path, holder()))
 
 
 def _in_this_process(path: Path) -> str:
-    return f"{path}: another reput job of this process is at work on this store. Wait until it ends"
+    return at_work(path, "another reput job of this process")
 
 
 def _who_holds(path: Path, own_path: Path | None, holder: Holder) -> str:
     if own_path is not None and owner_is_live(own_path):
-        return _at_work(own_path, holder)
+        return at_work(own_path, holder())
     return f"{path}: a running broker holds this store. Stop it first, or work on a copy"
 
 
-def _at_work(own_path: Path, holder: Holder) -> str:
-    return f"{own_path}: {holder()} is at work on this store. Wait until it ends"
+def at_work(path: Path, who: str) -> str:
+    """Return the text of the error that `who` holds the lock `path`, and so the store."""
+    return f"{path}: {who} is at work on this store. Wait until it ends"
 
 
 _held: set[tuple[int, int] | None] = set()
@@ -174,7 +175,7 @@ def owner_lock(path: Path, holder: Holder = _somebody) -> Iterator[None]:
     # Who only asks whether the lock is held has it for a moment.
     with _flocked(path, fcntl.LOCK_EX, wait_s=0.2) as held:
         if not held:
-            raise StoreLockedError(_at_work(path, holder))
+            raise StoreLockedError(at_work(path, holder()))
         yield
 
 

@@ -11,6 +11,7 @@ import time
 from typing import NamedTuple
 
 from reput.errors import StoreLockedError
+from reput.files import locks
 from reput.formats import own
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.holders import Holder, Who, holder_of, marks_of
@@ -50,9 +51,7 @@ def begin_reading(layout: StoreLayout) -> Standstill:
         holder = holder_of(layout)
         waited = time.monotonic() - begin
         if holder.who is Who.JOB and waited > _JOB_WAIT_S:
-            raise StoreLockedError(
-                f"{layout.own(own.LOCK_NAME)}: {holder.text} is at work on this store. Wait until it ends"
-            )
+            raise StoreLockedError(locks.at_work(layout.own(own.LOCK_NAME), holder.text))
         if holder.who is Who.OPENING and waited > _OPENING_WAIT_S:
             raise StoreLockedError(
                 f"{layout.own(own.LOCK_NAME)}: {holder.text} has been at that for {_OPENING_WAIT_S:.0f} s. "
