@@ -110,7 +110,7 @@ def test_log_shows_every_record() -> None:
     told = lines("log", store)
     records: list[Record] = []
     from reput.log.files import list_log_files
-    from reput.log.reader import LogWalk
+    from reput.log.scan import LogWalk
 
     records = [found.decode() for found in LogWalk(list_log_files(store / paths.COMMIT_LOG), 0)]
     assert [value["physical_offset"] for value in told] == [record.physical_offset for record in records]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from reput.formats.properties import text_properties
 from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput.log.files import list_log_files
-from reput.log.reader import LogWalk
+from reput.log.scan import LogWalk
 from support import frames, stores
 from support.records import LogBuilder, logs
 

@@ -10,7 +10,8 @@ import pytest
 from reput.formats import paths
 from reput.formats.record import CHECK_NONE, Verdict
 from reput.log.files import LogFiles, list_log_files
-from reput.log.reader import LogRecord, LogWalk, find_record, next_boundary, place, record_at, written_bytes
+from reput.log.reader import end_of, find_record, next_boundary, place, record_at, written_bytes
+from reput.log.scan import LogRecord, LogWalk, checking
 from support import golden
 from support.records import LogBuilder
 
@@ -36,7 +37,7 @@ def test_a_walk_gives_every_record(tmp_path: Path) -> None:
     log = small_log()
     walk = LogWalk(written(log, tmp_path), 0)
     assert [(found.offset, found.data) for found in walk] == [(put.offset, put.data) for put in log.placed]
-    end = walk.end()
+    end = end_of(walk)
     assert (end.offset, end.verdict, end.written, end.next_record) == (log.end, Verdict.ZERO, 0, None)
     assert not end.is_damage
     assert not end.is_torn
@@ -72,7 +73,7 @@ def test_an_offset_behind_the_end_is_its_own_answer(tmp_path: Path) -> None:
     for offset in (log.end, log.end + 17, files.end_offset, files.end_offset + 1):
         walk = LogWalk(files, next_boundary(files, offset))
         assert not list(walk)
-        assert not walk.end().is_damage
+        assert not end_of(walk).is_damage
 
 
 def test_an_imitation_in_a_body_is_no_boundary(tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_damage_has_records_behind(tmp_path: Path) -> None:
     files = written(log, tmp_path)
     walk = LogWalk(files, 0)
     assert sum(1 for _ in walk) == 10
-    end = walk.end()
+    end = end_of(walk)
     assert (end.offset, end.verdict, end.next_record) == (at, Verdict.BAD_MAGIC, after.offset)
     assert end.is_damage
     assert next_boundary(files, at + 3) == after.offset
@@ -107,9 +108,9 @@ def test_damage_reaches_over_files(tmp_path: Path) -> None:
     at = log.garbage(b"rubbish!" * 10)
     log.roll()
     after = log.message("orders")
-    end_of = LogWalk(written(log, tmp_path), 0)
-    list(end_of)
-    assert (end_of.end().offset, end_of.end().next_record) == (at, after.offset)
+    walk = LogWalk(written(log, tmp_path), 0)
+    list(walk)
+    assert (end_of(walk).offset, end_of(walk).next_record) == (at, after.offset)
 
 
 def test_a_torn_tail_is_no_damage(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_a_torn_tail_is_no_damage(tmp_path: Path) -> None:
     at = log.garbage(half)
     walk = LogWalk(written(log, tmp_path), 0)
     list(walk)
-    end = walk.end()
+    end = end_of(walk)
     assert end.offset == at
     assert end.is_torn
     assert not end.is_damage
@@ -138,8 +139,8 @@ def test_a_bad_crc_stops_the_walk(tmp_path: Path) -> None:
     files = list_log_files(store / paths.COMMIT_LOG)
     walk = LogWalk(files, 0)
     assert len(list(walk)) == 2
-    assert (walk.end().verdict, walk.end().next_record) == (Verdict.BAD_CRC, log.placed[3].offset)
-    assert len(list(LogWalk(files, 0, CHECK_NONE))) == 5
+    assert (end_of(walk).verdict, end_of(walk).next_record) == (Verdict.BAD_CRC, log.placed[3].offset)
+    assert len(list(LogWalk(files, 0, checking(CHECK_NONE)))) == 5
 
 
 def test_a_missing_file_stops_the_walk(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_a_missing_file_stops_the_walk(tmp_path: Path) -> None:
     (tmp_path / paths.COMMIT_LOG / paths.offset_name(4096)).unlink()
     walk = LogWalk(list_log_files(tmp_path / paths.COMMIT_LOG, tolerant=True), 0)
     assert all(found.offset < 4096 for found in walk)
-    assert (walk.offset, walk.end().next_record) == (4096, 8192)
+    assert (walk.offset, end_of(walk).next_record) == (4096, 8192)
 
 
 def test_a_short_file_stops_the_walk(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_a_short_file_stops_the_walk(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:1000])
     walk = LogWalk(list_log_files(tmp_path / paths.COMMIT_LOG, tolerant=True), 0)
     assert all(found.offset + len(found.data) <= 4096 + 1000 for found in walk)
-    assert walk.end().next_record == 8192
+    assert end_of(walk).next_record == 8192
 
 
 def test_record_at(tmp_path: Path) -> None:

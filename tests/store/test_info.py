@@ -18,7 +18,7 @@ from reput.errors import NotAStoreError, UnsupportedStoreError
 from reput.formats import own, paths
 from reput.formats.consume_queue import PRE_BLANK, Entry, encode_entry
 from reput.log.files import list_log_files
-from reput.log.reader import LogWalk
+from reput.log.scan import LogWalk
 from reput.queue.file_kind import FileKind
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries

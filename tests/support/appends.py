@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from reput.formats.record import CHECK_BODY, Record, Verdict
 from reput.log.append import LogAppender
 from reput.log.files import list_log_files
-from reput.log.reader import LogWalk
+from reput.log.reader import end_of
+from reput.log.scan import LogWalk, checking
 from reput.log.settings import LogSettings
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ def open_log(folder: Path, *, end_offset: int = 0, file_size: int = FILE_SIZE, *
 
 def read_log(folder: Path, begin: int = 0, crc_check: int = CHECK_BODY) -> list[Record]:
     """The records from log offset `begin` on; the log must end in zeros, not in damage."""
-    walk = LogWalk(list_log_files(folder), begin, crc_check)
+    walk = LogWalk(list_log_files(folder), begin, checking(crc_check))
     records = [found.decode() for found in walk]
     assert walk.verdict is Verdict.ZERO
-    assert walk.end().written == 0
+    assert end_of(walk).written == 0
     return records

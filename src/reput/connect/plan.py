@@ -43,7 +43,8 @@ from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_NONE
 from reput.log.maps import LogMaps
-from reput.log.reader import CLOCK_SLACK_MS, LogWalk
+from reput.log.reader import CLOCK_SLACK_MS
+from reput.log.scan import LogWalk, checking
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -320,7 +321,7 @@ def split_bytes(options: ReadOptions, size: int, each: int) -> int:
 def record_bytes(snapshot: Snapshot) -> int:
     """What a record takes on average, as the first ones of the newest file with any tell."""
     for file in reversed(snapshot.log.files):
-        walk = LogWalk(snapshot.log, file.start, CHECK_NONE)
+        walk = LogWalk(snapshot.log, file.start, checking(CHECK_NONE))
         sizes = [len(record.data) for record in islice(walk, _SAMPLE_RECORDS)]
         if sizes and file.start < snapshot.end:
             return max(1, sum(sizes) // len(sizes))

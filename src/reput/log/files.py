@@ -7,9 +7,11 @@ whose length is not the configured one makes the load fail.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 from reput.errors import DamagedStoreError, NotAStoreError, UnsupportedStoreError
 from reput.files import fs
@@ -32,6 +34,26 @@ class LogFile:
     def end(self) -> int:
         """Log offset behind the file."""
         return self.start + self.size
+
+
+class LogListing(Protocol):
+    """The files of a log in order, as a walk and look-ups need them: `LogFiles` or `LogMaps`."""
+
+    @property
+    def folder(self) -> Path:
+        """The commitlog folder."""
+
+    @property
+    def files(self) -> Sequence[LogFile]:
+        """The files in order."""
+
+    @property
+    def min_offset(self) -> int:
+        """Log offset of the first byte kept, 0 without files."""
+
+    @property
+    def end_offset(self) -> int:
+        """Log offset after the last file."""
 
 
 @dataclass(frozen=True, slots=True)

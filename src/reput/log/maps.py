@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from reput.formats.record import (
     STORE_TIMESTAMP_AT_V4,
     SYS_FLAG_AT,
 )
+from reput.log.files import LogFile
 
 _MOST_MAPS = 64
 _MOST_FILES = 1 << 16
@@ -94,6 +95,18 @@ class LogMaps:
     def starts(self) -> list[int]:
         """Start offsets of the files, in order."""
         return self._starts
+
+    @property
+    def files(self) -> Sequence[LogFile]:
+        """The files in order, each taken to hold data up to its end."""
+        size = self.file_size
+        return [LogFile(self.folder / paths.offset_name(start), start, size, start + size) for start in self._starts]
+
+    @property
+    def end_offset(self) -> int:
+        """Log offset after the last file."""
+        starts = self._starts
+        return starts[-1] + self.file_size if starts else 0
 
     def file_at(self, offset: int) -> int | None:
         """The start of the file in which a log offset lies; None where there is none."""

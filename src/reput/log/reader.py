@@ -1,45 +1,32 @@
-"""Reading a log record by record, or many at once: for looking at a store, not for rebuilding one.
+"""Look-ups in a log: the record at a place, the next one after it, and what follows the place where a walk stopped.
 
 walk = LogWalk(log, next_boundary(log, offset))
 for found in walk: ...
-walk.end()                  why it stopped, and whether records follow
+end_of(walk)                why it stopped, and whether records follow
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.formats.record import CHECK_BODY, CHECK_NONE, Record, Verdict, decode_record, examine
-from reput.kernels import SMALL_STEP, expect_work, is_small_work, kernels
-from reput.kernels.columns import Columns, State, Stop
-from reput.log.decode import DecodeSettings, RangeDecoder
-from reput.log.files import LogFile, LogFiles, written_end
+from reput.formats.record import CHECK_BODY, CHECK_NONE, Verdict, examine
+from reput.kernels import kernels
+from reput.log.files import LogFile, LogFiles, LogListing, written_end
 from reput.log.maps import LogMaps
+from reput.log.scan import LogRecord, LogWalk, RangeWalk, checking
 
 # A body may imitate records in their very place. Whoever begins to read this far in front has left such a body behind
 # when it arrives: RocketMQ's largest message is 4 MiB unless configured otherwise.
 _RUN_UP_BYTES = 8 << 20
 _USUAL_RECORD_BYTES = 512
-_STRETCH_BYTES = 4 << 20
 CLOCK_SLACK_MS = 60_000
 """Store times follow the broker's clock, and a clock may be set back: a search by time looks this much further."""
-
-
-class LogRecord(NamedTuple):
-    """A good record: its log offset and its bytes."""
-
-    offset: int
-    data: bytes
-
-    def decode(self) -> Record:
-        """The record's values."""
-        return decode_record(self.data)
 
 
 class WalkEnd(NamedTuple):
@@ -65,118 +52,29 @@ class WalkEnd(NamedTuple):
         return self.next_record is None and self.written > 0
 
 
-class RecordStretch(NamedTuple):
-    """Consecutive good records of one file; all arrays are gone with the next stretch.
+def end_of(walk: LogWalk, search_bytes: int | None = None) -> WalkEnd:
+    """Describe the place where a walk stopped; later records are searched for in `search_bytes`, by default in all."""
+    following = find_record(walk.log, walk.offset + 1, walk.rules.decode.crc_check, search_bytes)
+    return WalkEnd(walk.offset, walk.verdict, written_bytes(walk.log, walk.offset), following)
 
-    `buffer[0]` is at log offset `base`. `columns` has the records, row by row, and the table of their queues.
+
+def resumes(walk: LogWalk, end: WalkEnd) -> bool:
+    """Return True if a writer has filled the place where the walk stopped since `end` was looked up.
+
+    The walk then goes on, up to the record that `end` found: the writer has finished all records before that one.
     """
-
-    buffer: NDArray[np.uint8]
-    base: int
-    columns: Columns
-
-    @property
-    def position(self) -> NDArray[np.int64]:
-        """Log offsets of the records."""
-        return self.columns.position[: self.columns.records]
-
-    @property
-    def size(self) -> NDArray[np.int32]:
-        """Bytes of each record."""
-        return self.columns.size[: self.columns.records]
+    if end.next_record is None:
+        return False
+    found = record_at(walk.log, walk.offset, walk.rules.decode.crc_check)
+    if not isinstance(found, LogRecord) and found is not Verdict.BLANK:
+        return False
+    walk.resume(end.next_record)
+    return True
 
 
-class LogWalk:
-    """The records from log offset `begin` (a boundary) on, until the log ends or breaks, or up to the boundary `until`.
-
-    `offset` is where the next record is expected, `verdict` what stopped the walk (GOOD while it may go on).
-    """
-
-    def __init__(self, log: LogFiles, begin: int, crc_check: int = CHECK_BODY, until: int | None = None) -> None:
-        self.log = log
-        self.until = log.end_offset if until is None else until
-        self.offset = begin
-        self.crc_check = crc_check
-        self.verdict = Verdict.GOOD
-
-    def __iter__(self) -> Iterator[LogRecord]:
-        for file, array in self._files():
-            yield from self._records_of(file, array)
-
-    def stretches(self) -> Iterator[RecordStretch]:
-        """The same records, many at once."""
-        columns = Columns.for_range(_STRETCH_BYTES)
-        for file, array in self._files():
-            yield from self._stretches_of(file, array, columns)
-
-    def _files(self) -> Iterator[tuple[LogFile, NDArray[np.uint8]]]:
-        """The files to walk, mapped, up to the one in which the walk stops."""
-        for file in self.log.files:
-            if file.end <= self.offset:
-                continue
-            if self.offset >= self.until:
-                return
-            if self.offset < file.start:
-                # Files are missing here.
-                self.verdict = Verdict.ZERO
-                return
-            if file.data_end <= self.offset:
-                self.verdict = Verdict.ZERO
-                return
-            with fs.mapped(file.path, 0, file.size) as array:
-                yield file, array
-            if self.verdict is not Verdict.GOOD:
-                return
-        self.verdict = Verdict.ZERO
-
-    def _records_of(self, file: LogFile, array: NDArray[np.uint8]) -> Iterator[LogRecord]:
-        data, end = array.data, min(file.end, self.until)
-        while self.offset < end:
-            position = self.offset - file.start
-            verdict, size = examine(data, position, file.size, self.offset, self.crc_check)
-            if verdict not in (Verdict.GOOD, Verdict.BLANK):
-                self.verdict = verdict
-                return
-            begin, self.offset = self.offset, self.offset + size
-            if verdict is Verdict.GOOD:
-                yield LogRecord(begin, bytes(data[position : position + size]))
-
-    def _stretches_of(self, file: LogFile, array: NDArray[np.uint8], columns: Columns) -> Iterator[RecordStretch]:
-        decoder = RangeDecoder(array, file.start, DecodeSettings(self.crc_check, False, ()), columns)
-        end, stop = min(file.end, self.until), Stop.REACHED_END
-        while self.offset < end and stop is Stop.REACHED_END:
-            columns.clear()
-            step = SMALL_STEP if is_small_work() else _STRETCH_BYTES
-            begin = self.offset - file.start
-            stop = decoder.decode(begin, min(begin + step, end - file.start))
-            expect_work(step)
-            self.offset = file.start + int(columns.state[State.POSITION])
-            verdict = Verdict(int(columns.state[State.VERDICT]))
-            if columns.records:
-                yield RecordStretch(array, file.start, columns)
-            if stop is Stop.NOT_A_RECORD:
-                self.verdict = verdict
-
-    def end(self, search_bytes: int | None = None) -> WalkEnd:
-        """What stands where the walk stopped; records behind are looked for in `search_bytes`, by default in all."""
-        following = find_record(self.log, self.offset + 1, self.crc_check, search_bytes)
-        return WalkEnd(self.offset, self.verdict, written_bytes(self.log, self.offset), following)
-
-    def goes_on(self, end: WalkEnd) -> bool:
-        """Whether a writer has filled the place at which the walk stopped while `end` looked behind it.
-
-        The walk then goes on, up to the record that `end` found: all in front of that one is written by now.
-        """
-        if end.next_record is None:
-            return False
-        stands = record_at(self.log, self.offset, self.crc_check)
-        if not isinstance(stands, LogRecord) and stands is not Verdict.BLANK:
-            return False
-        self.verdict, self.until = Verdict.GOOD, end.next_record
-        return True
-
-
-def find_record(log: LogFiles, offset: int, crc_check: int = CHECK_BODY, search_bytes: int | None = None) -> int | None:
+def find_record(
+    log: LogListing, offset: int, crc_check: int = CHECK_BODY, search_bytes: int | None = None
+) -> int | None:
     """The first place at or behind a log offset where a record stands, imitations in bodies included; None for none."""
     left = log.end_offset if search_bytes is None else search_bytes
     for file in log.files:
@@ -194,7 +92,7 @@ def find_record(log: LogFiles, offset: int, crc_check: int = CHECK_BODY, search_
     return None
 
 
-def next_boundary(log: LogFiles, offset: int) -> int:
+def next_boundary(log: LogListing, offset: int) -> int:
     """The first log offset at or behind `offset` where a record or a blank begins; the log's end without one.
 
     A file's start is a boundary as it stands. Elsewhere a walk takes a run-up, so that a body that imitates a record
@@ -206,7 +104,7 @@ def next_boundary(log: LogFiles, offset: int) -> int:
         return offset
     position = max(file.start, offset - _RUN_UP_BYTES)
     while position < offset:
-        walk = LogWalk(log, position, CHECK_NONE)
+        walk = LogWalk(log, position, checking(CHECK_NONE))
         for passed in walk:
             if passed.offset >= offset:
                 return passed.offset
@@ -237,7 +135,7 @@ def file_by_time(log: LogFiles, timestamp_ms: int) -> int:
 
 
 def last_records(
-    log: LogFiles, count: int, crc_check: int, wanted: Callable[[RecordStretch], NDArray[np.int64]], end: int
+    log: LogListing, count: int, crc_check: int, wanted: Callable[[RangeWalk], NDArray[np.int64]], end: int
 ) -> int:
     """The log offset of the first of the last `count` wanted records; that of the first record where they are fewer.
 
@@ -249,9 +147,9 @@ def last_records(
         found: deque[int] = deque(maxlen=count)
         position: int | None = next_boundary(log, begin)
         while position is not None and position < end:
-            walk = LogWalk(log, position, crc_check, end)
-            for stretch in walk.stretches():
-                found.extend(stretch.position[wanted(stretch)[-count:]].tolist())
+            walk = LogWalk(log, position, checking(crc_check), end)
+            for piece in walk.pieces():
+                found.extend(piece.position[wanted(piece)[-count:]].tolist())
             # What is damaged is passed over: whoever reads on from here meets it.
             position = find_record(log, walk.offset + 1, crc_check)
         if len(found) == count:
@@ -261,7 +159,7 @@ def last_records(
         step *= 4
 
 
-def record_at(log: LogFiles, offset: int, crc_check: int = CHECK_BODY) -> LogRecord | Verdict:
+def record_at(log: LogListing, offset: int, crc_check: int = CHECK_BODY) -> LogRecord | Verdict:
     """The record at a log offset, or what stands there instead."""
     file = file_of(log, offset)
     if file is None:
@@ -273,18 +171,18 @@ def record_at(log: LogFiles, offset: int, crc_check: int = CHECK_BODY) -> LogRec
         return LogRecord(offset, bytes(data[position : position + size])) if verdict is Verdict.GOOD else verdict
 
 
-def file_of(log: LogFiles, offset: int) -> LogFile | None:
+def file_of(log: LogListing, offset: int) -> LogFile | None:
     """The file in which a log offset lies."""
     return next((file for file in log.files if file.start <= offset < file.end), None)
 
 
-def file_name(log: LogFiles, offset: int) -> str:
+def file_name(log: LogListing, offset: int) -> str:
     """Name of the file in which a log offset lies, "-" for none."""
     file = file_of(log, offset)
     return file.path.name if file else "-"
 
 
-def place(log: LogFiles, offset: int) -> str:
+def place(log: LogListing, offset: int) -> str:
     """A log offset as file and position in it, for people."""
     file = file_of(log, offset)
     if file is None:
@@ -292,12 +190,12 @@ def place(log: LogFiles, offset: int) -> str:
     return f"{file.path} at {offset - file.start} (log offset {offset})"
 
 
-def log_end(log: LogFiles) -> int:
+def log_end(log: LogListing) -> int:
     """The log offset behind the last byte that is not zero."""
     return log.min_offset + written_bytes(log, log.min_offset)
 
 
-def written_bytes(log: LogFiles, begin: int) -> int:
+def written_bytes(log: LogListing, begin: int) -> int:
     """Bytes from log offset `begin` to the last one that is not zero."""
     for file in reversed(log.files):
         first = max(file.start, begin)

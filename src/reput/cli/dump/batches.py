@@ -76,7 +76,8 @@ def show_batch(
 
 def _record_of(files: LogFiles, queue: BatchQueueFiles, entry: BatchEntry) -> tuple[Record | None, str | None]:
     """The record that an entry points to, and what does not fit."""
-    from reput.log.reader import LogRecord, place, record_at
+    from reput.log.reader import place, record_at
+    from reput.log.scan import LogRecord
 
     if entry.physical_offset < files.min_offset:
         return None, f"its record at log offset {entry.physical_offset} has expired"

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from reput.formats.consume_queue_ext import Unit
     from reput.formats.record import Record
     from reput.log.files import LogFiles
-    from reput.log.reader import LogWalk, RecordStretch, WalkEnd
+    from reput.log.reader import WalkEnd
+    from reput.log.scan import LogWalk, RangeWalk
     from reput.queue.ext import ExtReader
     from reput.queue.kinds import QueueOnDisk
     from reput.store.disk.layout import StoreLayout
@@ -110,7 +111,8 @@ def log(
     from reput.errors import ConfigError
     from reput.formats.record import CHECK_BODY, CHECK_NONE, CHECK_PROPERTY
     from reput.kernels import SMALL_BYTES, expect_work, small_work
-    from reput.log.reader import LogWalk, log_end
+    from reput.log.reader import log_end
+    from reput.log.scan import LogWalk, checking
     from reput.store.disk.layout import find_store
     from reput.store.info.use import look_at_use
 
@@ -132,7 +134,7 @@ def log(
         # One end for both walks: a writer may go on between them.
         until = log_end(files) if last is not None and confirmed is None else confirmed
         begin = _begin(files, offset, choice, crc_check, until)
-        walk = LogWalk(files, begin, crc_check, until)
+        walk = LogWalk(files, begin, checking(crc_check), until)
         head(as_json, ("offset", "stored", "topic/queue", "queue offset", "size", "tag", "keys"))
         shower = _Shower(choice, LineWriter(form), count, last)
         end = shower.show(walk)
@@ -172,11 +174,11 @@ class _RecordChoice:
         self.met: set[bytes] = set()
         self.is_past_end = False
 
-    def rows(self, stretch: RecordStretch) -> NDArray[np.int64]:
+    def rows(self, piece: RangeWalk) -> NDArray[np.int64]:
         """The numbers of the records that are asked for."""
         import numpy as np
 
-        columns, count = stretch.columns, stretch.columns.records
+        columns, count = piece.columns, piece.columns.records
         if not self.leaves_out:
             return np.arange(count)
         topics = [columns.topic(row) for row in range(columns.queues)]
@@ -191,7 +193,7 @@ class _RecordChoice:
             mask &= stored <= self.until_ms
         return np.flatnonzero(mask)
 
-    def end_of(self, stretch: RecordStretch) -> int:
+    def end_of(self, piece: RangeWalk) -> int:
         """The number of the record that ends the reading as it was stored too late, clocks set back allowed for.
 
         The number of records where none does.
@@ -200,10 +202,10 @@ class _RecordChoice:
 
         from reput.log.reader import CLOCK_SLACK_MS
 
-        count = stretch.columns.records
+        count = piece.columns.records
         if self.until_ms is None:
             return count
-        late = np.flatnonzero(stretch.columns.store_timestamp[:count] > self.until_ms + CLOCK_SLACK_MS)
+        late = np.flatnonzero(piece.columns.store_timestamp[:count] > self.until_ms + CLOCK_SLACK_MS)
         self.is_past_end = len(late) > 0
         return int(late[0]) if self.is_past_end else count
 
@@ -220,24 +222,26 @@ class _Shower:
 
         None where it goes on.
         """
+        from reput.log.reader import end_of, resumes
+
         if not self._is_stopped(walk):
             return None
-        end = walk.end()
+        end = end_of(walk)
         # Zeros may have been filled after the walk had read them: only a second look tells damage from a writer.
-        if not walk.goes_on(end):
+        if not resumes(walk, end):
             return end
-        return walk.end() if self._is_stopped(walk) else None
+        return end_of(walk) if self._is_stopped(walk) else None
 
     def _is_stopped(self, walk: LogWalk) -> bool:
         """Show records; whether the log breaks or ends before enough are shown."""
         if self.count == 0:
             return False
-        for stretch in walk.stretches():
-            rows = self.choice.rows(stretch)
-            rows = rows[rows < self.choice.end_of(stretch)]
+        for piece in walk.pieces():
+            rows = self.choice.rows(piece)
+            rows = rows[rows < self.choice.end_of(piece)]
             for most in (self.count, self.last):
                 rows = rows if most is None else rows[: max(0, most - self.shown)]
-            self.writer.write(stretch.buffer, stretch.base, stretch.position[rows], stretch.size[rows])
+            self.writer.write(piece.buffer, piece.base, piece.position[rows], piece.size[rows])
             self.shown += len(rows)
             if self.shown == self.count or self.choice.is_past_end:
                 return False
@@ -483,7 +487,8 @@ def _ext_reader(layout: StoreLayout, config: StoreConfig) -> ExtReader | None:
 
 def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tuple[Record | None, str | None]:
     """The record that an entry points to, and what does not fit."""
-    from reput.log.reader import LogRecord, place, record_at
+    from reput.log.reader import place, record_at
+    from reput.log.scan import LogRecord
 
     if entry.is_pre_blank:
         return None, None

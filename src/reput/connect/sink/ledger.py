@@ -39,10 +39,9 @@ from reput.connect.sink.staging import pieces, staged_messages
 from reput.errors import DamagedStoreError, FlushError, NoSpaceError, ReputError, TailFullError
 from reput.files import fs
 from reput.formats.properties import decode_properties
-from reput.formats.record import CHECK_BODY
 from reput.log.files import list_log_files
 from reput.log.message import PutStatus
-from reput.log.reader import LogWalk
+from reput.log.scan import LogWalk
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.message_store import LocalStore
@@ -143,7 +142,7 @@ def _already_there(store: LocalStore, folder: Path, names: list[str], begin: int
         return 0
     found = 0
     wanted = chain.from_iterable(map(_messages, staged_messages(folder, names)))
-    for stands in LogWalk(log, begin, CHECK_BODY):
+    for stands in LogWalk(log, begin):
         expected = next(wanted, None)
         record = stands.decode()
         here = (

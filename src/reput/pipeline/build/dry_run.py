@@ -17,7 +17,7 @@ from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.paths import is_topic_folder_name
 from reput.formats.record import CHECK_NONE
 from reput.log.files import LogFiles
-from reput.log.reader import LogWalk
+from reput.log.scan import LogWalk, checking
 from reput.nearest import unknown_topic
 from reput.pipeline.build.prepare import PreparedRebuild, choose_source, find_buildable, prepare
 from reput.pipeline.build.rebuild_state import INDEX, QUEUES, RebuildOptions
@@ -185,7 +185,7 @@ def _replaced(layout: StoreLayout, of_queues: bool, of_index: bool) -> list[Repl
 def _sample(log: LogFiles, tag_items: bool) -> tuple[int, float]:
     """The bytes of a record and its index items, on average over the first ones of the newest file that has any."""
     for file in reversed(log.files):
-        records = list(islice(LogWalk(log, file.start, CHECK_NONE), _SAMPLE_RECORDS))
+        records = list(islice(LogWalk(log, file.start, checking(CHECK_NONE)), _SAMPLE_RECORDS))
         if records:
             items = sum(_items_of(record.decode().properties, tag_items) for record in records)
             return max(1, sum(len(record.data) for record in records) // len(records)), items / len(records)

@@ -20,12 +20,14 @@ from reput.formats.record import (
     Verdict,
 )
 from reput.log.files import LogFile, LogFiles
-from reput.log.reader import LogRecord, LogWalk, next_boundary, place, record_at
+from reput.log.reader import end_of, next_boundary, place, record_at
+from reput.log.scan import LogRecord, LogWalk, checking
 from reput.store.disk.frontier import NO_INDEX_FILE_NEEDED, needs_no_index_file
 from reput.store.info.use import Use
 from reput.store.info.values import CLEAN, DAMAGED, TORN, UNKNOWN, QueueInfo, StoreInfo, TopicInfo
 from reput.store.owner.holders import Who
 
+_UNCHECKED = checking(CHECK_NONE)
 _WALK_SECONDS = 0.3
 _TAIL_SEARCH_BYTES = 64 << 20
 _ENTRIES_TRIED = 64
@@ -82,10 +84,10 @@ def read_log_end(log: LogFiles, info: StoreInfo, ends: Ends, config: StoreConfig
         return
     begin = _walk_begin(log, ends)
     queued_to = ends.queue_start + 1 if use.frontier is None else use.frontier
-    walk = LogWalk(log, begin, CHECK_NONE)
+    walk = LogWalk(log, begin, _UNCHECKED)
     walked = _Walked(walk.offset, queued_to)
     if not _walk_on(walk, walked, ends):
-        jumped = LogWalk(log, _near_end(log, walk.offset), CHECK_NONE)
+        jumped = LogWalk(log, _near_end(log, walk.offset), _UNCHECKED)
         last = walked.last
         info.log.max_is_exact = _walk_on(jumped, walked, ends) and walked.last is not last
         if walked.last is not last:
@@ -123,7 +125,7 @@ def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> Non
         limit = queued_to = ends.queue.physical_offset + ends.queue.size if ends.queue else log.min_offset
     info.confirmed_offset = info.log.max_offset = limit
     begin = max(queued_to, log.min_offset)
-    walk = LogWalk(log, begin, CHECK_NONE, limit)
+    walk = LogWalk(log, begin, _UNCHECKED, limit)
     walked = _Walked(begin, queued_to)
     is_whole = _walk_on(walk, walked, ends)
     if is_whole and walk.offset < limit:
@@ -134,7 +136,7 @@ def _read_confirmed(log: LogFiles, info: StoreInfo, ends: Ends, use: Use) -> Non
         )
     if not is_whole:
         _walk_on(
-            LogWalk(log, next_boundary(log, max(walk.offset, limit - _JUMP_BYTES)), CHECK_NONE, limit), walked, ends
+            LogWalk(log, next_boundary(log, max(walk.offset, limit - _JUMP_BYTES)), _UNCHECKED, limit), walked, ends
         )
         info.waiting_is_exact = False
     last = walked.last
@@ -263,7 +265,7 @@ def _look_between(log: LogFiles, walked: _Walked, ends: Ends) -> None:
     if ends.index_start < 0 or begin >= walked.begin or not isinstance(record_at(log, begin, CHECK_NONE), LogRecord):
         return
     deadline = time.monotonic() + _WALK_SECONDS / 3
-    for number, found in enumerate(LogWalk(log, begin, CHECK_NONE)):
+    for number, found in enumerate(LogWalk(log, begin, _UNCHECKED)):
         if found.offset >= walked.begin or (number % 256 == 255 and time.monotonic() > deadline):
             return
         if found.offset > ends.index_start and _has_keys(found.decode()):
@@ -272,7 +274,7 @@ def _look_between(log: LogFiles, walked: _Walked, ends: Ends) -> None:
 
 
 def _judge_end(log: LogFiles, walk: LogWalk, info: StoreInfo) -> None:
-    end = walk.end(_TAIL_SEARCH_BYTES)
+    end = end_of(walk, _TAIL_SEARCH_BYTES)
     info.log.tail_bytes = end.written
     if end.is_damage:
         info.log.tail = DAMAGED

@@ -20,7 +20,8 @@ from reput.formats.queue_types import BATCH
 from reput.formats.record import CHECK_NONE
 from reput.index.files import list_index_files
 from reput.log.files import LogFiles, list_log_files
-from reput.log.reader import LogRecord, record_at
+from reput.log.reader import record_at
+from reput.log.scan import LogRecord
 from reput.queue.batch_files import BatchFiles
 from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind, QueueOnDisk
