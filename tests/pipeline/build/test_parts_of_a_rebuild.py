@@ -18,9 +18,9 @@ from reput.formats.index_file import is_index_name
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
 from reput.log.files import LogFile, LogFiles
+from reput.log.scan import Gap
 from reput.pipeline.build import redo
 from reput.pipeline.build.index_plan import index_names, plan_index_files
-from reput.pipeline.split.decode import Gap
 from reput.pipeline.split.job import Job, SplitOddities, SplitResult
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.parts import QueueRanges

@@ -14,10 +14,10 @@ from reput.index.files import list_index_files
 from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import file_name, place, written_bytes
+from reput.log.scan import Gap
 from reput.nearest import near, some
 from reput.pipeline.build.index_plan import IndexFileResult
 from reput.pipeline.build.rebuild_state import RebuildRun
-from reput.pipeline.split.decode import Gap
 from reput.pipeline.split.job import SplitResult
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.stitch import Stitched

@@ -19,7 +19,7 @@ from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import Verdict
 from reput.log.decode import DecodeSettings
-from reput.pipeline.split.decode import Gap
+from reput.log.scan import Gap
 from reput.pipeline.split.ext_job import ExtJob
 from reput.queue.kinds import QueueKind
 from reput.store.disk.layout import StoreLayout
