@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from click.testing import CliRunner, Result
 import reput
 from reput.cli.main import cli
 from reput.formats import paths
+from support import stores
 from support.checked import assert_sound
 from support.opened import CONFIG, put
 from support.records import LogBuilder
@@ -172,7 +172,7 @@ def test_diff_says_what_a_writer_has_not_indexed_yet(tmp_path: Path) -> None:
     """Messages that no queue has yet are not compared, and a note says who holds the store and how many they are."""
     with reput.MessageStore.open(tmp_path / "u", CONFIG, create=True) as store:
         put(store, 5)
-    shutil.copytree(tmp_path / "u", tmp_path / "other")
+    stores.copy(tmp_path / "u", tmp_path / "other")
     sizes = ("--set", f"mappedFileSizeConsumeQueue={CONFIG.mapped_file_size_consume_queue}")
     with reput.MessageStore.open(tmp_path / "u", CONFIG) as store:
         put(store, 3)

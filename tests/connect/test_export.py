@@ -217,7 +217,7 @@ def test_an_export_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     report = reput.export(second, out, **LOOP)
     assert (report.messages, report.messages_before, len(exported(out))) == (77, 90, 167)
     assert not before.exists()
-    shutil.copytree(own, before)
+    stores.copy(own, before)
     with pytest.raises(ConfigError, match="an earlier version of reput has exported here"):
         reput.export(second, out, **LOOP)
 

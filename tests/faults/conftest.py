@@ -60,7 +60,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
     for number in range(3):
         batch(log, 3 + number, 1)
     stores.with_log(folder, log)
-    copy = shutil.copytree(store, folder / "new")
+    copy = stores.copy(store, folder / "new")
     stores.rebuild(copy)
     new = stores.indexes(copy)
     assert all(old[name] != new[name] for name in old)
@@ -70,7 +70,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
 @pytest.fixture
 def victim(original: Victim, tmp_path: Path) -> Victim:
     """A copy of that store to be spoiled."""
-    return original._replace(store=Path(shutil.copytree(original.store, tmp_path / "store")))
+    return original._replace(store=stores.copy(original.store, tmp_path / "store"))
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_killed_at_every_call(
 ) -> None:
     """Killed at the k-th call, for every k: old or new, never a mix, and nothing is left over after the next run."""
     for k in range(1, MOST_CALLS):
-        victim = original._replace(store=Path(shutil.copytree(original.store, tmp_path / f"{k}")))
+        victim = original._replace(store=stores.copy(original.store, tmp_path / f"{k}"))
         outcome = faulty.run(victim.store, function, at=k, what=what, split_mb=0.0015)
         if outcome.how == DONE:
             assert k > 1, f"{function} is never called"
@@ -102,7 +102,7 @@ def test_killed_while_finishing(original: Victim, tmp_path: Path, faulty: Faulty
     tried = 0
     for first in range(1, MOST_CALLS):
         for second in range(1, MOST_CALLS):
-            victim = original._replace(store=Path(shutil.copytree(original.store, tmp_path / f"{first}-{second}")))
+            victim = original._replace(store=stores.copy(original.store, tmp_path / f"{first}-{second}"))
             if faulty.run(victim.store, "rename", at=first).how == DONE:
                 assert tried > 20
                 return
@@ -124,7 +124,7 @@ def assert_killed_behind_the_swap(
     original: Victim, folder: Path, faulty: FaultyRebuilds, first: int, second: int
 ) -> None:
     """Killed in a swap, and the rebuild that has finished it at its own first rename: never a mix either."""
-    victim = original._replace(store=Path(shutil.copytree(original.store, folder)))
+    victim = original._replace(store=stores.copy(original.store, folder))
     assert faulty.run(victim.store, "rename", at=first).how == KILLED
     assert faulty.run(victim.store, "rename", at=second).how == KILLED
     assert_whole(victim)
@@ -134,7 +134,7 @@ def assert_killed_behind_the_swap(
 def test_killed_with_some_topics(original: Victim, tmp_path: Path, faulty: FaultyRebuilds) -> None:
     """A swap of single topics is finished all the same, and leaves the other topics alone."""
     for k in range(1, 30):
-        store = Path(shutil.copytree(original.store, tmp_path / f"{k}"))
+        store = stores.copy(original.store, tmp_path / f"{k}")
         outcome = faulty.run(store, "rename", at=k, topics=["a", "b"], only="queue")
         stores.rebuild(store, topics=["a", "b"], only="queue")
         found = stores.indexes(store)

@@ -84,7 +84,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
     store = stores.with_log(folder, log)
     stores.rebuild(store)
     old = stores.indexes(store)
-    copy = Path(shutil.copytree(store, folder / "new"))
+    copy = stores.copy(store, folder / "new")
     assert convert(copy).built == ["queue"]
     return Victim(store, old, content(copy))
 
@@ -131,7 +131,7 @@ def test_killed_at_every_call(
 ) -> None:
     """Killed at the k-th call, for every k, and run again: the result of an undisturbed run, and nothing left over."""
     for k in range(1, MOST_CALLS):
-        store = Path(shutil.copytree(original.store, tmp_path / f"{k}"))
+        store = stores.copy(original.store, tmp_path / f"{k}")
         outcome = faulty.run(store, function, at=k, what=what, to=TARGET, source=source, split_mb=SPLIT_MB)
         if outcome.how == DONE:
             assert k > 1, f"{function} is never called"
@@ -150,7 +150,7 @@ def test_killed_on_spark(original: Victim, tmp_path: Path) -> None:
 
     if jvm_archive.java_command() is None:
         pytest.skip("no Java for Spark")
-    store = Path(shutil.copytree(original.store, tmp_path / "store"))
+    store = stores.copy(original.store, tmp_path / "store")
     environment = {**os.environ, "PYTHONPATH": str(Path(reput.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", SPARK_RUN, store], env=environment, check=False, capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]

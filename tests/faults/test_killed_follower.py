@@ -124,7 +124,7 @@ def put(store: reput.MessageStore, number: int) -> None:
 def assert_as_rebuilt(path: Path, folder: Path, config: StoreConfig = CONFIG) -> None:
     """The indexes are sound, and those that a rebuild makes of the log alone."""
     assert_sound(path, config)
-    copy = shutil.copytree(path, folder)
+    copy = stores.copy(path, folder)
     for name in (paths.CONSUME_QUEUE, paths.INDEX, paths.REPUT):
         shutil.rmtree(copy / name, ignore_errors=True)
     stores.rebuild(copy, config)

@@ -15,6 +15,7 @@ import reput
 from reput.config import StoreConfig
 from reput.files import fs
 from reput.formats import paths
+from support import stores
 from support.checked import assert_sound
 from support.opened import bodies, put
 
@@ -104,11 +105,11 @@ def torn_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with reput.MessageStore.open(folder / "alive", SMALL, create=True) as store:
         placed = put(store, 10, keys="k")
         store.reput(spark=False)
-        shutil.copytree(folder / "alive", folder / "s")
+        stores.copy(folder / "alive", folder / "s")
         placed += put(store, 30, keys="k")
         store.reput(spark=False)
         for name in (paths.CONSUME_QUEUE, paths.COMMIT_LOG):
-            shutil.copytree(folder / "alive" / name, folder / "s" / name, dirs_exist_ok=True)
+            stores.copy(folder / "alive" / name, folder / "s" / name, dirs_exist_ok=True)
     for log in sorted((folder / "s" / paths.COMMIT_LOG).iterdir()):
         data, start = bytearray(log.read_bytes()), int(log.name)
         for place in placed[15:]:
@@ -132,7 +133,7 @@ def open_torn(path: Path, function: str, at: int, torn: bool) -> None:
 def test_killed_at_any_call_that_cuts(function: str, torn: bool, torn_store: Path, tmp_path: Path) -> None:
     """Wherever an opener of a torn store dies, the next one cuts what is left; the indexes come out sound."""
     for at in range(1, 2000):
-        path = Path(shutil.copytree(torn_store, tmp_path / f"{at}"))
+        path = stores.copy(torn_store, tmp_path / f"{at}")
         process = multiprocessing.get_context("fork").Process(target=open_torn, args=(path, function, at, torn))
         process.start()
         process.join()

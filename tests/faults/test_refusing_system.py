@@ -30,7 +30,7 @@ NOBODY = 65534
 def test_full_disk_at_every_call(function: str, original: Victim, tmp_path: Path, faulty: FaultyRebuilds) -> None:
     """No space at the k-th call, for every k: NoSpaceError, old indexes (or all new ones), no leftovers."""
     for k in range(1, MOST_CALLS):
-        victim = original._replace(store=Path(shutil.copytree(original.store, tmp_path / f"{k}")))
+        victim = original._replace(store=stores.copy(original.store, tmp_path / f"{k}"))
         outcome = faulty.run(victim.store, function, at=k, what="ENOSPC", split_mb=0.0015)
         if outcome.how == DONE:
             assert k > 1, f"{function} is never called"
@@ -54,7 +54,7 @@ def check_refused(victim: Victim, error: str) -> None:
 def test_refused_rename(what: str, original: Victim, tmp_path: Path, faulty: FaultyRebuilds) -> None:
     """A rename that the system refuses, any of them, puts the old indexes back: an error never leaves a mix."""
     for k in range(1, 30):
-        victim = original._replace(store=Path(shutil.copytree(original.store, tmp_path / f"{k}")))
+        victim = original._replace(store=stores.copy(original.store, tmp_path / f"{k}"))
         outcome = faulty.run(victim.store, "rename", at=k, what=what)
         if outcome.how == DONE:
             assert k > 5
@@ -114,7 +114,7 @@ def test_no_rights_at_a_call(what: str, function: str, victim: Victim, faulty: F
 @pytest.mark.parametrize("hidden", [False, True])
 def test_another_user(hidden: bool, original: Victim, open_folder: Path, faulty: FaultyRebuilds) -> None:
     """A user who may read a store but not write it, or not even read its log, is told so; nothing is made."""
-    store = Path(shutil.copytree(original.store, open_folder / "store"))
+    store = stores.copy(original.store, open_folder / "store")
     shutil.rmtree(store / paths.REPUT)
     (store / paths.LOCK).unlink()
     if hidden:
@@ -129,7 +129,7 @@ def test_another_user(hidden: bool, original: Victim, open_folder: Path, faulty:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 def test_owner_and_modes_are_kept(original: Victim, open_folder: Path) -> None:
     """Root may rebuild a broker's store: what is new belongs to the store's owner, with the store's modes."""
-    store = Path(shutil.copytree(original.store, open_folder / "store"))
+    store = stores.copy(original.store, open_folder / "store")
     shutil.rmtree(store / paths.REPUT)
     for path in (store, *store.rglob("*")):
         os.chown(path, NOBODY, NOBODY)

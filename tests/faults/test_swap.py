@@ -31,7 +31,7 @@ def test_errors_tell_which_indexes_are_live(
 ) -> None:
     """Refused at the k-th call, for every k: the new indexes are live exactly where the error says so."""
     for k in range(1, MOST_CALLS):
-        store = Path(shutil.copytree(original.store, tmp_path / f"{k}"))
+        store = stores.copy(original.store, tmp_path / f"{k}")
         before = stores.indexes(store)
         # With salvage no check of ours follows, whose own calls would count.
         outcome = faulty.run(store, function, at=k, what="EIO", split_mb=0.0015, topics=topics, salvage=True)

@@ -14,7 +14,6 @@ import base64
 import gzip
 import json
 import random
-import shutil
 import sys
 import tarfile
 import tempfile
@@ -27,7 +26,7 @@ from peer import peer
 from reput.config import StoreConfig, parse_properties
 from reput.formats import paths
 from reput.formats.record import LOCALHOST, Host
-from support import golden, kinds
+from support import golden, kinds, stores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,7 +54,7 @@ def make(out: Path, seed: int, count: int, names: Sequence[str] = NAMES) -> Iter
             pack(out, origin, store, ())
             copies = [name for name in NAMES if name in names and golden.DAMAGED.get(name, name) == origin]
             for name in copies:
-                copy = shutil.copytree(store, Path(scratch) / "copies" / name)
+                copy = stores.copy(store, Path(scratch) / "copies" / name)
                 if name in golden.DAMAGED:
                     golden.damage(copy, name)
                 answer(out, name, origin, copy, seed * 100 + number)
@@ -78,7 +77,7 @@ def write(name: str, folder: Path, seed: int, count: int) -> Path:
                 raise MakingError(f"{name}: RocketMQ answers {result['status']} to {line}")
         put({"await": "dispatch"})
         if name == "crash":
-            shutil.copytree(store, copy)
+            stores.copy(store, copy)
     if (store / paths.ABORT).exists():
         raise MakingError(f"{name}: RocketMQ did not close the store cleanly")
     if name != "crash":

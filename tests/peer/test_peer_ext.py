@@ -15,7 +15,7 @@ from reput.dispatch.bloom import BloomFilter
 from reput.formats import paths
 from reput.store.progress.consumer_filters import ConsumerFilters
 from reput.store.read.view import PullLimits
-from support import golden, kinds
+from support import golden, kinds, stores
 from support.checked import assert_sound
 from support.inner import write_further
 
@@ -93,7 +93,7 @@ def test_answers_from_rebuilt(
 def test_units_are_those_of_the_peer(abort: bool, ours: Path, tmp_path: Path, peer: ModuleType) -> None:
     """From the same log and filters RocketMQ computes the units that reput has computed, bit by bit."""
     theirs = tmp_path / "theirs"
-    shutil.copytree(ours, theirs)
+    stores.copy(ours, theirs)
     for name in (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.INDEX):
         shutil.rmtree(theirs / name)
     if abort:
@@ -115,7 +115,7 @@ def test_units_are_those_of_the_peer(abort: bool, ours: Path, tmp_path: Path, pe
 def test_entries_of_other_topics(tmp_path: Path, peer: ModuleType) -> None:
     """Entries that records give to further queues have no units, whatever the queue's name, and the others have."""
     store = write_further(tmp_path, 300)
-    theirs = shutil.copytree(store, tmp_path / "theirs")
+    theirs = stores.copy(store, tmp_path / "theirs")
     reput.rebuild(store, spark=False, config=config(EXT_FILE_SIZE))
     multi = ("--set", "enableMultiDispatch=true", "--set", "enableLmq=true")
     peer.run("dump", theirs, *peer.GOLDEN_SETTINGS, *settings(EXT_FILE_SIZE), *multi)

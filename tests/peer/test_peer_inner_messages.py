@@ -16,6 +16,7 @@ from reput.formats.consume_queue import ENTRY, QueueKey
 from reput.log.message import Message, PutStatus
 from reput.store.read.view import PullLimits
 from store.test_golden_answers import answer
+from support import stores
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def theirs(peer: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_their_store_is_read_as_they_read_it(peer: ModuleType, theirs: Path, tmp_path: Path) -> None:
     """Whole queues, pulls and look-ups of a store that RocketMQ wrote are answered as RocketMQ does."""
-    copies = [shutil.copytree(theirs, tmp_path / name) for name in ("theirs", "ours")]
+    copies = [stores.copy(theirs, tmp_path / name) for name in ("theirs", "ours")]
     topics_json(copies[1])
     assert_same_answers(peer, *copies, tmp_path, seed=1)
     assert_sound(copies[1], CONFIG)
@@ -232,7 +233,7 @@ def test_their_store_is_read_as_they_read_it(peer: ModuleType, theirs: Path, tmp
 @pytest.mark.parametrize("configured", [True, False])
 def test_their_store_is_rebuilt_as_it_was(configured: bool, theirs: Path, tmp_path: Path) -> None:
     """Rebuilt from the log alone, every file of queues and index is RocketMQ's, byte for byte."""
-    store = shutil.copytree(theirs, tmp_path / "store")
+    store = stores.copy(theirs, tmp_path / "store")
     wanted = index_files(store)
     for folder in ("consumequeue", "batchconsumequeue", "index"):
         shutil.rmtree(store / folder)
@@ -269,7 +270,7 @@ def test_puts_get_the_same_places_and_numbers(peer: ModuleType, tmp_path: Path) 
 def test_they_take_over_our_store(indexed: bool, peer: ModuleType, tmp_path: Path) -> None:
     """RocketMQ opens a store that we wrote, with its indexes or with none, and answers as we do."""
     write_ours(tmp_path / "ours", 5, indexed=indexed)
-    theirs = shutil.copytree(tmp_path / "ours", tmp_path / "theirs")
+    theirs = stores.copy(tmp_path / "ours", tmp_path / "theirs")
     assert_same_answers(peer, theirs, tmp_path / "ours", tmp_path, seed=5)
 
 
@@ -283,5 +284,5 @@ def test_each_goes_on_where_the_other_ended(peer: ModuleType, tmp_path: Path) ->
     assert_sound(store, CONFIG)
     report = reput.check(store, spark=False, config=CONFIG)
     assert [finding.rule for finding in report.findings if finding.rule == "queue-offsets"] == []
-    copies = [shutil.copytree(store, tmp_path / name) for name in ("theirs", "ours")]
+    copies = [stores.copy(store, tmp_path / name) for name in ("theirs", "ours")]
     assert_same_answers(peer, *copies, tmp_path, seed=4)

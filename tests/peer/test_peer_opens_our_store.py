@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,7 +16,7 @@ import pytest
 import reput
 from reput.store.read.view import PullLimits
 from store.test_golden_answers import answer
-from support import golden, kinds
+from support import golden, kinds, stores
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def ours(left: tuple[Path, str], tmp_path: Path) -> Ours:
     path, how = left
     copies = tmp_path / "store", tmp_path / "twin"
     for copy in copies:
-        shutil.copytree(path, copy)
+        stores.copy(path, copy)
     return Ours(*copies, how)
 
 
@@ -168,7 +167,7 @@ def test_a_long_backlog(peer: ModuleType, tmp_path: Path) -> None:
     store = kinds.open_store(path, config)
     kinds.put_kinds(store, COUNT // 4, seed=1)
     store.close(reput=False)
-    shutil.copytree(path, twin)
+    stores.copy(path, twin)
     settings = [*peer.GOLDEN_SETTINGS, "--commitlog-file", 1 << 16, "--set", "commitLogRecoverMaxNum=1000"]
 
     with reput.MessageStore.open(twin, config, limits=BROKER_LIMITS, create=True) as store:

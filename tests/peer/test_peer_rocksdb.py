@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +77,7 @@ def test_written_by_reput(how: str, peer: ModuleType, tmp_path: Path) -> None:
     kinds.put_kinds(store, 300, 2)
     spans = {(topic, queue): (begin, end) for topic, queue, begin, end in store.queues()}
     store.close(reput=how == "closed")
-    twin = shutil.copytree(path, tmp_path / "twin")
+    twin = stores.copy(path, tmp_path / "twin")
     _, *queues = peer.run("dump", path, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(spans))
     told = {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues}
     assert told == spans
@@ -129,7 +128,7 @@ def test_light_queues(peer: ModuleType, tmp_path: Path) -> None:
 
     put(1)
     theirs = without_begins(databases.content(store))
-    copy = shutil.copytree(store, tmp_path / "copy")
+    copy = stores.copy(store, tmp_path / "copy")
     reput.rebuild(copy, spark=False, config=config, only="queue")
     assert without_begins(databases.content(copy)) == theirs
     assert sum(b"%LMQ%" in key for key in theirs[fmt.ENTRY_FAMILY]) > 300
@@ -138,7 +137,7 @@ def test_light_queues(peer: ModuleType, tmp_path: Path) -> None:
             message = reput.Message(one["topic"], one["body"].encode(), properties=one["properties"])
             assert opened.put_message(message, one["queue"]).status is reput.PutStatus.PUT_OK
         spans = {(topic, queue): (begin, end) for topic, queue, begin, end in opened.queues()}
-    _, *queues = peer.run("dump", shutil.copytree(store, tmp_path / "asked"), *options, *named(spans))
+    _, *queues = peer.run("dump", stores.copy(store, tmp_path / "asked"), *options, *named(spans))
     assert {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues} == spans
     ours = databases.entries(databases.rocksdb(store))
     for queue in queues:

@@ -268,7 +268,7 @@ def test_log_builder_store_reads_from_rocksdb(tmp_path: Path) -> None:
         log.message()
     store = stores.with_log(tmp_path, log)
     reput.rebuild(store, spark=False, config=ROCKSDB)
-    files = shutil.copytree(store, tmp_path / "files")
+    files = stores.copy(store, tmp_path / "files")
     reput.convert(files, to="file", spark=False, config=stores.SMALL)
     with (
         reput.MessageStore.open(store, ROCKSDB, read_only=True) as one,

@@ -24,6 +24,7 @@ from reput import kernels
 from reput.config import StoreConfig
 from reput.formats import own, paths
 from reput.kernels import SWITCH
+from support import stores
 from support.checked import assert_sound
 from support.model import GROUPS, KEYS, QUEUES, TOPICS, Held, Model, as_columns
 from support.search import cases
@@ -229,7 +230,7 @@ class Run:
     def image(self) -> None:
         """What is on disk while the store is open is what a crash would leave: another opens it, and has everything."""
         work = self.path.with_name("image")
-        shutil.copytree(self.path, work)
+        stores.copy(self.path, work)
         with reput.MessageStore.open(work, self.config, create=True) as other:
             self.verify(other)
         assert_sound(work, self.config)
@@ -315,7 +316,7 @@ class Run:
     def _queues_run_ahead(self) -> None:
         """Have some pages of queues on disk that speak of records which are not flushed, as a follower may."""
         ahead = self.path.with_name("ahead")
-        shutil.copytree(self.path, ahead)
+        stores.copy(self.path, ahead)
         with reput.MessageStore.open(ahead, self.config, create=True) as store:
             store.reput(spark=False)
         for page in sorted(file for file in (ahead / paths.CONSUME_QUEUE).rglob("*") if file.is_file()):
@@ -375,7 +376,7 @@ class Run:
     def check(self, work: Path) -> None:
         """`check` calls what is on disk now sound, and a store that is opened on it holds all that is readable."""
         shutil.rmtree(work, ignore_errors=True)
-        shutil.copytree(self.path, work)
+        stores.copy(self.path, work)
         assert_sound(work, self.config)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def store(made: Path, tmp_path: Path) -> Path:
     """A copy of it."""
-    return Path(shutil.copytree(made, tmp_path / "store"))
+    return stores.copy(made, tmp_path / "store")
 
 
 @pytest.fixture

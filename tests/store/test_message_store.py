@@ -32,6 +32,7 @@ from reput.formats import own, paths
 from reput.formats.record import FLAG_BORN_HOST_V6, TRANSACTION_PREPARED, Host
 from reput.store import message_store as room
 from reput.store.disk.checkpoint import read_checkpoint
+from support import stores
 from support.checked import assert_sound
 from support.opened import CONFIG, bodies, put
 
@@ -330,7 +331,7 @@ def test_more_than_the_tail_may_hold_at_open(read_only: bool, tmp_path: Path) ->
     path = tmp_path / "s"
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 30)
-        image = shutil.copytree(path, tmp_path / "image")
+        image = stores.copy(path, tmp_path / "image")
     few = replace(CONFIG, tail_max_entries=10)
     with pytest.raises(
         TailFullError, match=r"30 messages.*10 \(tail_max_entries\).*--until-caught-up.*store.reput\(\)"
@@ -345,7 +346,7 @@ def test_following_catches_up_before_the_store_is_opened(tmp_path: Path) -> None
     path = tmp_path / "s"
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 30)
-        image = shutil.copytree(path, tmp_path / "image")
+        image = stores.copy(path, tmp_path / "image")
     with reput.MessageStore.open(image, replace(CONFIG, tail_max_entries=10), follow="loop", create=True) as store:
         assert store.lag().messages == 0
         put(store, 5)
@@ -452,7 +453,7 @@ def test_a_queue_that_waits_for_its_indexes_is_no_damage(indexed: bool, tmp_path
     if indexed:
         store.reput(spark=False)
     put(store, 3, topic="new")
-    image = shutil.copytree(path, tmp_path / "image")
+    image = stores.copy(path, tmp_path / "image")
     store.close()
     report = reput.check(image, spark=False, config=CONFIG)
     assert report.sound

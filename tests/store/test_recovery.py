@@ -30,7 +30,7 @@ def killed(tmp_path: Path, *, flushed: int, put_in_all: int = 20) -> tuple[Path,
         placed = put(store, flushed, keys="k")
         store.flush()
         placed += put(store, put_in_all - flushed, keys="k")
-        return Path(shutil.copytree(tmp_path / "alive", tmp_path / "s")), placed
+        return stores.copy(tmp_path / "alive", tmp_path / "s"), placed
 
 
 def test_torn_tail_is_cut(tmp_path: Path) -> None:
@@ -59,13 +59,13 @@ def test_queues_ahead_of_the_log_are_cut(kind: str, lost: str, tmp_path: Path) -
         for _ in range(10):
             model.put(store, rng)
         store.reput(spark=False)
-        shutil.copytree(tmp_path / "alive", path)
+        stores.copy(tmp_path / "alive", path)
         for _ in range(90):
             model.put(store, rng)
         store.reput(spark=False)
         late = [tmp_path / "alive" / name for name in LATE if (tmp_path / "alive" / name).exists()]
         for folder in late:
-            shutil.copytree(folder, path / folder.name, dirs_exist_ok=True)
+            stores.copy(folder, path / folder.name, dirs_exist_ok=True)
     if lost == "a page":
         for queue in (queue for name in LATE for queue in (path / name).glob("*/*")):
             for hole in sorted(file for file in queue.iterdir() if file.is_file())[1:2]:
@@ -164,7 +164,7 @@ def test_a_record_of_the_checkpoints_time_may_be_lost(clock: list[int], tmp_path
         put(store, 5)
         store.reput(spark=False)
         placed = put(store, 5)
-        path = Path(shutil.copytree(tmp_path / "alive", tmp_path / "s"))
+        path = stores.copy(tmp_path / "alive", tmp_path / "s")
     log = path / paths.COMMIT_LOG / paths.offset_name(0)
     data = bytearray(log.read_bytes())
     data[placed[1] : placed[2]] = bytes(placed[2] - placed[1])

@@ -4,6 +4,7 @@ store = with_log(tmp_path, log)             a store that has nothing but the bui
 report = rebuild(store)                     in this process, without Spark
 entries(store, "topic", 2)                  what a reader of that queue finds, from its first file on
 before = digest(store); ...; assert digest(store) == before
+twin = copy(store, tmp_path / "twin")       holes stay holes: a log file of 1 GB costs what was written to it
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import reput
@@ -24,7 +27,6 @@ from support.checked import assert_sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from reput.formats.consume_queue import Entry
     from reput.store.disk.report import RebuildReport
@@ -61,6 +63,21 @@ def rebuild(store: Path, config: StoreConfig | None = SMALL, **options: Any) -> 
     if whole and not damaged:
         assert_sound(store, config)
     return report
+
+
+def copy(source: Path | str, target: Path | str, **options: Any) -> Path:
+    """Copy a folder as `shutil.copytree` does, but keep the holes of its files."""
+    return Path(shutil.copytree(source, target, copy_function=_copy_file, **options))
+
+
+def _copy_file(source: str, target: str) -> None:
+    """Copy the data of a file, its length and its times."""
+    with Path(source).open("rb") as read, Path(target).open("wb") as written:
+        for begin, end in _spans_of_data(read.fileno()):
+            written.seek(begin)
+            written.write(os.pread(read.fileno(), end - begin, begin))
+        written.truncate(os.fstat(read.fileno()).st_size)
+    shutil.copystat(source, target)
 
 
 class Found(NamedTuple):

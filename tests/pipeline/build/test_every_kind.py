@@ -46,7 +46,7 @@ def content(store: Path) -> dict[str, bytes]:
 
 def assert_as_rebuilt(store: Path, config: StoreConfig, folder: Path) -> None:
     """All that was built from the log is what a rebuild builds of a copy that has the log alone."""
-    copy = shutil.copytree(store, folder)
+    copy = stores.copy(store, folder)
     for name in (*QUEUES, paths.INDEX, paths.REPUT):
         shutil.rmtree(copy / name, ignore_errors=True)
     reput.rebuild(copy, spark=False, config=config)

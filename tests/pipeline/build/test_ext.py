@@ -18,7 +18,7 @@ from reput.formats.consume_queue_ext import Unit, decode_unit, encode_unit, is_a
 from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
 from reput.store.progress.consumer_filters import ConsumerFilters
-from support import golden
+from support import golden, stores
 from support.checked import assert_sound
 from support.inner import write_further
 from support.kinds import messages
@@ -232,13 +232,13 @@ def test_cut_log(tmp_path: Path) -> None:
     with reput.MessageStore.open(alive, CONFIG, create=True) as opened:
         put(opened, 0, 300)
         opened.reput(spark=False)
-        shutil.copytree(alive, store)
+        stores.copy(alive, store)
         put(opened, 300, 10)
         opened.reput(spark=False)
         last = opened.view.follower.last_record
         # What nobody has called durable, but came to the disk.
         for name in (paths.COMMIT_LOG, paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT):
-            shutil.copytree(alive / name, store / name, dirs_exist_ok=True)
+            stores.copy(alive / name, store / name, dirs_exist_ok=True)
     path = store / paths.COMMIT_LOG / paths.offset_name(last // golden.LOG_FILE_SIZE * golden.LOG_FILE_SIZE)
     data = bytearray(path.read_bytes())
     data[last % golden.LOG_FILE_SIZE + 60 :] = bytes(len(data) - last % golden.LOG_FILE_SIZE - 60)

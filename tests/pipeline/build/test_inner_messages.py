@@ -161,7 +161,7 @@ def test_rebuild_with_spark(spark: SparkContext, tmp_path: Path) -> None:
     writer.some(random.Random(2), 200)
     store = stores.with_log(tmp_path, writer.log)
     topics_json(store)
-    copy = shutil.copytree(store, tmp_path / "copy")
+    copy = stores.copy(store, tmp_path / "copy")
     stores.rebuild(store, CONFIG)
     reput.rebuild(copy, spark=spark, config=CONFIG, split_mb=0.002)
     assert queue_bytes(copy) == queue_bytes(store)
@@ -193,7 +193,7 @@ def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypat
         store = writer.log.write(tmp_path / "store")
         topics_json(store)
         assert catch_up(store) == []
-        copy = shutil.copytree(store, tmp_path / f"copy{step}")
+        copy = stores.copy(store, tmp_path / f"copy{step}")
         stores.rebuild(copy, CONFIG)
         assert queue_bytes(store) == queue_bytes(copy)
 
@@ -209,7 +209,7 @@ def test_a_long_range_learns_types(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     writer.batch(3)
     writer.alone()
     store = writer.log.write(tmp_path / "store")
-    copy = shutil.copytree(store, tmp_path / "copy")
+    copy = stores.copy(store, tmp_path / "copy")
     assert catch_up(store) == []
     stores.rebuild(copy, CONFIG)
     assert queue_bytes(store) == queue_bytes(copy)

@@ -244,7 +244,7 @@ def test_lost_messages_at_the_logs_end(tmp_path: Path) -> None:
     """The same where garbage is the end of the log: with salvage the numbering goes on, without it is a torn end."""
     store, log = damaged(tmp_path)
     (store / paths.COMMIT_LOG / paths.offset_name(log._files[-1].start)).unlink()
-    plain = shutil.copytree(store, tmp_path / "plain")
+    plain = stores.copy(store, tmp_path / "plain")
     stores.rebuild(store, salvage=True)
     assert stores.positions(store)[8:] == [None] * 4
     stores.rebuild(plain)

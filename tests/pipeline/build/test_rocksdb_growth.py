@@ -37,7 +37,7 @@ CONFIGS = {"rocksdb": ROCKSDB, "both": BOTH}
 
 def rebuilt(store: Path, folder: Path, config: StoreConfig) -> dict[str, dict[bytes, bytes]]:
     """What a rebuild of a copy puts into its database."""
-    copy = shutil.copytree(store, folder)
+    copy = stores.copy(store, folder)
     for name in (paths.CONSUME_QUEUE, paths.REPUT):
         shutil.rmtree(copy / name)
     reput.rebuild(copy, spark=False, config=config)

@@ -45,7 +45,7 @@ def catch_up(store: Path, config: StoreConfig = stores.SMALL, end: int | None = 
 
 def rebuilt(store: Path, folder: Path) -> dict[str, bytes]:
     """The queue files and IndexFiles that a rebuild of a copy makes."""
-    copy = shutil.copytree(store, folder)
+    copy = stores.copy(store, folder)
     shutil.rmtree(copy / paths.CONSUME_QUEUE, ignore_errors=True)
     shutil.rmtree(copy / paths.INDEX, ignore_errors=True)
     shutil.rmtree(copy / paths.REPUT, ignore_errors=True)

@@ -89,7 +89,7 @@ def pull(store: reput.MessageStore, topic: str, queue_id: int) -> list[bytes]:
 
 def assert_as_rebuilt(store: Path, config: StoreConfig, folder: Path) -> None:
     """The indexes are those that a rebuild makes of a copy without them."""
-    copy = shutil.copytree(store, folder)
+    copy = stores.copy(store, folder)
     for name in (paths.CONSUME_QUEUE, paths.INDEX, paths.REPUT):
         shutil.rmtree(copy / name, ignore_errors=True)
     stores.rebuild(copy, config)
