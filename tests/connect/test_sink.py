@@ -177,12 +177,12 @@ def test_a_killed_commit_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyP
 KILLED = """
 import os, sys
 from pathlib import Path
-from reput.connect import ledger as ledgers
-from reput.connect.sink import RocketmqStreamWriter, RocketmqWriter, commit_batch, one_spelling
-from reput.store.message_store import MessageStore
+from reput.connect.sink import ledger as ledgers
+from reput.connect.sink.sink import commit_batch
+from reput.store.message_store import LocalStore
 from connect.test_sink import new_store, staged
 
-left, real = [int(sys.argv[2])], MessageStore.put_messages
+left, real = [int(sys.argv[2])], LocalStore.put_messages
 ledgers._PIECE_BYTES = 1 << 13
 
 def put(store, messages, queue_id=0):
@@ -191,7 +191,7 @@ def put(store, messages, queue_id=0):
     left[0] -= 1
     return real(store, messages, queue_id)
 
-MessageStore.put_messages = put
+LocalStore.put_messages = put
 store = new_store(Path(sys.argv[1]))
 folder = store.layout.own("sinks") / "one"
 commit_batch(store, folder, ledgers.Ledger("query", 0, "begun", staged(store, folder, 0, 100)))

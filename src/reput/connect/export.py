@@ -35,12 +35,11 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from reput.config import StoreConfig
+from reput.connect.cut.asked import NamedQueue, how_to_bring_back_missing, missing_names
 from reput.connect.cut.cuts import LogCut, log_cuts
-from reput.connect.cut.known import NamedQueue, how_to_bring_back_missing, missing_names
 from reput.connect.cut.snapshot import Snapshot, take_snapshot
 from reput.connect.options.options import ReadOptions, local_path, read_options
 from reput.connect.options.selection import selection_of
-from reput.connect.plan import job_of
 from reput.connect.scan.log_scan import ScanJob, read_log
 from reput.connect.scan.read_report import Seen
 from reput.errors import ConfigError, DamagedStoreError, DataLossError, ReputError
@@ -157,7 +156,7 @@ def export_store(
     if not plan.cuts:
         _refuse_unknown(snapshot, topics)
     _extend(target, plan, snapshot)
-    job = job_of(options, selection_of(options), snapshot.settings.delays_ms)
+    job = ScanJob.of(options, selection_of(options), snapshot.settings.delays_ms)
     before, missing = plan.split()
     report = ExportReport(
         str(snapshot.layout.root), str(target), ranges_before=len(before), log_begin=plan.begin, log_end=plan.end,
@@ -343,8 +342,8 @@ class _Plan:
                 f"{snapshot.layout.commit_log}: begins at log offset {snapshot.begin}, and the export in {self.target} "
                 f"ends at {end}: the files between were deleted. Export to another folder"
             )
-        for cut in log_cuts(snapshot, max(end, snapshot.begin), snapshot.end, _RANGE_BYTES, known=end):
-            self.cuts.append(cut)
+        with snapshot.queues.opened() as queues:
+            self.cuts += log_cuts(snapshot, queues, max(end, snapshot.begin), snapshot.end, _RANGE_BYTES, known=end)
         if self.cuts:
             last = next((cut for cut in reversed(self.cuts) if _crc(snapshot, cut.begin) is not None), None)
             self.mark = (last.begin, _crc(snapshot, last.begin) or 0) if last is not None else None

@@ -1,12 +1,12 @@
-"""Choosing how a store is read, and saying so.
+"""Choice of how a store is read, and the plan that results.
 
-| scan | reads | when |
+| scan | reads | chosen if |
 |---|---|---|
-| log | ranges of the log, and leaves out what is not wanted | most of the store is wanted, or no index tells where |
+| log | ranges of the log, and leaves out what is not wanted | most of the store is wanted, or no index is of use |
 | queue | entries of the wanted queues, found by offset and time, and their records | little of the store is wanted |
-| key | the places that IndexFiles tell for keys | keys are searched |
+| key | the places that IndexFiles name for keys | keys are searched |
 
-The last two go as far as the indexes are complete; behind that the log is read, so every message is met exactly once.
+The last two go as far as the indexes are complete. After that the log is read, so every message is met exactly once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from reput.connect.cut.bounds import refuse_what_is_gone
+from reput.connect.cut.asked import refuse_asked
 from reput.connect.cut.cuts import LogCut, log_cuts
-from reput.connect.cut.known import refuse_unknown
+from reput.connect.cut.disk_queues import DiskQueues
 from reput.connect.cut.queue_cuts import (
     MOST_QUEUES,
     QueueCut,
-    disk_queues,
     key_places,
     meets_batches,
     missing_topics,
@@ -32,17 +31,15 @@ from reput.connect.cut.queue_cuts import (
     queue_cuts,
     topic_names,
 )
-from reput.connect.cut.restarts import Restarts, queues_begun
+from reput.connect.cut.restarts import restarts_of
 from reput.connect.cut.snapshot import Snapshot, take_snapshot
-from reput.connect.options.options import ReadOptions, Scan, read_options, refuse_starting_latest
-from reput.connect.options.selection import NumberRange, Selection, selection_of
+from reput.connect.options.options import ReadOptions, Scan, read_options, refuse_no_batch
+from reput.connect.options.selection import EVERYTHING, NumberRange, Selection, selection_of
 from reput.connect.scan.log_scan import ScanJob
 from reput.connect.scan.record_scan import RecordJob
-from reput.errors import ConfigError
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_NONE
-from reput.log.maps import LogMaps
 from reput.log.reader import CLOCK_SLACK_MS
 from reput.log.scan import LogWalk, checking
 
@@ -55,7 +52,7 @@ _TASKS_PER_CORE = 3
 _SAMPLE_RECORDS = 200
 USUAL_RECORD_BYTES = 512
 _SCATTER = 3
-"""Reading records one by one costs about so many times as much a byte as reading the log on and on."""
+"""Reading records one by one costs about this many times as much a byte as reading the log in order."""
 _TOPICS_MOST = 1024
 _KEY_SCAN = "key"
 
@@ -81,12 +78,12 @@ class ScanPlan:
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are."""
+        """The number of tasks."""
         return len(self.cuts) + len(self.queues) + len(self.places)
 
     @property
     def bytes_to_read(self) -> int:
-        """Bytes of log and of queues that the tasks look at; records behind entries count with their usual size."""
+        """Bytes of log and queues that the tasks read; a record that an entry names counts with its usual size."""
         entries = sum(cut.end - cut.begin for cuts in self.queues for cut in cuts)
         each = ENTRY_SIZE + (self.record_bytes if self.records.needs_records else 0)
         log = sum(cut.end - cut.begin for cut in self.cuts)
@@ -105,7 +102,7 @@ class ScanPlan:
 
 
 def explain(options: Mapping[str, str], *filters: Filter) -> str:
-    """How a batch with these options will be read: which plan and why, how many tasks, how many bytes.
+    """Explain how a batch with these options will be read: which plan and why, how many tasks, how many bytes.
 
     Args:
         filters: of `pyspark.sql.datasource`, as Spark pushes them down: `EqualTo(("topic",), "orders")`.
@@ -120,153 +117,69 @@ def explain(options: Mapping[str, str], *filters: Filter) -> str:
 
 
 def plan_batch(options: ReadOptions, selection: Selection | None = None) -> ScanPlan:
-    """The plan of a batch; `selection` is what options and filters leave, by default what the options do.
+    """Plan a batch: look at the store once, compare what is asked for with it, and choose the plan.
+
+    Args:
+        selection: the messages that options and filters leave; without it those that the options leave.
 
     Raises:
         ReputError: see `reput.errors`.
     """
-    refuse_starting_latest(options)
-    refuse_stream_only(options)
-    selection = selection_of(options) if selection is None else selection
+    refuse_no_batch(options)
     snapshot = take_snapshot(options.path, options.config, tolerant=not options.fail_on_data_loss)
-    refuse_unknown(options, snapshot)
-    refuse_what_is_gone(options, snapshot)
-    plan = _Planner(options, snapshot, selection).plan()
+    with snapshot.queues.opened() as queues:
+        refuse_asked(options, snapshot, queues)
+        plan = _Planner(options, snapshot, queues, selection_of(options) if selection is None else selection).choose()
     _log.info("%s: %s", options.path, plan)
     return plan
 
 
-def job_of(options: ReadOptions, selection: Selection, delays_ms: tuple[int, ...]) -> ScanJob:
-    """What all tasks of a scan are told."""
-    return ScanJob(
-        options.columns, selection, delays_ms, options.crc_check, options.fail_on_data_loss,
-        options.broker_name, options.report,
-    )  # fmt: skip
-
-
 class _Planner:
-    def __init__(self, options: ReadOptions, snapshot: Snapshot, selection: Selection) -> None:
+    """Chooses a plan and finds its ranges; the snapshot and its queues are open."""
+
+    def __init__(self, options: ReadOptions, snapshot: Snapshot, queues: DiskQueues, selection: Selection) -> None:
         self.options = options
         self.snapshot = snapshot
-        # What a message inside a batch has as its own keys no index item tells, and Spark asks just that.
+        self.queues = queues
+        # IndexFiles do not have the keys of messages inside a batch, and Spark's filter may ask for one of those.
         may_unwrap = selection.key_hints and meets_batches(snapshot, selection)
-        self.selection = selection = replace(selection, key_hints=()) if may_unwrap else selection
-        self.job = job_of(options, selection, snapshot.settings.delays_ms)
-        self.records = RecordJob(
-            self.job,
-            str(snapshot.layout.commit_log),
-            snapshot.log.file_size,
-            snapshot.kinds[0],
-            snapshot.batches,
-            snapshot.begin,
-            snapshot.frontiers.queue_offset,
-        )
-        self.maps = LogMaps(snapshot.layout.commit_log, snapshot.log.file_size)
+        self.selection = replace(selection, key_hints=()) if may_unwrap else selection
+        self.job = ScanJob.of(options, self.selection, snapshot.settings.delays_ms)
+        self.records = RecordJob(self.job, snapshot.queues)
         self.record_bytes = record_bytes(snapshot)
 
-    def plan(self) -> ScanPlan:
-        """The plan that was asked for, or that costs least."""
-        selection, scan = self.selection, self.options.scan
-        try:
-            if scan is not Scan.LOG and selection.searched_keys and (plan := self._by_keys()) is not None:
-                return plan
-            if scan is Scan.QUEUE or (scan is Scan.AUTO and not self._is_most()):
-                return self._by_queues()
-            if scan is Scan.LOG:
-                return self._by_log("asked for by scan=log")
+    def choose(self) -> ScanPlan:
+        """Return the plan that was asked for, or that costs least."""
+        scan, selection = self.options.scan, self.selection
+        if scan is Scan.LOG:
+            return self._by_log("asked for by scan=log")
+        if selection.searched_keys and (plan := self._by_keys()) is not None:
+            return plan
+        if scan is Scan.AUTO and selection.is_whole_log:
             return self._by_log("nothing leaves out a topic, an offset or a time")
-        finally:
-            self.maps.close()
-
-    def _is_most(self) -> bool:
-        selection = self.selection
-        return (
-            selection.topics.is_everything
-            and selection.topic_names is None
-            and selection.queue_ids is None
-            and not selection.offsets
-            and not selection.times
-            and selection.queue_offset.is_everything
-            and selection.stored_ms.is_everything
-        )
-
-    def _new(self, scan: str, why: str) -> ScanPlan:
-        return ScanPlan(scan, why, self.snapshot, self.job, self.records, record_bytes=self.record_bytes)
+        return self._by_queues()
 
     def _by_log(self, why: str) -> ScanPlan:
-        plan = self._new(Scan.LOG, why)
-        plan.cuts = self._cuts(NumberRange())
-        return self._without_what_is_gone(plan)
-
-    def _cuts(self, within: NumberRange) -> list[LogCut]:
-        position = self.selection.position.cut(within.begin, within.end)
-        begin, end = max(self.snapshot.begin, position.begin), min(self.snapshot.end, position.end)
-        if begin >= end:
-            return []
-        step = split_bytes(self.options, end - begin, self.record_bytes)
-        return self._in_time(log_cuts(self.snapshot, begin, end, step))
-
-    def _in_time(self, cuts: list[LogCut]) -> list[LogCut]:
-        """Without the ranges whose first records, and the next range's, say that all in it is too old or too new."""
-        stored = self.selection.stored_ms
-        if stored.is_everything:
-            return cuts
-        times = [self.maps.store_time(cut.begin) for cut in cuts]
-        kept = []
-        for number, cut in enumerate(cuts):
-            behind = times[number + 1] if number + 1 < len(cuts) and cuts[number + 1].begin == cut.end else INT64_MAX
-            too_old = 0 <= behind < stored.begin - CLOCK_SLACK_MS
-            too_new = times[number] >= 0 and times[number] - CLOCK_SLACK_MS >= stored.end
-            if not too_old and not too_new:
-                kept.append(cut)
-        return kept
+        return self._without_restarted(self._new(Scan.LOG, why, self._log_cuts(EVERYTHING)))
 
     def _by_keys(self) -> ScanPlan | None:
+        """Return the plan by keys; None if the IndexFiles cannot answer."""
         topics = self._topics()
         places = key_places(self.snapshot, self.selection, topics) if topics is not None else None
         if places is None:
             return None
-        plan = self._new(
-            _KEY_SCAN, f"IndexFiles tell {len(places)} places for {len(self.selection.searched_keys)} keys"
-        )
+        why = f"IndexFiles name {len(places)} places for {len(self.selection.searched_keys)} keys"
+        plan = self._new(_KEY_SCAN, why, self._log_cuts(NumberRange(self.snapshot.frontiers.both)))
         most = self.options.max_records_per_partition or _LEAST_RECORDS
         plan.places = [tuple(places[at : at + most]) for at in range(0, len(places), most)]
-        plan.cuts = self._cuts(NumberRange(self.snapshot.frontiers.both, INT64_MAX))
-        return self._without_what_is_gone(plan)
-
-    def _without_what_is_gone(self, plan: ScanPlan) -> ScanPlan:
-        """A plan that meets messages without their queues, told which queues may have begun again."""
-        snapshot, names = self.snapshot, self.selection.named_topics
-        topics = None if names is None else [name.encode("utf-8", "surrogateescape") for name in sorted(names)]
-        with disk_queues(snapshot, self.maps) as queues:
-            begun = queues_begun(queues, topics, MOST_QUEUES)
-        if begun is None:
-            snapshot.notes.append(
-                f"more than {MOST_QUEUES} queues: old messages of those that were deleted and began again are rows, too"
-            )
-        if begun:
-            restarts = Restarts(
-                begun, snapshot.kinds[0], snapshot.batches, self.records.commit_log, self.records.log_file_size,
-                snapshot.begin, snapshot.frontiers.queue_offset,
-            )  # fmt: skip
-            plan.job = replace(plan.job, restarts=restarts)
-            plan.records = replace(plan.records, scan=plan.job)
-        return plan
-
-    def _topics(self) -> list[str] | None:
-        """The topics of which keys are searched; None where they are too many for the IndexFiles."""
-        if self.selection.light_topics:
-            # IndexFiles know their messages by the topics that these were sent to.
-            return None
-        with disk_queues(self.snapshot, self.maps) as queues:
-            return topic_names(self.snapshot, queues, self.selection, _TOPICS_MOST)
+        return self._without_restarted(plan)
 
     def _by_queues(self) -> ScanPlan:
+        """Return the plan by queues; the plan by log if queues do not serve or would cost more."""
         kind = other_queues(self.snapshot, self.options.config)
         if kind is not None:
             return self._by_log(f"{kind}: only plain queues are read")
-        with disk_queues(self.snapshot, self.maps) as queues:
-            found = queue_cuts(self.snapshot, queues, self.selection)
+        found = queue_cuts(self.snapshot, self.queues, self.selection)
         if found.damage:
             _log.warning("%s. All of the log is read instead", found.damage)
             return self._by_log(f"a queue is not whole: {found.damage}")
@@ -275,23 +188,66 @@ class _Planner:
             return self._by_log(f"topic {missing[0]} has no queue on disk")
         if found.too_many:
             return self._by_log(f"more than {len(found.topics)} topics have queues that are wanted")
-        cuts, entries = found.cuts, found.entries
-        log_bytes = sum(cut.end - cut.begin for cut in self._cuts(NumberRange()))
-        cost = entries * self.record_bytes * _SCATTER
-        if self.options.scan is Scan.AUTO and cost > log_bytes:
-            return self._by_log(f"{entries} wanted messages lie all over {log_bytes} bytes of log")
-        plan = self._new(Scan.QUEUE, f"{entries} entries of {len(cuts)} queues are wanted")
-        most = self.options.max_records_per_partition or max(_LEAST_RECORDS, entries // self._tasks())
-        plan.queues = list(_grouped(cuts, most))
-        plan.cuts = self._cuts(NumberRange(self.snapshot.frontiers.queue_offset, INT64_MAX))
+        log_bytes = sum(cut.end - cut.begin for cut in self._log_cuts(EVERYTHING))
+        if self.options.scan is Scan.AUTO and found.entries * self.record_bytes * _SCATTER > log_bytes:
+            return self._by_log(f"{found.entries} wanted messages lie all over {log_bytes} bytes of log")
+        why = f"{found.entries} entries of {len(found.cuts)} queues are wanted"
+        plan = self._new(Scan.QUEUE, why, self._log_cuts(NumberRange(self.snapshot.frontiers.queue_offset)))
+        most = self.options.max_records_per_partition or max(_LEAST_RECORDS, found.entries // task_count(self.options))
+        plan.queues = list(_grouped(found.cuts, most))
         return plan
 
-    def _tasks(self) -> int:
-        return max(self.options.min_partitions, _TASKS_PER_CORE * (os.cpu_count() or 1))
+    def _new(self, scan: str, why: str, cuts: list[LogCut]) -> ScanPlan:
+        return ScanPlan(scan, why, self.snapshot, self.job, self.records, cuts, record_bytes=self.record_bytes)
+
+    def _log_cuts(self, within: NumberRange) -> list[LogCut]:
+        """Return the ranges of the log that are wanted."""
+        position = self.selection.position.cut(within.begin, within.end)
+        begin, end = max(self.snapshot.begin, position.begin), min(self.snapshot.end, position.end)
+        if begin >= end:
+            return []
+        step = split_bytes(self.options, end - begin, self.record_bytes)
+        return self._in_time(log_cuts(self.snapshot, self.queues, begin, end, step))
+
+    def _in_time(self, cuts: list[LogCut]) -> list[LogCut]:
+        """Leave out ranges whose first record, and the next range's, show that all records are too old or too new."""
+        stored = self.selection.stored_ms
+        if stored.is_everything:
+            return cuts
+        times = [self.queues.maps.store_time(cut.begin) for cut in cuts]
+        kept = []
+        for number, cut in enumerate(cuts):
+            has_next = number + 1 < len(cuts) and cuts[number + 1].begin == cut.end
+            too_old = 0 <= (times[number + 1] if has_next else INT64_MAX) < stored.begin - CLOCK_SLACK_MS
+            too_new = times[number] >= 0 and times[number] - CLOCK_SLACK_MS >= stored.end
+            if not too_old and not too_new:
+                kept.append(cut)
+        return kept
+
+    def _topics(self) -> list[str] | None:
+        """Return the topics in which keys are searched; None if they are too many for the IndexFiles."""
+        if self.selection.light_topics:
+            # IndexFiles have their messages under the topics that these were sent to.
+            return None
+        return topic_names(self.snapshot, self.queues, self.selection, _TOPICS_MOST)
+
+    def _without_restarted(self, plan: ScanPlan) -> ScanPlan:
+        """Let tasks that find messages without their queues leave out the old ones of queues that began again."""
+        names = self.selection.named_topics
+        topics = None if names is None else [name.encode("utf-8", "surrogateescape") for name in sorted(names)]
+        restarts = restarts_of(self.queues, topics, MOST_QUEUES)
+        if restarts is None:
+            self.snapshot.notes.append(
+                f"more than {MOST_QUEUES} queues: old messages of those that were deleted and began again are rows, too"
+            )
+        elif restarts.begun:
+            plan.job = replace(plan.job, restarts=restarts)
+            plan.records = replace(plan.records, scan=plan.job)
+        return plan
 
 
 def _grouped(cuts: Iterable[QueueCut], most: int) -> Iterator[tuple[QueueCut, ...]]:
-    """Cuts for tasks of at most so many entries."""
+    """Yield the cuts for each task, at most `most` entries each."""
     group: list[QueueCut] = []
     room = most
     for whole in cuts:
@@ -308,33 +264,25 @@ def _grouped(cuts: Iterable[QueueCut], most: int) -> Iterator[tuple[QueueCut, ..
         yield tuple(group)
 
 
+def task_count(options: ReadOptions) -> int:
+    """Return the number of tasks into which large work is cut."""
+    return max(options.min_partitions, _TASKS_PER_CORE * (os.cpu_count() or 1))
+
+
 def split_bytes(options: ReadOptions, size: int, each: int) -> int:
-    """How large a task's range of the log is, where a record takes `each` bytes."""
-    tasks = max(options.min_partitions, _TASKS_PER_CORE * (os.cpu_count() or 1))
+    """Return the size of a task's range of the log, if a record takes `each` bytes."""
     least = 1 if options.min_partitions > 1 else _LEAST_BYTES
-    step = max(least, min(options.task_bytes, -(-size // tasks)))
+    step = max(least, min(options.task_bytes, -(-size // task_count(options))))
     if options.max_records_per_partition is not None:
         step = min(step, options.max_records_per_partition * each)
     return max(1, step)
 
 
 def record_bytes(snapshot: Snapshot) -> int:
-    """What a record takes on average, as the first ones of the newest file with any tell."""
+    """Return the average size of the first records of the newest file that has any."""
     for file in reversed(snapshot.log.files):
         walk = LogWalk(snapshot.log, file.start, checking(CHECK_NONE))
         sizes = [len(record.data) for record in islice(walk, _SAMPLE_RECORDS)]
         if sizes and file.start < snapshot.end:
             return max(1, sum(sizes) // len(sizes))
     return USUAL_RECORD_BYTES
-
-
-def refuse_stream_only(options: ReadOptions) -> None:
-    """Options that only a stream has.
-
-    Raises:
-        ConfigError: a batch was given one.
-    """
-    if options.max_offsets_per_trigger or options.max_bytes_per_trigger:
-        raise ConfigError(
-            "maxOffsetsPerTrigger and maxBytesPerTrigger bound a stream's micro-batches: leave them out here"
-        )

@@ -22,14 +22,14 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from reput.connect.cut.bounds import refuse_what_is_gone
+from reput.connect.cut.asked import refuse_gone, refuse_unknown_to_stream
 from reput.connect.cut.cuts import merged
-from reput.connect.cut.known import tell_unknown
 from reput.connect.cut.snapshot import confirmed_by, take_snapshot
 from reput.connect.options.edges import LATEST, Kind
 from reput.connect.options.options import ReadOptions
 from reput.connect.options.selection import selection_of
-from reput.connect.plan import USUAL_RECORD_BYTES, job_of, split_bytes
+from reput.connect.plan import USUAL_RECORD_BYTES, split_bytes
+from reput.connect.scan.log_scan import ScanJob
 from reput.connect.spark import TaskPartition, read_partition, with_short_errors
 from reput.connect.stream_walk import Limits, StreamWalk, Walked
 from reput.connect.tasks import LogTask
@@ -73,19 +73,21 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._confirmed: int | None = None
         self._layout: StoreLayout | None = None
         self._settings: DecodeSettings | None = None
-        self._is_told = False
+        self._has_asked = False
 
     # --- what Spark asks ------------------------------------------------------------------------
 
     @with_short_errors
     def initialOffset(self) -> Place:  # noqa: N802 - Spark asks so
         """Where a new query begins."""
-        self._tell_unknown()
+        self._refuse_unknown()
         log = self._log()
         starting = self.options.starting
         if starting.queues:
             tolerant = not self.options.fail_on_data_loss
-            refuse_what_is_gone(self.options, take_snapshot(self.options.path, self.options.config, tolerant=tolerant))
+            snapshot = take_snapshot(self.options.path, self.options.config, tolerant=tolerant)
+            with snapshot.queues.opened() as queues:
+                refuse_gone(self.options, snapshot, queues)
         if starting.kind is Kind.LATEST:
             whole = self._whole()
             walked = self._to_end(log, whole)
@@ -111,7 +113,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @with_short_errors
     def latestOffset(self, start: Place, limit: ReadLimit) -> Place:  # noqa: N802 - Spark asks so
         """Where the next micro-batch ends: `start` itself where nothing is new."""
-        self._tell_unknown()
+        self._refuse_unknown()
         log = self._log()
         self._refuse_another(start, log)
         messages = self.options.max_offsets_per_trigger
@@ -163,7 +165,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{log.folder}: goes to log offset {walked.end}, the checkpoint has a batch to {behind}. Was the "
                     "log cut? failOnDataLoss=false goes on with what is there"
                 )
-        job = job_of(self.options, self.selection, self._decode().delays_ms)
+        job = ScanJob.of(self.options, self.selection, self._decode().delays_ms)
         step = split_bytes(self.options, behind - begin, USUAL_RECORD_BYTES)
         return [TaskPartition(LogTask(job, cut)) for cut in merged(walked.cuts, step)]
 
@@ -171,11 +173,11 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The record batches of a task."""
         return read_partition(partition)
 
-    def _tell_unknown(self) -> None:
+    def _refuse_unknown(self) -> None:
         """Look at the names once, at the query's start or restart."""
-        if not self._is_told:
-            self._is_told = True
-            tell_unknown(self.options)
+        if not self._has_asked:
+            self._has_asked = True
+            refuse_unknown_to_stream(self.options)
 
     # --- the store ------------------------------------------------------------------------------
 

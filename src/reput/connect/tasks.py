@@ -1,4 +1,4 @@
-"""The tasks of a plan: small values that read record batches, in Spark's workers or in this process."""
+"""Tasks of a plan: small values that read record batches, in Spark's workers or in this process."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ ScanTask = LogTask | QueueTask | PlacesTask
 
 
 def tasks_of(plan: ScanPlan) -> list[ScanTask]:
-    """The tasks of a plan."""
+    """Return the tasks of a plan."""
     return [
         *(PlacesTask(plan.records, places) for places in plan.places),
         *(QueueTask(plan.records, cuts) for cuts in plan.queues),
-        *(LogTask(plan.job.behind(cut.begin), cut) for cut in plan.cuts),
+        *(LogTask(plan.job.from_offset(cut.begin), cut) for cut in plan.cuts),
     ]

@@ -11,9 +11,7 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from reput.connect.cut.disk_queues import DiskQueue, DiskQueues
-from reput.connect.cut.queue_cuts import disk_queues
 from reput.connect.cut.snapshot import Snapshot
-from reput.log.maps import LogMaps
 from reput.log.reader import record_at
 
 _QUEUES_LOOKED_AT = 64
@@ -30,21 +28,13 @@ class LogCut(NamedTuple):
     end: int
 
 
-def log_cuts(snapshot: Snapshot, begin: int, end: int, step: int, known: int = -1) -> list[LogCut]:
-    """The log between two offsets as ranges of about `step` bytes.
+def log_cuts(snapshot: Snapshot, queues: DiskQueues, begin: int, end: int, step: int, known: int = -1) -> list[LogCut]:
+    """Return the log between two offsets as ranges of about `step` bytes.
 
-    Where `begin` is one of the frontiers, or `known` to be a boundary, the first range begins there; else records in
-    front of it may be among them.
+    If `begin` is one of the frontiers, or `known` to be a boundary, the first range begins there. Otherwise records
+    before it may be among them.
     """
-    maps = LogMaps(snapshot.layout.commit_log, snapshot.log.file_size)
-    try:
-        with disk_queues(snapshot, maps) as queues:
-            return _cuts(snapshot, _QueueBoundaries(snapshot, queues), begin, min(end, snapshot.end), step, known)
-    finally:
-        maps.close()
-
-
-def _cuts(snapshot: Snapshot, asked: _QueueBoundaries, begin: int, end: int, step: int, known: int) -> list[LogCut]:
+    end, asked = min(end, snapshot.end), _QueueBoundaries(snapshot, queues)
     cuts = []
     for file in snapshot.log.files:
         file_end = min(file.end, snapshot.end)

@@ -1,6 +1,6 @@
-"""The queues of a store as plans ask them, of whatever kind they are: by queue offset, by time and by log offset.
+"""Queues of a store as plans and tasks ask them, of any kind: by queue offset, by time and by log offset.
 
-Only what lies below the frontier counts. Where a store has its queues in two kinds (double write), the one that
+Only entries of records below the frontier count. If a store has its queues in two kinds (double write), the one that
 RocketMQ reads first answers; topics of batches have queues of their own.
 """
 
@@ -8,30 +8,52 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reput.errors import DamagedStoreError
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry, is_blank
 from reput.log.maps import LogMaps
 from reput.queue.batch_files import BatchFiles, BatchQueueFiles, BatchSpan
 from reput.queue.kinds import QueueKind, QueueOnDisk
 from reput.queue.reader import QueueSpan
 
 BATCHES = "batches"
-"""What a cut of a queue of batches has for its kind."""
+"""The kind of a queue that has an entry for each batch."""
+_ENTRIES_AT_ONCE = 1 << 16
+_WITHOUT_THEM = "Run `reput rebuild --only queue`, or read with scan=log; failOnDataLoss=false passes it over"
+
+Int64s = NDArray[np.int64]
+
+
+def missing_entry(where: str, offset: int) -> DamagedStoreError:
+    """Return the error that a queue has no entry for a queue offset."""
+    return DamagedStoreError(f"{where}: does not hold queue offset {offset}. {_WITHOUT_THEM}")
+
+
+class Entries(NamedTuple):
+    """Some entries of a queue: log offsets, sizes, tags codes and queue offsets."""
+
+    position: Int64s
+    size: NDArray[np.int32]
+    tags_code: Int64s
+    queue_offset: Int64s
 
 
 class DiskQueue(Protocol):
     """One queue, below the frontier: queue offsets [begin, end)."""
 
     kind: str
+
+    entry_size: int
 
     @property
     def key(self) -> QueueKey:
@@ -45,7 +67,7 @@ class DiskQueue(Protocol):
 
     @property
     def end(self) -> int:
-        """The queue offset behind its last one."""
+        """The queue offset after its last one."""
         ...
 
     @property
@@ -54,15 +76,27 @@ class DiskQueue(Protocol):
         ...
 
     def store_time(self, offset: int) -> int:
-        """The store time (ms) of a queue offset, -1 where there is none."""
+        """Return the store time (ms) of a queue offset, -1 if there is none."""
         ...
 
     def boundary_from(self, offset: int) -> int | None:
-        """The first beginning of a record at or behind a log offset that it knows; None for none."""
+        """Return the first beginning of a record at or after a log offset that its entries name; None for none."""
+        ...
+
+    def places(self, numbers: Int64s) -> Int64s:
+        """Return the log offsets that the entries of some queue offsets name; 0 or less if there is no entry."""
+        ...
+
+    def entries(self, begin: int, end: int, *, tolerant: bool) -> Iterator[Entries]:
+        """Yield the entries of the queue offsets [begin, end), some thousands at once.
+
+        Raises:
+            DamagedStoreError: some are gone, and that is not to be tolerated.
+        """
         ...
 
     def damage(self, file_size: int) -> str:
-        """What shows that entries are missing, where plain queue files have `file_size` bytes; "" for nothing."""
+        """Return a text if files show that entries are missing, "" else; plain files should have `file_size` bytes."""
         ...
 
 
@@ -72,8 +106,14 @@ class PlainQueue:
 
     kind: str
     queue: QueueOnDisk
-    span: QueueSpan
+    source: IndexedQueues
     maps: LogMaps
+    entry_size: int = ENTRY_SIZE
+
+    @cached_property
+    def span(self) -> QueueSpan:
+        """Its queue offsets and last entry."""
+        return self.queue.span(self.source.begin, self.source.frontier)
 
     @property
     def key(self) -> QueueKey:
@@ -87,7 +127,7 @@ class PlainQueue:
 
     @property
     def end(self) -> int:
-        """The queue offset behind its last one."""
+        """The queue offset after its last one."""
         return self.span.max_offset
 
     @property
@@ -96,15 +136,15 @@ class PlainQueue:
         return self.span.last.physical_offset if self.span.last else -1
 
     def store_time(self, offset: int) -> int:
-        """As the entry tells it, else the log."""
-        told = self.queue.store_time(offset)
-        if told is not None:
-            return told
+        """Return the time that the entry has, or else the record's."""
+        stored = self.queue.store_time(offset)
+        if stored is not None:
+            return stored
         entry = self._entry(offset)
         return -1 if entry is None or entry.is_pre_blank else self.maps.store_time(entry.physical_offset)
 
     def boundary_from(self, offset: int) -> int | None:
-        """By halves, as entries are written in the log's order."""
+        """Search by halves: entries are written in the log's order."""
         low, high = self.begin, self.end
         while low < high:
             middle = (low + high) // 2
@@ -118,10 +158,35 @@ class PlainQueue:
         entry = self._entry(low) if low < self.end else None
         return entry.physical_offset if entry is not None and not entry.is_pre_blank else None
 
+    def places(self, numbers: Int64s) -> Int64s:
+        """Read the entries in blocks."""
+        found = np.zeros(len(numbers), dtype=np.int64)
+        for block in np.unique(numbers // _ENTRIES_AT_ONCE).tolist():
+            begin, end = block * _ENTRIES_AT_ONCE, min((block + 1) * _ENTRIES_AT_ONCE, self.end)
+            if begin < end:
+                places = self.queue.packed(begin, end).view(ENTRY.dtype)["physical_offset"].astype(np.int64)
+                here = np.flatnonzero((numbers >= begin) & (numbers < end))
+                found[here] = places[numbers[here] - begin]
+        return found
+
+    def entries(self, begin: int, end: int, *, tolerant: bool) -> Iterator[Entries]:
+        """Yield the entries that name records; pre-blanks are left out."""
+        for first in range(begin, end, _ENTRIES_AT_ONCE):
+            raw = self.queue.packed(first, min(end, first + _ENTRIES_AT_ONCE)).view(ENTRY.dtype)
+            gone = raw["size"] <= 0
+            if gone.any() and not tolerant:
+                offset = first + int(np.flatnonzero(gone)[0])
+                raise missing_entry(self.queue.place_of(offset), offset)
+            position, size = raw["physical_offset"].astype(np.int64), raw["size"].astype(np.int32)
+            there = np.flatnonzero(~gone & ~is_blank(position, size))
+            yield Entries(
+                position[there], size[there], raw["tags_code"].astype(np.int64)[there], first + there.astype(np.int64)
+            )
+
     def damage(self, file_size: int) -> str:
-        """Files of another length, and files that do not join; other kinds than files do not show it."""
-        for told in self.queue.oddities(file_size).damage:
-            return told
+        """Report files of another length, and files that do not join; only queues in files can show it."""
+        for found in self.queue.oddities(file_size).damage:
+            return found
         files = self.queue.files
         if files.number and (self.queue.room - self.queue.lowest) * ENTRY_SIZE != files.bytes:
             return f"{self.queue.place}: files are missing between others. Run `reput rebuild --only queue`"
@@ -137,8 +202,14 @@ class BatchQueue:
     """A queue with an entry for each batch of messages."""
 
     files: BatchQueueFiles
-    span: BatchSpan
+    source: IndexedQueues
     kind: str = BATCHES
+    entry_size: int = BATCH_ENTRY_SIZE
+
+    @cached_property
+    def span(self) -> BatchSpan:
+        """Its queue offsets, the numbers of its entries, and its last entry."""
+        return self.files.span(self.source.begin, self.source.frontier)
 
     @property
     def key(self) -> QueueKey:
@@ -152,7 +223,7 @@ class BatchQueue:
 
     @property
     def end(self) -> int:
-        """The queue offset behind its last one."""
+        """The queue offset after its last one."""
         return self.span.max_offset
 
     @property
@@ -161,35 +232,65 @@ class BatchQueue:
         return self.span.last.physical_offset if self.span.last else -1
 
     def store_time(self, offset: int) -> int:
-        """That of the batch that holds the offset, or of the last one in front of it."""
+        """Return the time of the batch that holds the offset, or of the last one before it."""
         number = self._first("base_offset", offset + 1) - 1
-        found = self.entries(number, number + 1) if number >= self.span.first else _NONE
+        found = self._raw(number, number + 1) if number >= self.span.first else _NONE
         return int(found[0]["store_timestamp"]) if len(found) else -1
 
     def boundary_from(self, offset: int) -> int | None:
-        """By halves, as entries are written in the log's order."""
+        """Search by halves: entries are written in the log's order."""
         number = self._first("physical_offset", offset)
-        found = self.entries(number, number + 1) if number < self.span.end else _NONE
+        found = self._raw(number, number + 1) if number < self.span.end else _NONE
         return int(found[0]["physical_offset"]) if len(found) else None
 
+    def places(self, numbers: Int64s) -> Int64s:
+        """Search the batch of each queue offset."""
+        found = np.zeros(len(numbers), dtype=np.int64)
+        for at, number in enumerate(numbers.tolist()):
+            first, _ = self._numbers(number, number + 1)
+            entries = self._raw(first, first + 1)
+            found[at] = entries[0]["physical_offset"] if len(entries) else 0
+        return found
+
+    def entries(self, begin: int, end: int, *, tolerant: bool) -> Iterator[Entries]:
+        """Yield the entries of the batches that may hold the queue offsets."""
+        low, high = self._numbers(begin, end)
+        for first in range(low, high, _ENTRIES_AT_ONCE):
+            count = min(high - first, _ENTRIES_AT_ONCE)
+            raw = self._raw(first, first + count)
+            if len(raw) < count and not tolerant:
+                raise DamagedStoreError(
+                    f"{self.files.place}: a file with its entries {first + len(raw)} to {first + count} is gone. "
+                    f"{_WITHOUT_THEM}"
+                )
+            yield Entries(
+                raw["physical_offset"].astype(np.int64), raw["size"].astype(np.int32),
+                raw["tags_code"].astype(np.int64), raw["base_offset"].astype(np.int64),
+            )  # fmt: skip
+
     def damage(self, file_size: int) -> str:  # noqa: ARG002 - as DiskQueue has it
-        """Files of another length, and files that do not join."""
-        for told in self.files.damage():
-            return told
+        """Report files of another length, and files that do not join."""
+        for found in self.files.damage():
+            return found
         ends = [file.start + file.size for file in self.files.files]
         if any(end != file.start for end, file in zip(ends, self.files.files[1:], strict=False)):
             return f"{self.files.place}: files are missing between others. Run `reput rebuild --only queue`"
         return ""
 
-    def numbers(self, begin: int, end: int) -> tuple[int, int]:
-        """The numbers of the entries whose batches may hold the queue offsets [begin, end)."""
+    def first_place(self) -> int:
+        """Return the log offset of the batch with message 0; -1 if that is gone."""
+        found = self._raw(0, 1)
+        return int(found[0]["physical_offset"]) if len(found) and int(found[0]["base_offset"]) == 0 else -1
+
+    def _numbers(self, begin: int, end: int) -> tuple[int, int]:
+        """Return the numbers of the entries whose batches may hold the queue offsets [begin, end)."""
         return max(self.span.first, self._first("base_offset", begin + 1) - 1), self._first("base_offset", end)
 
-    def entries(self, begin: int, end: int) -> NDArray[np.void]:
-        """The entries numbered [begin, end) that files hold (dtype `BATCH_ENTRY`)."""
+    def _raw(self, begin: int, end: int) -> NDArray[np.void]:
+        """Return the entries numbered [begin, end) that files hold (dtype `BATCH_ENTRY`)."""
         pieces: list[NDArray[np.void]] = []
-        for first, behind in self._files:
-            pieces += self.files.read(max(begin, first), min(end, behind)) if first < end and behind > begin else ()
+        for first, after in self._files:
+            pieces += self.files.read(max(begin, first), min(end, after)) if first < end and after > begin else ()
         return np.concatenate(pieces) if pieces else _NONE
 
     @property
@@ -199,100 +300,108 @@ class BatchQueue:
             yield file.start // BATCH_ENTRY_SIZE, (file.start + file.size) // BATCH_ENTRY_SIZE
 
     def _first(self, name: str, value: int) -> int:
-        """The number of the first entry whose field is `value` or more."""
+        """Return the number of the first entry whose field is `value` or more."""
 
-        def told(number: int) -> int:
-            found = self.entries(number, number + 1)
+        def field_of(number: int) -> int:
+            found = self._raw(number, number + 1)
             if not len(found):
-                # A file is missing: what comes behind it tells.
-                behind = next((first for first, _ in self._files if first > number), self.span.end)
-                found = self.entries(behind, behind + 1) if behind < self.span.end else _NONE
+                # A file is missing: the next one that is there answers.
+                after = next((first for first, _ in self._files if first > number), self.span.end)
+                found = self._raw(after, after + 1) if after < self.span.end else _NONE
             return int(found[0][name]) if len(found) else value
 
-        return self.span.first + bisect_left(range(self.span.first, self.span.end), value, key=told)
+        return self.span.first + bisect_left(range(self.span.first, self.span.end), value, key=field_of)
 
 
 _NONE: NDArray[np.void] = np.empty(0, dtype=BATCH_ENTRY.dtype)
 
 
-@dataclass
-class DiskQueues(AbstractContextManager["DiskQueues"]):
-    """The queues of a store: all, those of some topics, or one.
+@dataclass(frozen=True)
+class IndexedQueues:
+    """The queues of a store as a value that goes to tasks; `opened` reads them.
 
-    `kind` are its plain queues, `batches` those of batches; records stand in the log from `begin` on, and only those
-    below `frontier` count.
+    `kind` are its plain queues, `batches` those of batches. The log has records from `begin` on, in files of
+    `log_file_size` bytes, and only entries of records below `frontier` count.
     """
 
     kind: QueueKind
     batches: BatchFiles
-    maps: LogMaps
+    commit_log: str
+    log_file_size: int
     begin: int
     frontier: int
 
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
+    @contextmanager
+    def opened(self) -> Iterator[DiskQueues]:
+        """Open the queues and the log while the block runs."""
+        maps = LogMaps(Path(self.commit_log), self.log_file_size)
+        try:
+            with ExitStack() as stack:
+                yield DiskQueues(self, maps, stack)
+        finally:
+            maps.close()
+
+
+@dataclass
+class DiskQueues:
+    """The open queues of a store: all, those of some topics, or one; and its log's maps."""
+
+    source: IndexedQueues
+    maps: LogMaps
+    stack: ExitStack
 
     def all(self) -> Iterator[DiskQueue]:
-        """Every queue; good until the next one is asked for."""
-        for queue in self.kind.queues():
-            if paths.is_topic_folder_name(queue.key.topic):
-                yield self._plain(queue)
-        for files in self.batches.queues():
-            if paths.is_topic_folder_name(files.key.topic):
-                yield self._batch(files)
+        """Yield every queue; each is good until the next one is asked for."""
+        return self._of(None)
 
     def of(self, topics: Iterable[bytes]) -> Iterator[DiskQueue]:
-        """The queues of some topics; good until the next one is asked for."""
+        """Yield the queues of some topics; each is good until the next one is asked for."""
         for topic in topics:
-            if not paths.is_topic_folder_name(topic):
-                continue
-            for queue in self.kind.queues(topic):
-                yield self._plain(queue)
-            for files in self.batches.of_topic(topic):
-                yield self._batch(files)
+            yield from self._of(topic)
 
     def firsts(self, topics: Iterable[bytes] | None = None) -> Iterator[tuple[QueueKey, int]]:
-        """Every queue, or those of some topics, with the log offset of its message 0; -1 where that is gone."""
+        """Yield every queue, or those of some topics, with the log offset of its message 0; -1 if that is gone."""
         for topic in [None] if topics is None else topics:
             if topic is not None and not paths.is_topic_folder_name(topic):
                 continue
-            for queue in self.kind.queues() if topic is None else self.kind.queues(topic):
+            for queue in self.source.kind.queues(topic):
                 entry = decode_entry(queue.packed(0, 1).data) if queue.lowest == 0 else None
                 is_there = entry is not None and entry.is_valid and not entry.is_pre_blank
                 yield queue.key, entry.physical_offset if entry is not None and is_there else -1
-            for files in self.batches.queues() if topic is None else self.batches.of_topic(topic):
-                found = self._batch(files).entries(0, 1)
-                is_there = len(found) > 0 and int(found[0]["base_offset"]) == 0
-                yield files.key, int(found[0]["physical_offset"]) if is_there else -1
+            for files in self._batches_of(topic):
+                yield files.key, BatchQueue(files, self.source).first_place()
 
     def one(self, key: QueueKey) -> DiskQueue | None:
-        """One queue, good until this is closed; None where it is not there."""
+        """Return one queue, good until the block ends; None if it is not there."""
         if not paths.is_topic_folder_name(key.topic):
             return None
-        queue = self._asked(key)
-        if queue is not None:
-            return self._plain(queue)
-        files = self.batches.queue(key)
-        return self._batch(files) if files.files else None
+        plain = self._plain(key)
+        if plain is not None:
+            return plain
+        files = self.source.batches.queue(key)
+        return BatchQueue(files, self.source) if files.files else None
 
-    def plain(self, key: QueueKey) -> QueueOnDisk | None:
-        """One queue with an entry for each message, without a look at its span."""
-        return self._asked(key)
-
-    def batch(self, key: QueueKey) -> BatchQueue:
-        """One queue of batches, there or not."""
-        return self._batch(self.batches.queue(key))
-
-    @cached_property
-    def _open(self) -> ExitStack:
-        return ExitStack()
+    def of_kind(self, key: QueueKey, kind: str) -> DiskQueue | None:
+        """Return the queue of one kind, as a plan found it; None if it is gone."""
+        return BatchQueue(self.source.batches.queue(key), self.source) if kind == BATCHES else self._plain(key)
 
     @cached_property
     def _asked(self) -> Callable[[QueueKey], QueueOnDisk | None]:
-        return self._open.enter_context(self.kind.asked())
+        return self.stack.enter_context(self.source.kind.asked())
 
-    def _plain(self, queue: QueueOnDisk) -> PlainQueue:
-        return PlainQueue(self.kind.name, queue, queue.span(self.begin, self.frontier), self.maps)
+    def _plain(self, key: QueueKey) -> PlainQueue | None:
+        queue = self._asked(key)
+        return None if queue is None else PlainQueue(self.source.kind.name, queue, self.source, self.maps)
 
-    def _batch(self, files: BatchQueueFiles) -> BatchQueue:
-        return BatchQueue(files, files.span(self.begin, self.frontier))
+    def _of(self, topic: bytes | None) -> Iterator[DiskQueue]:
+        if topic is not None and not paths.is_topic_folder_name(topic):
+            return
+        for queue in self.source.kind.queues(topic):
+            if paths.is_topic_folder_name(queue.key.topic):
+                yield PlainQueue(self.source.kind.name, queue, self.source, self.maps)
+        for files in self._batches_of(topic):
+            if paths.is_topic_folder_name(files.key.topic):
+                yield BatchQueue(files, self.source)
+
+    def _batches_of(self, topic: bytes | None) -> Iterator[BatchQueueFiles]:
+        return self.source.batches.queues() if topic is None else self.source.batches.of_topic(topic)

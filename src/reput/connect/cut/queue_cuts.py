@@ -17,7 +17,6 @@ from reput.files import fs
 from reput.formats.consume_queue import QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.index.search import IndexSearch
-from reput.log.maps import LogMaps
 from reput.log.reader import CLOCK_SLACK_MS
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.store.disk.layout import unsupported_kinds
@@ -63,11 +62,6 @@ class QueueCuts:
     def entries(self) -> int:
         """How many queue offsets there are."""
         return sum(cut.end - cut.begin for cut in self.cuts)
-
-
-def disk_queues(snapshot: Snapshot, maps: LogMaps) -> DiskQueues:
-    """The store's queues as far as they can be believed."""
-    return DiskQueues(snapshot.kinds[0], snapshot.batches, maps, snapshot.begin, snapshot.frontiers.queue_offset)
 
 
 def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:

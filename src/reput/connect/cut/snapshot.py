@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.config import StoreConfig
+from reput.connect.cut.disk_queues import IndexedQueues
 from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.consume_queue import QueueKey
@@ -82,6 +83,14 @@ class Snapshot:
     tails: dict[QueueKey, TailSpan] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     bad_end: BadEnd | None = None
+
+    @property
+    def queues(self) -> IndexedQueues:
+        """The queues as far as they can be believed."""
+        return IndexedQueues(
+            self.kinds[0], self.batches, str(self.layout.commit_log), self.log.file_size, self.begin,
+            self.frontiers.queue_offset,
+        )  # fmt: skip
 
 
 def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> Snapshot:

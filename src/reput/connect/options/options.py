@@ -143,14 +143,18 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     )
 
 
-def refuse_starting_latest(options: ReadOptions) -> None:
-    """A batch that starts at the end is empty, as in Spark's Kafka source it is refused.
+def refuse_no_batch(options: ReadOptions) -> None:
+    """Refuse options that a batch does not have.
 
     Raises:
-        ConfigError: startingOffsets=latest.
+        ConfigError: startingOffsets=latest, as in Spark's Kafka source, or a bound on a stream's micro-batches.
     """
     if options.starting.kind is Kind.LATEST:
         raise ConfigError("startingOffsets=latest: a batch would be empty; give earliest, offsets or a timestamp")
+    if options.max_offsets_per_trigger or options.max_bytes_per_trigger:
+        raise ConfigError(
+            "maxOffsetsPerTrigger and maxBytesPerTrigger bound a stream's micro-batches: leave them out here"
+        )
 
 
 def store_path(options: Mapping[str, str]) -> str:

@@ -85,6 +85,19 @@ class Selection:
     keys: tuple[str, ...] = ()
     key_hints: tuple[str, ...] = ()
 
+    @property
+    def is_whole_log(self) -> bool:
+        """True if no topic, queue, offset or store time is left out."""
+        return (
+            self.topics.is_everything
+            and self.topic_names is None
+            and self.queue_ids is None
+            and not self.offsets
+            and not self.times
+            and self.queue_offset.is_everything
+            and self.stored_ms.is_everything
+        )
+
     def wants(self, topic: str, queue_id: int) -> bool:
         """Whether messages of a queue may be wanted."""
         if self.topic_names is not None and topic not in self.topic_names:

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -29,29 +29,41 @@ _INSTANT = pa.timestamp("us", tz="UTC")
 Int64s = NDArray[np.int64]
 
 
-@dataclass
-class Rows:
-    """Records in one map of a log file: `buffer[0]` stands at log offset `base` of file `path`.
-
-    `position` int64 (log offsets), `size` int32; `topics` names topics, `topic_row` int32 says which one each
-    record has; `queue_id`, `queue_offset` int64. `store_timestamp` (ms) may be None: it is then read from the records.
-    `told`: where in the log what they were made of stands, and its size, where that is not `position` and `size`.
-    """
+class LogBuffer(NamedTuple):
+    """A map of a log file, or records in memory: `buffer[0]` is at log offset `base` of file `path`."""
 
     path: str
     buffer: NDArray[np.uint8]
     base: int
+
+
+class ColumnNeeds(NamedTuple):
+    """How records become columns: the check of their CRC, the broker's name, and what the kernel looks for."""
+
+    crc_check: int
+    broker_name: str | None
+    wants: int
+
+
+@dataclass
+class Rows:
+    """Records in one log buffer.
+
+    `position` int64 (log offsets), `size` int32; `topics` names topics, `topic_row` int32 is the one that each record
+    has; `queue_id`, `queue_offset` int64. `store_timestamp` (ms) may be None: it is then read from the records.
+    `origin`: the log offsets and sizes of the records that the rows were made of, if these are others.
+    """
+
+    log: LogBuffer
+    needs: ColumnNeeds
     position: Int64s
     size: NDArray[np.int32]
     topics: pa.Array
     topic_row: NDArray[np.int32]
     queue_id: NDArray[np.int32]
     queue_offset: Int64s
-    store_timestamp: Int64s | None
-    crc_check: int
-    broker_name: str | None = None
-    wants: int = field(default=0)
-    told: tuple[Int64s, NDArray[np.int32]] | None = None
+    store_timestamp: Int64s | None = None
+    origin: tuple[Int64s, NDArray[np.int32]] | None = None
 
     def __len__(self) -> int:
         return len(self.position)
@@ -66,7 +78,7 @@ class Rows:
         table, done = self._read()
         if done < len(self):
             raise DamagedLogError(
-                f"{self.path}: at log offset {int(self.position[done])} stands no sound record of "
+                f"{self.log.path}: at log offset {int(self.position[done])} is no sound record of "
                 f"{int(self.size[done])} bytes. Look with `reput check`; failOnDataLoss=false passes such places over"
             )
         return table
@@ -79,19 +91,20 @@ class Rows:
     def _read(self) -> tuple[Int64s, int]:
         table = _buffer(len(FieldRow) * len(self) * 8)[1].view(np.int64).reshape(len(FieldRow), len(self))
         done = field_kernels().read_fields(
-            self.buffer, self.base, len(self.buffer), self.crc_check, self.wants, self.position, self.size, table
-        )
+            self.log.buffer, self.log.base, len(self.log.buffer), self.needs.crc_check, self.needs.wants,
+            self.position, self.size, table,
+        )  # fmt: skip
         return table, int(done)
 
     @property
     def places(self) -> Int64s:
         """Where in the log the records stand that the rows come from."""
-        return self.position if self.told is None else self.told[0]
+        return self.position if self.origin is None else self.origin[0]
 
     @property
     def record_sizes(self) -> NDArray[np.int32]:
         """The sizes of these records."""
-        return self.size if self.told is None else self.told[1]
+        return self.size if self.origin is None else self.origin[1]
 
     def stored_ms(self) -> Int64s:
         """Store times (ms)."""
@@ -99,13 +112,16 @@ class Rows:
 
     def taken(self, chosen: NDArray[Any] | slice) -> Rows:
         """Some of the rows, by a mask or by numbers."""
-        rows = Rows(
-            self.path, self.buffer, self.base, self.position[chosen], self.size[chosen], self.topics,
-            self.topic_row[chosen], self.queue_id[chosen], self.queue_offset[chosen],
-            None if self.store_timestamp is None else self.store_timestamp[chosen],
-            self.crc_check, self.broker_name, self.wants,
-            None if self.told is None else (self.told[0][chosen], self.told[1][chosen]),
-        )  # fmt: skip
+        rows = replace(
+            self,
+            position=self.position[chosen],
+            size=self.size[chosen],
+            topic_row=self.topic_row[chosen],
+            queue_id=self.queue_id[chosen],
+            queue_offset=self.queue_offset[chosen],
+            store_timestamp=None if self.store_timestamp is None else self.store_timestamp[chosen],
+            origin=None if self.origin is None else (self.origin[0][chosen], self.origin[1][chosen]),
+        )
         if "table" in self.__dict__:
             # What has been looked up stays known.
             rows.__dict__["table"] = np.ascontiguousarray(self.table[:, chosen])
@@ -159,8 +175,8 @@ def _gathered(rows: Rows, at: Int64s, size: Int64s, kind: pa.DataType) -> pa.Arr
     """Stretches of the log as binary or text; a size below 0 is null."""
     total = int(np.maximum(size, 0).sum())
     (held, data), offsets = _buffer(total), np.empty(len(size) + 1, dtype=np.int32)
-    if field_kernels().gather_bytes(rows.buffer, at, size, data, offsets) != total:
-        raise ReputError(f"{rows.path}: a record's parts changed while they were read")
+    if field_kernels().gather_bytes(rows.log.buffer, at, size, data, offsets) != total:
+        raise ReputError(f"{rows.log.path}: a record's parts changed while they were read")
     valid, nulls = _validity(size >= 0)
     return pa.Array.from_buffers(kind, len(size), [valid, pa.py_buffer(offsets), held], nulls)
 
@@ -225,7 +241,7 @@ def _pairs(rows: Rows, value_type: pa.DataType) -> tuple[NDArray[np.int32], pa.A
     name_offsets, value_offsets = np.empty(pairs + 1, dtype=np.int32), np.empty(pairs + 1, dtype=np.int32)
     names, values = np.empty(names_size, dtype=np.uint8), np.empty(values_size, dtype=np.uint8)
     count = field_kernels().gather_pairs(
-        rows.buffer,
+        rows.log.buffer,
         table[FieldRow.PROPERTIES_AT],
         table[FieldRow.PROPERTIES_SIZE],
         pair_offsets,
@@ -235,7 +251,7 @@ def _pairs(rows: Rows, value_type: pa.DataType) -> tuple[NDArray[np.int32], pa.A
         values,
     )
     if count < 0:
-        raise ReputError(f"{rows.path}: a record's properties changed while they were read")
+        raise ReputError(f"{rows.log.path}: a record's properties changed while they were read")
     made = [
         pa.Array.from_buffers(kind, count, [None, pa.py_buffer(offsets), pa.py_buffer(data)], 0)
         for kind, offsets, data in ((pa.string(), name_offsets, names), (value_type, value_offsets, values))
@@ -262,9 +278,9 @@ def _headers(rows: Rows) -> pa.Array:
 def _hosts(rows: Rows, row: FieldRow) -> pa.Array:
     """Hosts as text: few are distinct, and only those are spelt."""
     at, size = rows.table[row], rows.table[row + 1]
-    if len(rows) and field_kernels().are_equal(rows.buffer, at, size):
+    if len(rows) and field_kernels().are_equal(rows.log.buffer, at, size):
         begin = int(at[0])
-        return pa.repeat(_host_text(rows.buffer[begin : begin + int(size[0])].tobytes()), len(rows))
+        return pa.repeat(_host_text(rows.log.buffer[begin : begin + int(size[0])].tobytes()), len(rows))
     raw = _gathered(rows, at, size, pa.binary()).dictionary_encode()
     return pa.array(map(_host_text, raw.dictionary.to_pylist()), pa.string()).take(raw.indices)
 
@@ -278,8 +294,8 @@ def _message_ids(rows: Rows) -> pa.Array:
     at, size = rows.table[FieldRow.STORE_HOST_AT], rows.table[FieldRow.STORE_HOST_SIZE]
     total = int(2 * (size + 8).sum())
     (held, data), offsets = _buffer(total), np.empty(len(rows) + 1, dtype=np.int32)
-    if field_kernels().spell_ids(rows.buffer, at, size, rows.places, data, offsets) != total:
-        raise ReputError(f"{rows.path}: a record's parts changed while they were read")
+    if field_kernels().spell_ids(rows.log.buffer, at, size, rows.places, data, offsets) != total:
+        raise ReputError(f"{rows.log.path}: a record's parts changed while they were read")
     return pa.Array.from_buffers(pa.string(), len(rows), [None, pa.py_buffer(offsets), held], 0)
 
 
@@ -309,7 +325,7 @@ def _topic(rows: Rows) -> pa.Array:
 
 
 def _broker_name(rows: Rows) -> pa.Array:
-    return pa.repeat(pa.scalar(rows.broker_name, pa.string()), len(rows))
+    return pa.repeat(pa.scalar(rows.needs.broker_name, pa.string()), len(rows))
 
 
 _BUILDERS: dict[str, Callable[[Rows], pa.Array]] = {

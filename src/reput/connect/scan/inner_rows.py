@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.connect.options.selection import NumberRange, Selection
-from reput.connect.scan.arrays import Rows
+from reput.connect.scan.arrays import LogBuffer, Rows
 from reput.formats.client_batch import InnerMessage, decode_messages
 from reput.formats.record import (
     CHECK_NONE,
@@ -58,11 +58,11 @@ def unwrapped(rows: Rows, batches: NDArray[np.int64], selection: Selection, with
 
 
 def _messages(rows: Rows, number: int) -> list[InnerMessage] | None:
-    at = int(rows.position[number]) - rows.base
-    flag = int.from_bytes(rows.buffer[at + SYS_FLAG_AT : at + SYS_FLAG_AT + 4].tobytes(), signed=True)
+    at = int(rows.position[number]) - rows.log.base
+    flag = int.from_bytes(rows.log.buffer[at + SYS_FLAG_AT : at + SYS_FLAG_AT + 4].tobytes(), signed=True)
     if flag & _BOTH != _BOTH or flag & FLAG_COMPRESSED:
         return None
-    return decode_messages(decode_record(rows.buffer.data, at).body)
+    return decode_messages(decode_record(rows.log.buffer.data, at).body)
 
 
 def _span(rows: Rows, number: int, selection: Selection, within: NumberRange) -> NumberRange:
@@ -81,18 +81,18 @@ class _InnerRecords:
 
     def add_record(self, rows: Rows, number: int) -> None:
         """A record as it is, but for where it says that it stands."""
-        at = int(rows.position[number]) - rows.base
-        record = bytearray(rows.buffer[at : at + int(rows.size[number])].tobytes())
+        at = int(rows.position[number]) - rows.log.base
+        record = bytearray(rows.log.buffer[at : at + int(rows.size[number])].tobytes())
         record[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8] = len(self._data).to_bytes(8)
         self._add(record, number, int(rows.queue_offset[number]))
 
     def add_messages(self, rows: Rows, number: int, messages: Iterable[InnerMessage], span: NumberRange) -> None:
         """A batch's messages."""
-        whole = decode_record(rows.buffer.data, int(rows.position[number]) - rows.base)
+        whole = decode_record(rows.log.buffer.data, int(rows.position[number]) - rows.log.base)
         for offset, one in enumerate(messages, int(rows.queue_offset[number])):
             if span.begin <= offset < span.end:
                 record = whole._replace(
-flag=one.flag, body=one.body, properties=one.properties, queue_offset=offset,
+                    flag=one.flag, body=one.body, properties=one.properties, queue_offset=offset,
                     physical_offset=len(self._data),
                 )  # fmt: skip
                 self._add(encode_record(record), number, offset)
@@ -108,8 +108,9 @@ flag=one.flag, body=one.body, properties=one.properties, queue_offset=offset,
         number = np.array(self._of, dtype=np.int64)
         position = np.array(self._position, dtype=np.int64)
         size = np.diff(position, append=len(self._data)).astype(np.int32)
+        log = LogBuffer(of.log.path, np.frombuffer(bytes(self._data), dtype=np.uint8), 0)
         return Rows(
-            of.path, np.frombuffer(bytes(self._data), dtype=np.uint8), 0, position, size, of.topics,
-            of.topic_row[number], of.queue_id[number], np.array(self._queue_offset, dtype=np.int64),
-            of.stored_ms()[number], CHECK_NONE, of.broker_name, of.wants, (of.position[number], of.size[number]),
+            log, of.needs._replace(crc_check=CHECK_NONE), position, size, of.topics, of.topic_row[number],
+            of.queue_id[number], np.array(self._queue_offset, dtype=np.int64), of.stored_ms()[number],
+            (of.position[number], of.size[number]),
         )  # fmt: skip

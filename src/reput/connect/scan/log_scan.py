@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from reput.connect.cut.cuts import LogCut
 from reput.connect.cut.restarts import Restarts, RestartTable
+from reput.connect.options.options import ReadOptions
 from reput.connect.options.schemas import Column, Need
 from reput.connect.options.selection import EVERYTHING, NumberRange, Selection
-from reput.connect.scan.arrays import Rows, arrow_schema, record_batch, texts_of, wants_of
+from reput.connect.scan.arrays import ColumnNeeds, LogBuffer, Rows, arrow_schema, record_batch, texts_of, wants_of
 from reput.connect.scan.inner_rows import unwrapped
 from reput.connect.scan.read_report import Lost, Seen
 from reput.dispatch.sql import CompiledFilter
@@ -57,14 +58,23 @@ class ScanJob:
     report: str | None = None
     restarts: Restarts | None = None
 
-    def behind(self, offset: int) -> ScanJob:
-        """What a task needs that reads the log from an offset on."""
-        return self if self.restarts is None else replace(self, restarts=self.restarts.behind(offset))
+    @classmethod
+    def of(cls, options: ReadOptions, selection: Selection, delays_ms: tuple[int, ...]) -> ScanJob:
+        """Return the job of a reader's options; `selection` is what they and filters leave."""
+        return cls(
+            options.columns, selection, delays_ms, options.crc_check, options.fail_on_data_loss, options.broker_name,
+            options.report,
+        )  # fmt: skip
+
+    def from_offset(self, offset: int) -> ScanJob:
+        """Return what a task needs that reads the log from an offset on."""
+        return self if self.restarts is None else replace(self, restarts=self.restarts.after(offset))
 
     @property
-    def wants(self) -> int:
-        """What the field kernel has to look for."""
-        return wants_of(self.columns) | (FIND_PROPERTIES if self.selection.by_properties else 0)
+    def needs(self) -> ColumnNeeds:
+        """How the records become columns."""
+        wants = wants_of(self.columns) | (FIND_PROPERTIES if self.selection.by_properties else 0)
+        return ColumnNeeds(self.crc_check, self.broker_name, wants)
 
 
 def read_log(job: ScanJob, cut: LogCut, seen: Seen) -> Iterator[pa.RecordBatch]:
@@ -87,7 +97,9 @@ class _LogRange:
         self.job = job
         self.seen = seen
         self.cut = cut
-        self.buffer = buffer
+        self.log = LogBuffer(cut.path, buffer, cut.begin)
+        # The decoder has checked the records.
+        self.needs = job.needs._replace(crc_check=CHECK_NONE)
         self.columns = Columns.for_range(min(_PIECE_BYTES, cut.end - cut.begin))
         settings = DecodeSettings(job.crc_check, False, job.delays_ms)
         self.decoder = RangeDecoder(buffer, cut.begin, settings, self.columns)
@@ -159,9 +171,9 @@ class _LogRange:
         # Copied: Arrow takes these arrays as they are, and the next piece is decoded into the same columns.
         row = columns.queue[:count][chosen].copy()
         rows = Rows(
-            self.cut.path, self.buffer, self.cut.begin, position[chosen].copy(), columns.size[:count][chosen].copy(),
-            self.queues.topics, row, columns.queue_id[row], columns.queue_offset[:count][chosen].copy(),
-            columns.store_timestamp[:count][chosen].copy(), CHECK_NONE, self.job.broker_name, self.job.wants,
+            self.log, self.needs, position[chosen].copy(), columns.size[:count][chosen].copy(), self.queues.topics,
+            row, columns.queue_id[row], columns.queue_offset[:count][chosen].copy(),
+            columns.store_timestamp[:count][chosen].copy(),
         )  # fmt: skip
         return rows, np.flatnonzero(flags[chosen] & INNER_BATCH)
 
@@ -283,7 +295,7 @@ def _matching(selection: Selection, rows: Rows) -> Rows:
 
 
 def _by_sql(selection: Selection, rows: Rows) -> Mask:
-    return _filter_of(selection.sql).select(RecordProperties(rows.buffer, rows.position - rows.base))
+    return _filter_of(selection.sql).select(RecordProperties(rows.log.buffer, rows.position - rows.log.base))
 
 
 @cache

@@ -59,7 +59,7 @@ def _dispatched(cut: QueueCut, rows: Rows) -> NDArray[np.bool_]:
     columns = Columns(_FEW, _FEW)
     queue_id = rows.table[FieldRow.QUEUE_ID].astype(np.int32)
     numbers = np.arange(len(rows), dtype=np.int32)
-    record, queue, offset = further_entries(rows.buffer, rows.base, numbers, rows.position, queue_id, columns)
+    record, queue, offset = further_entries(rows.log.buffer, rows.log.base, numbers, rows.position, queue_id, columns)
     of_queue = np.array([columns.topic(row) == cut.key.topic for row in range(columns.queues)], dtype=np.bool_)
     named = np.zeros(len(rows), dtype=np.bool_)
     if len(record):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from reput.connect.cut import known
+from reput.connect.cut import asked
 from reput.connect.options.options import read_options
 from reput.connect.plan import explain
 from reput.connect.stream import RocketmqStreamReader, stream_options
@@ -235,7 +235,7 @@ def test_a_stream_does_not_warn_of_what_is_there(tmp_path: Path, caplog: pytest.
         reader(store, topic=topic).initialOffset()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(known, "_WALK_BYTES", 10)
+        patched.setattr(asked, "_WALK_BYTES", 10)
         reader(store, topic="late").initialOffset()
         (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
         assert "bytes of the log are not indexed yet, and may have messages of it" in record.getMessage()

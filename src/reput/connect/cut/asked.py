@@ -1,4 +1,4 @@
-"""Topics and queues that a reader names, held against those that the store has: a typing error is no empty frame.
+"""Topics, queues and offsets that a reader asks for, compared with the store: no typing error reads as an empty frame.
 
 The store has a topic if one of these has it:
 
@@ -6,11 +6,13 @@ The store has a topic if one of these has it:
 2. config/topics.json (with as many queues as it is configured for),
 3. the log after the queues' frontier.
 
-A batch's snapshot has walked the log there anyway, so the answer costs no pass of its own. A stream's start does not
-walk it: only if the first two do not have a topic, and the part is not too long, it is walked once.
+A batch's snapshot has walked the log there anyway, so the answer needs no pass of its own. A stream's start does not
+walk it: only if the first two do not have a topic, and the part is not too long, the stream walks it once.
 
 A topic whose queues were lost while others are there, and that topics.json does not have, counts as unknown: the error
 names the rebuild, and `failOnMissingTopic=false` reads its messages from the log.
+
+An offset outside its queue is an error, too, so that no message that is gone is passed over in silence.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
+from reput.connect.cut.disk_queues import DiskQueues
 from reput.connect.cut.queue_cuts import MOST_QUEUES
 from reput.connect.cut.snapshot import Snapshot, open_snapshot, walk_log
-from reput.connect.options.options import ReadOptions
+from reput.connect.options.edges import EARLIEST, LATEST, Edge, Kind, QueueId
+from reput.connect.options.options import ReadOptions, Strategy
 from reput.connect.options.selection import is_light
-from reput.errors import ConfigError
+from reput.errors import ConfigError, DataLossError
 from reput.formats import paths
+from reput.formats.consume_queue import QueueKey
 from reput.nearest import near_it, quoted, some
 from reput.store.disk.retained import configured_queues
 from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
@@ -52,11 +57,14 @@ class NamedQueue(NamedTuple):
     queue_id: int | None = None
 
 
-def refuse_unknown(options: ReadOptions, snapshot: Snapshot) -> None:
-    """Hold a batch's names against the store; a pattern that matches no topic is a warning.
+def refuse_asked(options: ReadOptions, snapshot: Snapshot, queues: DiskQueues) -> None:
+    """Compare the names and offsets that a batch's options give with the store.
+
+    A pattern that matches no topic is a warning.
 
     Raises:
         ConfigError: a topic or a queue is unknown, and `failOnMissingTopic` is not false.
+        DataLossError: see `refuse_gone`.
     """
     strict = options.fail_on_missing_topic
     missing = "" if strict is False else missing_names(snapshot, asked_names(options))
@@ -68,10 +76,30 @@ def refuse_unknown(options: ReadOptions, snapshot: Snapshot) -> None:
     if unmatched:
         snapshot.notes.append(unmatched)
         _log.warning("%s. The frame is empty", unmatched)
+    refuse_gone(options, snapshot, queues)
 
 
-def tell_unknown(options: ReadOptions) -> None:
-    """Hold a stream's names against the store at its start: a topic may come later, so it is a warning.
+def refuse_gone(options: ReadOptions, snapshot: Snapshot, queues: DiskQueues) -> None:
+    """Compare the offsets and times that options give for queues with what the queues have.
+
+    With failOnDataLoss=false nothing is refused. A queue that is not there counts as an empty one: a stream may be
+    given a queue that comes later. With failOnMissingTopic=false such a queue is not checked.
+
+    Raises:
+        DataLossError: an offset lies outside its queue, or, with the strategy error, a queue has no message from its
+            starting time on.
+    """
+    if not options.fail_on_data_loss:
+        return
+    for edge in (options.starting, options.ending):
+        for queue, value in edge.queues.items():
+            span = _whole_span(snapshot, queues, queue)
+            if span is not None or options.fail_on_missing_topic is not False:
+                _refuse_outside(edge, queue, value, span or _WholeSpan(0, 0, -1), options.strategy)
+
+
+def refuse_unknown_to_stream(options: ReadOptions) -> None:
+    """Compare the names that a stream's options give with the store; an unknown topic may come later: a warning.
 
     Raises:
         ConfigError: a topic or a queue is unknown, and `failOnMissingTopic` is true.
@@ -231,3 +259,39 @@ def _first(names: set[str]) -> str:
 
 def _text(name: bytes) -> str:
     return name.decode("utf-8", "replace")
+
+
+class _WholeSpan(NamedTuple):
+    """A queue with its tail: queue offsets [begin, end), and the store time of its last message (ms, -1 for none)."""
+
+    begin: int
+    end: int
+    last_stored_ms: int
+
+
+def _whole_span(snapshot: Snapshot, queues: DiskQueues, queue: QueueId) -> _WholeSpan | None:
+    """Return what there is of a queue, on disk and after the frontier; None if there is no such queue."""
+    key = QueueKey(queue[0].encode("utf-8", "surrogateescape"), queue[1])
+    tail, found = snapshot.tails.get(key), queues.one(key)
+    if found is None:
+        return _WholeSpan(*tail) if tail else None
+    if tail is None:
+        stored = queues.maps.store_time(found.last_offset) if found.last_offset >= 0 else -1
+        return _WholeSpan(found.begin, found.end, stored)
+    begin = found.begin if found.end > found.begin else tail.begin
+    return _WholeSpan(begin, max(found.end, tail.end), tail.last_stored_ms)
+
+
+def _refuse_outside(edge: Edge, queue: QueueId, value: int, span: _WholeSpan, strategy: Strategy) -> None:
+    where = f"{edge.option}: {queue[0]}, queue {queue[1]}"
+    if edge.kind is Kind.TIMESTAMPS:
+        if strategy is Strategy.ERROR and edge.option.startswith("starting") and span.last_stored_ms < value:
+            raise DataLossError(
+                f"{where}: no message was stored at {value} or later. Give an earlier time, or "
+                "startingOffsetsByTimestampStrategy=latest"
+            )
+    elif value not in (EARLIEST, LATEST) and not span.begin <= value <= span.end:
+        raise DataLossError(
+            f"{where}: offset {value} lies outside the queue, {span.begin} to {span.end}. Give offsets within it, or "
+            "failOnDataLoss=false to read what is there"
+        )
