@@ -19,8 +19,8 @@ from reput.files.maps import MapCache
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
 from reput.formats.consume_queue import QueueKey
-from reput.queue.batch_files import BatchFiles, BatchSpan
-from reput.queue.batch_order import BatchOrder
+from reput.queue.batch_files import BatchFiles, BatchSpan, take_batches
+from reput.queue.order import QueueOrder
 from reput.queue.tail import Tail
 
 _MOST_MAPS = 4096
@@ -35,7 +35,7 @@ class _BatchTail:
 
     __slots__ = ("entries", "first", "order", "restarted")
 
-    def __init__(self, first: int, order: BatchOrder) -> None:
+    def __init__(self, first: int, order: QueueOrder) -> None:
         self.first = first
         self.order = order
         self.entries = bytearray()
@@ -91,10 +91,9 @@ class BatchQueues:
         tail = self._tails.get(key)
         if tail is None:
             stored = self._stored.get(key, _NOTHING)
-            order = BatchOrder(stored.max_offset, stored.end - stored.first)
-            tail = self._tails[key] = _BatchTail(stored.end, order)
+            tail = self._tails[key] = _BatchTail(stored.end, stored.order())
             self.topics.add(key.topic.decode())
-        for kept in tail.order.sort_out(entries):
+        for kept in take_batches(tail.order, entries):
             if kept.restarts:
                 self._counter.entries -= len(tail.entries) // BATCH_ENTRY_SIZE
                 tail.first, tail.entries, tail.restarted = 0, bytearray(), True
@@ -141,7 +140,7 @@ class BatchQueues:
     def max_offset(self, key: QueueKey) -> int:
         """The next queue offset, 0 for no queue."""
         tail = self._tails.get(key)
-        return tail.order.next if tail is not None else self._stored.get(key, _NOTHING).max_offset
+        return tail.order.state.next if tail is not None else self._stored.get(key, _NOTHING).max_offset
 
     def span(self, key: QueueKey) -> tuple[int, int]:
         """The numbers of a queue's first entry and of the one behind its last."""

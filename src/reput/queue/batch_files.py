@@ -23,6 +23,7 @@ from reput.formats.consume_queue import QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.queue.cut import zero_past
 from reput.queue.files import QueueFile, QueueFolder, list_queues, list_topic_queues, queue_folder
+from reput.queue.order import OrderState, QueueOrder
 
 # One page: what a search reads at once instead of going on by halves.
 _BLOCK_ENTRIES = 4096 // BATCH_ENTRY_SIZE
@@ -41,6 +42,29 @@ class BatchSpan(NamedTuple):
     min_offset: int
     max_offset: int
     last: BatchEntry | None
+
+    def order(self) -> QueueOrder:
+        """Return the order rule's view of this queue; see `take_batches`."""
+        if self.last is None:
+            return QueueOrder()
+        return QueueOrder(OrderState(self.max_offset, self.last.base_offset), self.end - self.first)
+
+
+def take_batches(order: QueueOrder, entries: NDArray[np.void]) -> Iterator[KeptBatches]:
+    """Take a queue's next entries (dtype `BATCH_ENTRY`) in log order; yield those to append, in pieces.
+
+    The caller uses up all pieces before the next call.
+    """
+    base = entries["base_offset"].astype(np.int64)
+    for kept in order.sort_out(base, base + entries["messages"]):
+        yield KeptBatches(entries[kept.begin : kept.end], kept.restarts)
+
+
+class KeptBatches(NamedTuple):
+    """Entries to append (dtype `BATCH_ENTRY`); `restarts`: after the queue has dropped everything."""
+
+    entries: NDArray[np.void]
+    restarts: bool
 
 
 @dataclass(frozen=True, slots=True)

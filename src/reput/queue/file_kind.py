@@ -294,9 +294,9 @@ class FileQueues:
             found = self._look(gone.key)
             if found is None or gone.restarted:
                 folder = self.folder / gone.key.topic.decode() / str(gone.key.queue_id)
-                self._found[gone.key] = _Found(str(folder), StoredQueue(gone.next, gone.first))
+                self._found[gone.key] = _Found(str(folder), StoredQueue(gone.end, gone.first))
             else:
-                stored = StoredQueue(gone.next, found.stored.min_offset)
+                stored = StoredQueue(gone.end, found.stored.min_offset)
                 self._found[gone.key] = found._replace(stored=stored)
 
     def _look(self, key: QueueKey) -> _Found | None:

@@ -17,6 +17,7 @@ from reput.kernels.columns import Columns
 from reput.kernels.pack import EntrySources
 from reput.queue.backlog import Backlog, Waiting
 from reput.queue.kinds import DurableQueues
+from reput.queue.order import consecutive_runs
 from reput.queue.tail import QueueTail, Tail
 
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
@@ -132,10 +133,12 @@ class Queues:
         if tail is None:
             stored = self.durable.find(key)
             tail = self.tail.begin(key, stored.end if stored else 0)
-        if steady and tail.before is None and (first > 0 or tail.next <= 1):
-            self.tail.extend(tail, first, entries)
-        else:
-            self.tail.extend_unsteady(tail, offsets(), entries)
+        if steady:
+            self.tail.take(tail, first, entries)
+            return
+        numbers = np.array(offsets(), dtype=np.int64)
+        for begin, end in consecutive_runs(numbers):
+            self.tail.take(tail, int(numbers[begin]), entries[begin * ENTRY_SIZE : end * ENTRY_SIZE])
 
     def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
         """The entries [begin, end) of a queue (uint8, 20 bytes each); fewer where a block ends before.

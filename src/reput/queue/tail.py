@@ -1,26 +1,27 @@
-"""The tail: per queue, the entries of records that no durable index covers yet. It follows the log, in memory.
+"""The tail: the entries of each queue whose records no durable index covers yet. It follows the log, in memory.
 
-Entries have the ConsumeQueue's own layout, so that one walk serves files and tail. Whoever fills the tail goes through
-the log in order (`take`, one decoded range after the other); the rules for queue offsets that do not run straight are
-those of the rebuild: a repeated offset is left out, a gap gets pre-blank entries, a restart begins a new generation.
+Entries have the ConsumeQueue's own layout, so one walk serves files and tail. Entries come in log order. The order rule
+(`queue/order.py`) says what they leave in the queue, as in a rebuild.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, QueueKey
 from reput.formats.record import queue_offset_bound
+from reput.queue.order import EMPTY, OrderState, decide
 
 
 @dataclass(slots=True)
 class QueueTail:
-    """One queue's part: entries from queue offset `first` on, 20 bytes each.
+    """The tail of one queue: entries from queue offset `first` on, 20 bytes each.
 
-    `restarted`: the numbering began again past the frontier, so nothing in the queue's files counts any more. `before`
-    is what the queue was before it began again at 0, until the next message tells a restart from a repeat.
+    Attributes:
+        restarted: the numbering began again past the frontier, so the queue's files no longer count.
+        before: the queue before that restart, until the next entries show that it was none.
     """
 
     first: int
@@ -30,95 +31,89 @@ class QueueTail:
 
     @property
     def next(self) -> int:
-        """The queue offset behind the last entry."""
+        """The queue offset after the last entry."""
         return self.first + len(self.entries) // ENTRY_SIZE
+
+    @property
+    def state(self) -> OrderState:
+        """The queue's state for the order rule."""
+        if not self.entries and not self.first and not self.restarted:
+            return EMPTY
+        end = self.next
+        return OrderState(end, end - 1, self.before.next if self.before is not None else -1)
 
 
 class Trimmed(NamedTuple):
-    """Entries that left the tail: queue offsets [first, next); `restarted`: nothing before them counts."""
+    """Entries that left the tail: queue offsets [first, end); `restarted`: nothing before them counts."""
 
     key: QueueKey
     first: int
-    next: int
+    end: int
     restarted: bool
 
 
 class Tail:
-    """The tails of all queues. Not safe for threads by itself: its owner holds a lock.
-
-    `entries`: how many entries all of them hold. `repeats`, `blanks`, `restarts`: what did not run straight.
-    """
+    """The tails of all queues. Not safe for threads: its owner holds a lock. `entries`: the entries of all queues."""
 
     def __init__(self) -> None:
         self.queues: dict[QueueKey, QueueTail] = {}
         self.entries = 0
-        self.repeats = self.blanks = self.restarts = 0
 
     def begin(self, key: QueueKey, first: int) -> QueueTail:
-        """The tail of a queue whose files end at queue offset `first`; the present one where there is one."""
+        """Return the tail of a queue; make it if there is none, for a queue whose files end at offset `first`."""
         tail = self.queues.get(key)
         if tail is None:
             tail = self.queues[key] = QueueTail(first)
         return tail
 
-    def extend(self, tail: QueueTail, first: int, entries: memoryview) -> None:
-        """Add consecutive entries, the first of which has queue offset `first`, in log order."""
-        count, following = len(entries) // ENTRY_SIZE, tail.next
-        if first > following:
-            self._fill(tail, first, entries)
-        elif first < following:
-            skipped = min(following - first, count)
-            self.repeats += skipped
-            count -= skipped
-            entries = entries[skipped * ENTRY_SIZE :]
+    def take(self, tail: QueueTail, first: int, entries: memoryview) -> None:
+        """Take the next entries of a queue, which are consecutive from queue offset `first` on."""
+        if first != tail.next:
+            entries = entries[self._arrange(tail, first, len(entries) // ENTRY_SIZE, entries) * ENTRY_SIZE :]
         tail.entries += entries
-        self.entries += count
+        self.entries += len(entries) // ENTRY_SIZE
 
-    def extend_unsteady(self, tail: QueueTail, offsets: Iterable[int], entries: memoryview) -> None:
-        """Add entries whose queue offsets do not run straight, one by one in log order."""
-        for number, offset in enumerate(offsets):
-            piece = entries[number * ENTRY_SIZE : (number + 1) * ENTRY_SIZE]
-            if tail.before is not None and offset != tail.next:
-                self._decide(tail, offset)
-            if offset == 0 and tail.next > 1:
-                self._restart(tail)
-            self.extend(tail, offset, piece)
+    def _arrange(self, tail: QueueTail, first: int, count: int, entries: memoryview) -> int:
+        """Do to the queue what the order rule asks for before `count` entries; return how many of them it repeats."""
+        step = decide(tail.state, first, first + count)
+        if step.takes_back and tail.before is not None:
+            self._take_back(tail, tail.before)
+        if step.restarts:
+            self._restart(tail)
+        elif step.state.before < 0:
+            tail.before = None
+        if first > tail.next:
+            self._fill(tail, first, step.blanks, entries)
+        return step.repeats
 
     def _restart(self, tail: QueueTail) -> None:
-        """The queue was deleted and made again, as it seems: what it held goes."""
-        self.restarts += 1
+        """Drop the queue's entries, but keep them at hand: the restart may be taken back."""
         self.entries -= len(tail.entries) // ENTRY_SIZE
         tail.before = QueueTail(tail.first, tail.entries, tail.restarted)
         tail.first, tail.entries, tail.restarted = 0, bytearray(), True
 
-    def _decide(self, tail: QueueTail, offset: int) -> None:
-        """A stretch from 0 was a repeat where the queue then goes on exactly where it had been."""
-        before, tail.before = tail.before, None
-        if before is not None and offset == before.next:
-            repeated = len(tail.entries) // ENTRY_SIZE
-            self.restarts -= 1
-            self.repeats += repeated
-            self.entries += len(before.entries) // ENTRY_SIZE - repeated
-            tail.first, tail.entries, tail.restarted = before.first, before.entries, before.restarted
+    def _take_back(self, tail: QueueTail, before: QueueTail) -> None:
+        """Return to the queue before its restart. The stretch from 0 was a repeat as far as that queue went."""
+        stretch, more = len(tail.entries), tail.entries[before.next * ENTRY_SIZE :]
+        self.entries += (len(before.entries) + len(more) - stretch) // ENTRY_SIZE
+        tail.first, tail.entries, tail.restarted = before.first, before.entries + more, before.restarted
+        tail.before = None
 
-    def _fill(self, tail: QueueTail, first: int, entries: memoryview) -> None:
+    def _fill(self, tail: QueueTail, first: int, blanks: int, entries: memoryview) -> None:
+        """Fill the gap of `blanks` below queue offset `first`; without any the queue begins at `first`."""
         (physical_offset,) = ENTRY.struct.unpack_from(entries, 0)[:1]
-        # The kernels bound queue offsets by the place in the log; a caller who did not must not fill memory.
+        # The kernels bound queue offsets by the place in the log. A caller that does not must not fill memory.
         if first > queue_offset_bound(physical_offset):
             raise ValueError(f"queue offset {first} is more than a log of {physical_offset} bytes can hold")
-        if not tail.entries and tail.first == 0 and not tail.restarted:
-            # A queue without files that starts above 0: nothing is missing, its first messages have expired.
+        if not blanks:
             tail.first = first
-            return
-        count = first - tail.next
-        self.blanks += count
-        self.entries += count
-        tail.entries += PRE_BLANK * count
+        self.entries += blanks
+        tail.entries += PRE_BLANK * blanks
 
     def trim(self, frontier_offset: int) -> Iterator[Trimmed]:
-        """Drop the entries of records below a log offset, which durable indexes hold now, queue by queue as it is read.
+        """Drop the entries of records below a log offset, which durable indexes hold now.
 
-        Returns what went of each.
+        Yields the entries that left each queue; a queue is trimmed when its turn comes.
         """
         for key in list(self.queues):
             tail = self.queues[key]
@@ -135,7 +130,7 @@ class Tail:
 
 
 def _entries_below(entries: bytearray, frontier_offset: int) -> int:
-    """How many entries from the start belong to records below a log offset; pre-blanks go with what follows them."""
+    """Return how many entries from the start are of records below a log offset; a pre-blank counts as the next one."""
     low, high = 0, len(entries) // ENTRY_SIZE
     while low < high:
         middle = (low + high) // 2

@@ -1,7 +1,7 @@
 """Queues of batches are built in log order: an entry's place is known only when those before it are counted.
 
 Decode tasks leave the entries of each split; then one task a group of queues appends them, by the rules of
-`reput.queue.batch_order`. A rebuild and a check build whole queues, beside the old ones. A job that follows the log
+`reput.queue.order`. A rebuild and a check build whole queues, beside the old ones. A job that follows the log
 appends to the live ones, behind the last entry of a record below its frontier: a repeat writes the same bytes.
 """
 
@@ -28,8 +28,7 @@ from reput.pipeline.split.parts import BatchPart
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import finish_file, finish_folders, queue_path
 from reput.pipeline.split.stitch import Stitched
-from reput.queue.batch_files import BatchFiles
-from reput.queue.batch_order import BatchOrder
+from reput.queue.batch_files import BatchFiles, take_batches
 from reput.queue.kinds import QueueKind
 from reput.store.disk.queue_types import refuse_batches_beside
 
@@ -39,7 +38,7 @@ _GROUPS_MOST = 256
 class BatchOutcome(NamedTuple):
     """A queue of batches as it was built: its queue offsets [first, next), its entries, and what its records did.
 
-    See `BatchOrder` for the counts.
+    See `QueueOrder` for the counts.
     """
 
     key: QueueKey
@@ -129,11 +128,11 @@ class _Builder:
         # The number of the next entry; a live queue goes on, a new one has none yet.
         self._number = span.end
         self._first = span.min_offset if span.last else -1
-        self._order = BatchOrder(span.max_offset, span.end - span.first)
+        self._order = span.order()
 
     def take(self, entries: NDArray[np.void]) -> None:
         """Append the queue's entries in the next split."""
-        for kept in self._order.sort_out(entries):
+        for kept in take_batches(self._order, entries):
             if kept.restarts:
                 fs.remove_tree(self.folder)
                 self._number, self._first = 0, -1
@@ -164,8 +163,8 @@ class _Builder:
         return BatchOutcome(
             self.key,
             max(self._first, 0),
-            order.next,
-            order.batches,
+            max(order.state.next, 0),
+            order.entries,
             order.repeats,
             order.missing,
             order.restarts,

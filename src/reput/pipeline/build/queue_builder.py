@@ -1,17 +1,15 @@
-"""The rules for a queue whose offsets do not run straight, over its runs in log order; what is built is a target's.
+"""Building a queue whose entries are out of order: the order rule (`queue/order.py`) over its runs in log order.
 
-A repeated offset: the first record wins, like the peer's `ConsumeQueue.putMessagePositionInfo`. An offset that restarts
-at 0 (the topic was deleted and made again): a new generation, the last one wins. A gap: pre-blank entries, since a hole
-of zeros would make RocketMQ cut the queue there.
+A target takes the entries: queue files, or values for RocksDB's tables.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.queue.order import OrderState, QueueOrder, repeated_stretches
 
 
 class QueueOutcome(NamedTuple):
@@ -43,6 +41,10 @@ class OffsetRun(NamedTuple):
         """The offset behind the run."""
         return self.first + len(self.entries) // self.size
 
+    def above(self, repeats: int) -> OffsetRun:
+        """Return the run without its first entries, which are repeats."""
+        return OffsetRun(self.first + repeats, self.entries[repeats * self.size :], self.size) if repeats else self
+
 
 class QueueTarget(Protocol):
     """Where a queue is built."""
@@ -63,93 +65,32 @@ class QueueTarget(Protocol):
 def build_queue(
     key: QueueKey, runs: Callable[[], Iterator[OffsetRun]], target: QueueTarget, end: int = 0
 ) -> QueueOutcome:
-    """Build a queue from its runs, which are gone through twice; one that ends at queue offset `end` goes on there."""
-    builder = _QueueBuilder(key, target)
-    if end > 0:
-        builder.first = builder.next = end
-    after_zero = deque(_what_follows_zero(runs()))
-    expected = -1
-    for run in runs():
-        starts = run.first != expected
-        following = after_zero.popleft() if starts and run.first == 0 else -1
-        builder.take(run, following if starts else None)
-        expected = run.next
-    return builder.outcome()
+    """Build a queue from its runs in log order, by the order rule; memory holds one run.
 
-
-def _what_follows_zero(runs: Iterator[OffsetRun]) -> list[int]:
-    """For each stretch of consecutive offsets that starts at 0, the offset behind its end (-1: none)."""
-    follows: list[int] = []
-    expected, from_zero = -1, False
-    for run in runs:
-        if run.first != expected:
-            if from_zero:
-                follows.append(run.first)
-            from_zero = run.first == 0
-        expected = run.next
-    if from_zero:
-        follows.append(-1)
-    return follows
-
-
-class _QueueBuilder:
-    """The rules over the runs of one queue; writes as it goes, so that memory stays at one split's entries."""
-
-    def __init__(self, key: QueueKey, target: QueueTarget) -> None:
-        self.key = key
-        self.target = target
-        self.first = self.next = -1
-        self.repeats = self.blanks = self.restarts = self.dropped = 0
-
-    def take(self, run: OffsetRun, following: int | None) -> None:
-        """Take the next run in log order.
-
-        `following` is the offset that comes behind the stretch which this run starts at 0 (-1: none or another start);
-        None says that this run only goes on where the one before ended.
-        """
-        if self.next < 0:
-            self.first = self.next = run.first
-        elif run.first > self.next:
-            self._fill(run)
-        elif run.first < self.next:
-            if following is not None and run.first == 0 and self._restarts(following):
-                self._start_again()
-            else:
-                run = self._without_repeats(run)
-        if run.entries:
-            self.target.put(run)
-            self.next = run.next
-
-    def _restarts(self, following: int) -> bool:
-        # Message 0 given twice at once is a repeat; where the queue goes on as if nothing had been, so is the stretch.
-        return self.next > 1 and following != self.next
-
-    def _start_again(self) -> None:
-        self.target.drop()
-        self.restarts += 1
-        self.dropped += self.next - self.first - self.blanks
-        self.first = self.next = 0
-        self.blanks = 0
-
-    def _without_repeats(self, run: OffsetRun) -> OffsetRun:
-        repeated = min(self.next, run.next) - run.first
-        self.repeats += repeated
-        return OffsetRun(run.first + repeated, run.entries[repeated * run.size :], run.size)
-
-    def _fill(self, run: OffsetRun) -> None:
-        self.blanks += run.first - self.next
-        self.target.blank(self.next, run.first, run)
-        self.next = run.first
-
-    def outcome(self) -> QueueOutcome:
-        """What was built."""
-        return QueueOutcome(
-            key=self.key,
-            first=max(self.first, 0),
-            next=max(self.next, 0),
-            entries=0 if self.next < 0 else self.next - self.first - self.blanks,
-            repeats=self.repeats,
-            blanks=self.blanks,
-            restarts=self.restarts,
-            dropped=self.dropped,
-        )
+    Args:
+        key: the queue.
+        runs: returns the runs. It is called twice: the first pass finds repeats that look like restarts.
+        target: takes the entries.
+        end: the queue offset at which the queue ends already, 0 for a new queue.
+    """
+    order = QueueOrder(OrderState.at(end))
+    repeated = repeated_stretches(((run.first, run.next) for run in runs()), order.state)
+    for number, run in enumerate(runs()):
+        step = order.take(run.first, run.next, may_restart=number not in repeated)
+        if step.restarts:
+            target.drop()
+        if step.blanks:
+            target.blank(run.first - step.blanks, run.first, run)
+        kept = run.above(step.repeats)
+        if kept.entries:
+            target.put(kept)
+    return QueueOutcome(
+        key=key,
+        first=max(order.first, 0),
+        next=max(order.state.next, 0),
+        entries=order.entries,
+        repeats=order.repeats,
+        blanks=order.missing,
+        restarts=order.restarts,
+        dropped=order.dropped,
+    )

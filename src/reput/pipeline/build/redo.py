@@ -26,6 +26,7 @@ from reput.pipeline.split.job import Job
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import finish_folders, queue_path, write_entries
 from reput.pipeline.split.tasks import columns_for
+from reput.queue.order import consecutive_runs
 
 _BLANKS_AT_ONCE = 50_000
 
@@ -129,8 +130,7 @@ def _runs(job: Job, extracts: Sequence[Extract]) -> Iterator[OffsetRun]:
         part, until = _part_of(job, one.split), one.start + one.entries
         offsets = part.read("queue_offset", one.start, until)
         entries = part.read("entry", one.start, until).view(np.uint8)
-        breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
-        for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), one.entries], strict=True):
+        for begin, end in consecutive_runs(offsets):
             yield OffsetRun(int(offsets[begin]), entries.data[begin * ENTRY_SIZE : end * ENTRY_SIZE])
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-import numpy as np
-
 from reput.files import fs
 from reput.formats.consume_queue import PRE_BLANK, QueueKey
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.pipeline.build.queue_builder import OffsetRun, QueueOutcome, build_queue
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.rocksdb_parts import TablePart
+from reput.queue.order import consecutive_runs
 
 _AT_ONCE = 1 << 18
 
@@ -68,6 +67,5 @@ def _runs(pieces: Sequence[TablePart]) -> Iterator[OffsetRun]:
             yield OffsetRun(piece.first, values, VALUE_SIZE)
             continue
         offsets = piece.offsets
-        breaks = (np.flatnonzero(np.diff(offsets) != 1) + 1).tolist()
-        for begin, end in zip([0, *breaks], [*breaks, len(offsets)], strict=True):
+        for begin, end in consecutive_runs(offsets):
             yield OffsetRun(int(offsets[begin]), values[begin * VALUE_SIZE : end * VALUE_SIZE], VALUE_SIZE)

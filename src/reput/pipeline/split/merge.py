@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from reput.formats.consume_queue import QueueKey
 from reput.pipeline.split.parts import QueueRanges
+from reput.queue.order import continues
 
 
 @dataclass(slots=True)
@@ -24,19 +25,17 @@ class SplitQueues:
 
     keys: list[QueueKey] = field(default_factory=list)
     rows: dict[QueueKey, int] = field(default_factory=dict)
-    first: NDArray[np.int64] = field(default_factory=lambda: np.empty(1024, dtype=np.int64))
-    next: NDArray[np.int64] = field(default_factory=lambda: np.empty(1024, dtype=np.int64))
+    first: NDArray[np.int64] = field(default_factory=lambda: np.full(1024, -1, dtype=np.int64))
+    next: NDArray[np.int64] = field(default_factory=lambda: np.full(1024, -1, dtype=np.int64))
     count: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1024, dtype=np.int64))
     straight: NDArray[np.bool_] = field(default_factory=lambda: np.ones(1024, dtype=np.bool_))
 
     def add(self, ranges: QueueRanges) -> None:
         """Add the ranges of the next split in log order."""
-        known = len(self.keys)
         rows = np.array([self.row(key) for key in ranges.keys], dtype=np.int64)
-        fresh = rows >= known
+        fresh = self.next[rows] < 0
         self.first[rows[fresh]] = ranges.first[fresh]
-        goes_on = fresh | (self.next[rows] == ranges.first)
-        self.straight[rows] &= goes_on & (ranges.steady != 0)
+        self.straight[rows] &= continues(self.next[rows], ranges.first) & (ranges.steady != 0)
         self.next[rows] = ranges.last + 1
         self.count[rows] += ranges.entries
 
@@ -58,8 +57,8 @@ class SplitQueues:
 
     def _grow(self) -> None:
         size = len(self.first)
-        self.first = np.concatenate([self.first, np.empty(size, dtype=np.int64)])
-        self.next = np.concatenate([self.next, np.empty(size, dtype=np.int64)])
+        self.first = np.concatenate([self.first, np.full(size, -1, dtype=np.int64)])
+        self.next = np.concatenate([self.next, np.full(size, -1, dtype=np.int64)])
         self.count = np.concatenate([self.count, np.zeros(size, dtype=np.int64)])
         self.straight = np.concatenate([self.straight, np.ones(size, dtype=np.bool_)])
 
