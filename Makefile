@@ -82,7 +82,7 @@ format: setup  ## bring the code into its format
 
 .PHONY: docs
 docs: setup  ## make the generated pages of docs/ from the code, and the site in site/
-	$(PYTHON) -m reput.formats > docs/formats.md
+	$(PYTHON) scripts/formats.py
 	$(PYTHON) scripts/configuration.py
 	$(WITH_JAVA) $(PYTHON) scripts/pages.py
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict

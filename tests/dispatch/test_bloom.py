@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reput.dispatch.bloom import BloomFilter, filter_key, may_hold
+from reput.dispatch.bloom import BloomFilter, filter_key
 from reput.errors import ConfigError
 
 # Error rate, expected number, text; hashes, bits, positions: as RocketMQ's own BloomFilter answered.
@@ -19,6 +19,11 @@ def test_known_bits(error: int, expected: int, text: str, hashes: int, bits: int
     """Sizes and positions are RocketMQ's."""
     bloom = BloomFilter(error, expected)
     assert (bloom.hashes, bloom.bits, bloom.positions(text)) == (hashes, bits, positions)
+
+
+def may_hold(bitmap: bytes, positions: tuple[int, ...]) -> bool:
+    """Whether a bitmap has all these bits."""
+    return all(bitmap[position // 8] >> position % 8 & 1 for position in positions)
 
 
 def test_bitmap() -> None:

@@ -15,10 +15,10 @@ from reput.formats.consume_queue_ext import (
     Unit,
     address_of,
     decode_unit,
-    encode_unit,
     is_address,
     offset_of,
 )
+from support.encoders import encode_unit
 
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 

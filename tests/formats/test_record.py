@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reput.formats import record as fmt
 from reput.formats.record import Record, Verdict, decode_message_id, decode_record, encode_record, examine
 from support import golden
+from support.encoders import magic_for_topic
 from support.records import HOST_V4, HOST_V6, LogBuilder, damages, hostile_records, logs, records
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def test_hosts_and_message_ids_as_text() -> None:
 )
 def test_long_topics_take_version_2(topic: bytes, magic: int) -> None:
     """More than 127 UTF-16 units, as Java counts them, make a v2 record."""
-    assert fmt.magic_for_topic(topic) == magic
+    assert magic_for_topic(topic) == magic
 
 
 def test_what_a_length_field_cannot_say_is_refused() -> None:
@@ -412,7 +413,7 @@ def test_golden_records_encode_to_the_same_bytes(store: str) -> None:
         record = decode_record(data, position)
         assert record.physical_offset == offset
         assert encode_record(record) == data[position : position + record.size]
-        assert fmt.magic_for_topic(record.topic) == record.magic
+        assert magic_for_topic(record.topic) == record.magic
         count += 1
 
     assert count == golden.facts(store).messages

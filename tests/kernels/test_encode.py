@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reput import kernels
 from reput.files.maps import address_of
 from reput.formats.properties import encode_properties
-from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, Host, Record, encode_record, magic_for_topic
+from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, Host, Record, encode_record
 from reput.kernels.batch_layout import BATCH_LAYOUT, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, Refusal, Texts
 from reput.log import column_batch, queue_directory
 from reput.log.column_batch import ColumnBatch
@@ -21,6 +21,7 @@ from reput.log.encode import RecordEncoder
 from reput.log.message import MessageRefusedError
 from reput.log.queue_directory import QueueDirectory
 from reput.log.topics import TopicTable
+from support.encoders import magic_for_topic
 from support.twins import TWINS
 
 V4, V6 = Host(b"\x7f\0\0\1", 10911), Host(bytes(range(16)), -1)

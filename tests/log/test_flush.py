@@ -216,7 +216,7 @@ def test_a_callback_that_fails_harms_nobody(tmp_path: Path, gate: Gate, caplog: 
         gate.opened.set()
         assert [future.result(PATIENCE_S).status for future in futures] == [PutStatus.PUT_OK] * 5
         assert flush.promise(log.append(one())).result(PATIENCE_S).status is PutStatus.PUT_OK
-        assert flush.failure is None
+        assert flush._failure is None
     assert "SystemExit" in caplog.text
 
 
@@ -334,7 +334,7 @@ def test_async_flush_goes_by_pages_and_thoroughly(tmp_path: Path) -> None:
     ):
         end = log.append(one()).end_offset
         while log.flushed < end:
-            assert flush.failure is None
+            assert flush._failure is None
             moved.wait(0.001)
 
 
@@ -369,7 +369,7 @@ def test_a_failed_sync_reaches_everybody(tmp_path: Path, monkeypatch: pytest.Mon
             patch.setattr(fs, "sync_data", refuse)
             with pytest.raises(FlushError, match="may be lost"):
                 flush.settle(log.append(one()))
-        assert isinstance(flush.failure, FlushError)
+        assert isinstance(flush._failure, FlushError)
         with pytest.raises(FlushError):
             log.append(one())
         with pytest.raises(FlushError):
@@ -488,7 +488,7 @@ def test_a_listener_that_raises_is_no_secret(tmp_path: Path) -> None:
         with sync_log(tmp_path) as log, FlushService(log, burst) as flush:
             flush.settle(log.append(one()))
             flush._threads[0].join(PATIENCE_S)
-            assert isinstance(flush.failure, FlushError)
+            assert isinstance(flush._failure, FlushError)
     finally:
         threading.excepthook = hook
     assert seen == [ZeroDivisionError]

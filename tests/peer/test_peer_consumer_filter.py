@@ -10,7 +10,7 @@ import pytest
 
 from reput.dispatch.bloom import BloomFilter
 from reput.formats import consumer_filter
-from reput.store.progress.consumer_filters import ConsumerFilters
+from support.registry import FilterRegistry, encode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +51,7 @@ def test_steps(peer: ModuleType, tmp_path: Path) -> None:
     """After each of many steps both hold the same filters, and have said the same."""
     steps = some_steps(200)
     theirs = peer.run("filters", stdin="".join(json.dumps(step) + "\n" for step in steps).encode())
-    ours = ConsumerFilters(tmp_path, BloomFilter())
+    ours = FilterRegistry(tmp_path, BloomFilter())
     for step, their in zip(steps, theirs, strict=True):
         ok = True
         if step[0] == "unregister":
@@ -60,21 +60,19 @@ def test_steps(peer: ModuleType, tmp_path: Path) -> None:
             topic, group, sql, kind, version = step[1:]
             ok = ours.register(topic, group, sql, version, kind)
         assert ok == their["ok"], step
-        assert of_file(consumer_filter.encode(ours.all())) == of_file(their["json"].encode()), step
+        assert of_file(encode(ours.all())) == of_file(their["json"].encode()), step
 
 
 def test_files(peer: ModuleType, tmp_path: Path) -> None:
     """RocketMQ reads the file that we write, and one filter of its own is written byte for byte as we write it."""
-    ours = ConsumerFilters(tmp_path, BloomFilter())
+    ours = FilterRegistry(tmp_path, BloomFilter())
     for group in ("a", "b"):
         ours.register("订单", group, "a > 5 AND b = '\"\t\\'", 7)
     ours.persist()
     path = tmp_path / consumer_filter.FILE_NAME
     steps = [["load", str(path)], ["unregister", "none"]]
     theirs = peer.run("filters", stdin="".join(json.dumps(step) + "\n" for step in steps).encode())
-    assert of_file(theirs[1]["json"].encode()) == of_file(
-        consumer_filter.encode(ConsumerFilters.load(tmp_path, BloomFilter()).all())
-    )
+    assert of_file(theirs[1]["json"].encode()) == of_file(encode(FilterRegistry.load(tmp_path, BloomFilter()).all()))
     steps = [["register", "订单", "a", "a > 5 AND b = '\"x\\'", "SQL92", 7]]
     data = peer.run("filters", stdin=(json.dumps(steps[0]) + "\n").encode())[0]["json"].encode()
-    assert consumer_filter.encode(consumer_filter.decode(data, "peer")) == data
+    assert encode(consumer_filter.decode(data, "peer")) == data

@@ -13,11 +13,11 @@ import reput
 from reput.config import StoreConfig, parse_properties
 from reput.dispatch.bloom import BloomFilter
 from reput.formats import paths
-from reput.store.progress.consumer_filters import ConsumerFilters
 from reput.store.read.view import PullLimits
 from support import golden, kinds, stores
 from support.checked import assert_sound
 from support.inner import write_further
+from support.registry import FilterRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def ours(tmp_path: Path) -> Path:
     store = tmp_path / "store"
     for name in (paths.CONFIG, paths.COMMIT_LOG):
         (store / name).mkdir(parents=True)
-    filters = ConsumerFilters.load(store / paths.CONFIG, BloomFilter(), clock_ms=lambda: 1000)
+    filters = FilterRegistry.load(store / paths.CONFIG, BloomFilter(), clock_ms=lambda: 1000)
     for topic in TOPICS:
         for number, sql in enumerate(SQLS):
             assert filters.register(topic, f"group-{number}", sql, 1)
@@ -132,7 +132,7 @@ def test_entries_of_other_topics(tmp_path: Path, peer: ModuleType) -> None:
 
 def test_pulls_by_sql(ours: Path, tmp_path: Path, peer: ModuleType) -> None:
     """Pulls with SQL92 filters give the same messages, status and next offset, with bitmaps to believe and without."""
-    filters = ConsumerFilters.load(ours / paths.CONFIG, BloomFilter(), clock_ms=lambda: 1000)
+    filters = FilterRegistry.load(ours / paths.CONFIG, BloomFilter(), clock_ms=lambda: 1000)
     assert filters.register("orders", "g", SQLS[0], 1)
     filters.persist()
     reput.rebuild(ours, spark=False, config=config(EXT_FILE_SIZE), only="queue")

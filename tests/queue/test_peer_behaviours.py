@@ -17,7 +17,7 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.consume_queue import PRE_BLANK, Entry, QueueKey, encode_entry
-from reput.formats.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Unit, address_of, encode_unit
+from reput.formats.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Unit, address_of
 from reput.formats.record import FLAG_INNER_BATCH
 from reput.formats.rocksdb import OffsetValue
 from reput.log.message import Message
@@ -29,6 +29,7 @@ from reput.queue.reader import queue_span
 from reput.store.read.results import GetStatus
 from reput.store.recover.ext_end import cut_units
 from support import databases, opened, stores
+from support.encoders import encode_unit
 from support.inner import CONFIG, new_store, topics_json
 from support.records import LogBuilder
 

@@ -1,4 +1,4 @@
-"""The registry of consumers' filters: who counts, since when, and what is left of it in a file."""
+"""The filters of consumers, as they are read from a broker's file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from reput.dispatch.bloom import BloomFilter
 from reput.errors import DamagedStoreError
 from reput.formats import consumer_filter
-from reput.store.progress.consumer_filters import KEPT_DEAD_MS, ConsumerFilters
+from reput.store.progress.consumer_filters import ConsumerFilters
+from support.registry import FilterRegistry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,62 +36,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def filters(tmp_path: Path, clock: Clock) -> ConsumerFilters:
+def filters(tmp_path: Path, clock: Clock) -> FilterRegistry:
     """An empty registry."""
-    return ConsumerFilters.load(tmp_path, BLOOM, clock_ms=clock)
+    return FilterRegistry.load(tmp_path, BLOOM, clock_ms=clock)
 
 
-def test_register(filters: ConsumerFilters, clock: Clock) -> None:
-    """A newer client with another expression is born anew; with the same it goes on; an older one is not heard."""
-    assert filters.register("t", "g", "a > 5", 7)
-    born = clock.ms
-    clock.ms += 1000
-    assert not filters.register("t", "g", "a > 6", 7)
-    assert not filters.register("t", "g", "a > 6", 6)
-    assert filters.register("t", "g", "a > 5", 8)
-    found = filters.get("t", "g")
-    assert found is not None
-    assert (found.expression, found.client_version, found.born_ms) == ("a > 5", 8, born)
-    assert filters.register("t", "g", "a > 6", 9)
-    found = filters.get("t", "g")
-    assert found is not None
-    assert (found.expression, found.born_ms, found.bit_positions) == ("a > 6", clock.ms, BLOOM.positions("g#t"))
-
-
-def test_refused(filters: ConsumerFilters) -> None:
-    """Tags, nothing and what is no filter are not taken, and leave the old filter as it was."""
-    filters.register("t", "g", "a > 5", 7)
-    assert not filters.register("t", "g", "paid", 8, "TAG")
-    assert not filters.register("t", "g", "", 8)
-    assert not filters.register("t", "g", "a >", 8)
-    found = filters.get("t", "g")
-    assert found is not None
-    assert (found.expression, found.is_dead) == ("a > 5", False)
-
-
-def test_unregister(filters: ConsumerFilters, clock: Clock) -> None:
-    """A group that goes is dead on all topics, and alive again when it registers with the same version."""
-    for topic in ("t", "u"):
-        filters.register(topic, "g", "a > 5", 7)
-    filters.register("t", "other", "a > 5", 7)
-    clock.ms += 5
-    filters.unregister("g")
-    assert [(one.topic, one.group, one.is_dead) for one in filters.all()] == [
-        ("t", "g", True),
-        ("t", "other", False),
-        ("u", "g", True),
-    ]
-    assert filters.register("t", "g", "a > 9", 7)
-    found = filters.get("t", "g")
-    assert found is not None
-    assert (found.expression, found.is_dead) == ("a > 5", False)
-
-
-def test_persist(filters: ConsumerFilters, tmp_path: Path, clock: Clock) -> None:
-    """What is written is read again, all dead since half a minute; who was dead for a day is not written."""
-    filters.register("t", "gone", "a > 5", 7)
-    filters.unregister("gone")
-    clock.ms += KEPT_DEAD_MS
+def test_filters_are_dead_when_they_are_read(filters: FilterRegistry, tmp_path: Path, clock: Clock) -> None:
+    """Filters that a broker wrote are read again, and are dead since half a minute."""
     filters.register("订单", "g", "a = 'it''s \"quoted\"'", 7)
     filters.persist()
     clock.ms += 100_000
@@ -100,7 +52,7 @@ def test_persist(filters: ConsumerFilters, tmp_path: Path, clock: Clock) -> None
     ]
 
 
-def test_another_bloom_filter(filters: ConsumerFilters, tmp_path: Path) -> None:
+def test_another_bloom_filter(filters: FilterRegistry, tmp_path: Path) -> None:
     """Made for another Bloom filter the whole file is left out, and that is said."""
     filters.register("t", "g", "a > 5", 7)
     filters.persist()
@@ -109,7 +61,7 @@ def test_another_bloom_filter(filters: ConsumerFilters, tmp_path: Path) -> None:
     assert "another Bloom filter" in other.notes[0]
 
 
-def test_damaged_file(filters: ConsumerFilters, tmp_path: Path) -> None:
+def test_damaged_file(filters: FilterRegistry, tmp_path: Path) -> None:
     """A damaged file gives way to its .bak, and that is said; without one it is an error that names the file."""
     filters.register("t", "g", "a > 5", 7)
     filters.persist()

@@ -15,9 +15,9 @@ from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.log.message import Message
 from reput.queue.ext import ExtReader
-from reput.store.progress.consumer_filters import ConsumerFilters
 from support import golden, stores
 from support.filters import raw
+from support.registry import FilterRegistry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def register(store: Path, born_ms: int, **filters: str) -> None:
     """Write the registry of a store with these groups' filters on topic t."""
     for name in (paths.CONFIG, paths.COMMIT_LOG):
         (store / name).mkdir(parents=True, exist_ok=True)
-    registry = ConsumerFilters.load(store / paths.CONFIG, BLOOM, clock_ms=lambda: born_ms)
+    registry = FilterRegistry.load(store / paths.CONFIG, BLOOM, clock_ms=lambda: born_ms)
     for group, sql in filters.items():
         assert registry.register("t", group, sql, 1)
     registry.persist()
@@ -125,7 +125,7 @@ def test_dispatch(tmp_path: Path) -> None:
 def test_persist(tmp_path: Path) -> None:
     """What was written is all there again, and dead, until its clients come back."""
     register(tmp_path / "store", 1000, **GROUPS)
-    registry = ConsumerFilters.load(tmp_path / "store" / paths.CONFIG, BLOOM, clock_ms=lambda: 2_000_000)
+    registry = FilterRegistry.load(tmp_path / "store" / paths.CONFIG, BLOOM, clock_ms=lambda: 2_000_000)
     assert {one.group: one.expression for one in registry.all()} == GROUPS
     assert all(one.is_dead for one in registry.all())
     assert registry.register("t", "group-1", GROUPS["group-1"], 1)

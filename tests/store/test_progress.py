@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reput.errors import ConfigError, DamagedStoreError, NoSpaceError, ReputError
 from reput.files import fs
-from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, decode, encode
+from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, decode, encode, key_of
 from reput.store.progress.progress import UNKNOWN, VERSION_STEP, ConsumerProgress
 
 if TYPE_CHECKING:
@@ -95,14 +95,14 @@ def test_reset_answers_until_it_is_taken(progress: ConsumerProgress) -> None:
     progress.commit("g", "t", 0, 10)
     progress.reset("g", "t", 0, 3)
 
-    assert progress.has_reset("g", "t", 0)
+    assert has_reset(progress, "g", "t", 0)
     assert not progress.commit("g", "t", 0, 11)
     assert progress.commit("g", "t", 1, 11)
     assert progress.query("g", "t", 0) == 3
     assert progress.query_all("g", "t") == {0: 3, 1: 11}
     assert progress.take_reset("g", "t", 1) is None
     assert [progress.take_reset("g", "t", 0) for _ in range(2)] == [3, None]
-    assert not progress.has_reset("g", "t", 0)
+    assert not has_reset(progress, "g", "t", 0)
     assert progress.query("g", "t", 0) == 3
     assert progress.commit("g", "t", 0, 4)
     assert progress.query("g", "t", 0) == 4
@@ -137,10 +137,15 @@ def crowded(folder: Path, clock: Clock) -> ConsumerProgress:
     return progress
 
 
+def has_reset(progress: ConsumerProgress, group: str, topic: str, queue_id: int) -> bool:
+    """Whether a reset of this queue waits to be taken."""
+    return queue_id in progress._resets.get(key_of(topic, group), ())
+
+
 def kept(progress: ConsumerProgress) -> set[str]:
     """The keys of the table; those with a reset that waits are marked."""
     keys = progress.snapshot().offset_table
-    return {f"{key}!" if progress.has_reset(*key.split("@")[1::-1], 0) else key for key in keys if key.count("@") == 1}
+    return {f"{key}!" if has_reset(progress, *key.split("@")[1::-1], 0) else key for key in keys if key.count("@") == 1}
 
 
 def test_names(crowded: ConsumerProgress) -> None:
@@ -153,7 +158,7 @@ def test_clean_topic(crowded: ConsumerProgress) -> None:
     """A cleaned topic is forgotten for every group, resets included, and no other topic is."""
     assert (crowded.clean_topic("t"), crowded.clean_topic("t"), crowded.clean_topic("plain")) == (2, 0, 0)
     assert kept(crowded) == {"tt@g!"}
-    assert not crowded.has_reset("g", "t", 0)
+    assert not has_reset(crowded, "g", "t", 0)
 
 
 def test_clean_group(crowded: ConsumerProgress) -> None:
@@ -188,7 +193,7 @@ def test_names_that_cannot_be(name: str, progress: ConsumerProgress) -> None:
         with pytest.raises(ConfigError, match=f"^{what} "):
             call()
     assert progress.query(name, name, 0) == -1
-    assert not progress.dirty
+    assert not progress._dirty
 
 
 @pytest.mark.parametrize("call", ["commit", "reset"])
@@ -203,7 +208,7 @@ def test_numbers_that_cannot_be(queue_id: int, offset: int, text: str, call: str
     """Numbers that no queue has are refused with their value, and nothing changes."""
     with pytest.raises(ConfigError, match=text):
         getattr(progress, call)("g", "t", queue_id, offset)
-    assert not progress.dirty
+    assert not progress._dirty
 
 
 def test_threads(progress: ConsumerProgress, folder: Path) -> None:
@@ -266,7 +271,7 @@ def test_persist_and_load(tmp_path: Path, commits: list[tuple[str, str, int, int
 
     assert progress.persist() == bool(commits)
 
-    assert not progress.dirty
+    assert not progress._dirty
     again = ConsumerProgress.load(folder)
     assert again.notes == []
     assert again.snapshot().offset_table == progress.snapshot().offset_table
@@ -281,7 +286,7 @@ def test_file_of_an_old_broker(folder: Path, clock: Clock) -> None:
     (folder / FILE).write_bytes(old)
     progress = ConsumerProgress.load(folder, clock_ms=clock)
 
-    assert (progress.query_all("g", "t"), progress.notes, progress.dirty) == ({0: 250, 1: 251}, [], False)
+    assert (progress.query_all("g", "t"), progress.notes, progress._dirty) == ({0: 250, 1: 251}, [], False)
     progress.commit("g", "t", 0, 260)
     progress.persist()
 
@@ -310,7 +315,7 @@ def test_nothing_new_is_not_written(progress: ConsumerProgress, folder: Path) ->
     assert progress.persist()
     progress.commit("g", "t", 0, 1)
     progress.clean_topic("other")
-    assert not progress.dirty
+    assert not progress._dirty
     assert not progress.persist()
 
 
@@ -329,7 +334,7 @@ def test_every_change_is_persisted(
     progress.commit("g", "t", 0, 1)
     progress.persist()
     change(progress)
-    assert progress.dirty
+    assert progress._dirty
     assert progress.persist()
     assert table_in(folder / FILE) == progress.snapshot().offset_table
 
@@ -353,7 +358,7 @@ DAMAGED = [b"\0" * 4096, b'{"offsetTable":{"t@g":{0:2', b"[]", b"\xff\xfe"]
 def test_new_store(folder: Path) -> None:
     """Without a file the table is empty, there is nothing to say, and loading makes nothing."""
     progress = ConsumerProgress.load(folder)
-    assert (progress.snapshot().offset_table, progress.notes, progress.dirty) == ({}, [], False)
+    assert (progress.snapshot().offset_table, progress.notes, progress._dirty) == ({}, [], False)
     assert not folder.exists()
 
 
@@ -542,7 +547,7 @@ def test_refused_at_every_step(
             with pytest.raises(NoSpaceError if number == errno.ENOSPC else ReputError):
                 progress.persist()
 
-        assert progress.dirty
+        assert progress._dirty
         assert ConsumerProgress.load(folder).query("g", "t", 0) in (20, 30)
         assert progress.persist()
         assert table_in(folder / FILE) == {"t@g": {0: 30}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from reput.dispatch.sql.columns import RawProperties
+from reput.dispatch.sql.columns import RawProperties, arrow_texts
 from reput.formats.properties import encode_properties
 
 NAMES = ("a", "b", "c")
@@ -38,7 +38,12 @@ PROPERTY_SETS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(TEXTS))
 def raw(sets: list[dict[str, str]]) -> RawProperties:
     """Messages' properties as the log holds them."""
     encoded = [encode_properties({name.encode(): value.encode() for name, value in each.items()}) for each in sets]
-    return RawProperties.of_arrow(pa.array(encoded, pa.binary()))
+    return stored(encoded)
+
+
+def stored(properties: list[bytes]) -> RawProperties:
+    """Properties as the log holds them, of messages one after the other."""
+    return RawProperties(*arrow_texts(pa.array(properties, pa.binary())).places)
 
 
 @st.composite

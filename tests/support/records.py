@@ -40,8 +40,8 @@ from reput.formats.record import (
     decode_record,
     encode_blank,
     encode_record,
-    magic_for_topic,
 )
+from support.encoders import magic_for_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,6 +15,7 @@ from reput.formats import rocksdb_table as fmt
 from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import VALUE_SIZE, entry_key, queue_prefix
 from reput.formats.rocksdb_table import Handle
+from reput.formats.xxhash import xxhash64
 from reput.pipeline.split.parts import key_order
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def take_apart(table: bytes) -> Parts:
     def stored(where: Handle) -> tuple[bytes, int]:
         block = table[where.offset : where.offset + where.size]
         kind, sum_ = fmt.TRAILER.unpack_from(table, where.offset + where.size)
-        assert checksum != fmt.CHECKSUM_XXHASH64 or sum_ == fmt.block_checksum(block, kind)
+        assert checksum != fmt.CHECKSUM_XXHASH64 or sum_ == xxhash64(block + bytes([kind])) & 0xFFFFFFFF
         return block, kind
 
     def plain(where: Handle) -> bytes:

@@ -77,11 +77,6 @@ class BloomFilter:
         return bytes(bitmap)
 
 
-def may_hold(bitmap: bytes, positions: Sequence[int]) -> bool:
-    """Whether a bitmap has all these bits."""
-    return all(bitmap[position // 8] >> position % 8 & 1 for position in positions)
-
-
 def filter_key(group: str, topic: str) -> str:
     """The text whose bits stand for a consumer group's filter on a topic."""
     return f"{group}#{topic}"

@@ -64,14 +64,3 @@ def decode_messages(data: bytes) -> list[InnerMessage] | None:
             return None
         found.append(InnerMessage(flag, data[body_at:length_at], data[properties_at:at]))
     return found or None
-
-
-def encode_messages(messages: list[InnerMessage]) -> bytes:
-    """The body of a batch."""
-    return b"".join(
-        HEAD.struct.pack(HEAD_SIZE + len(one.body) + LENGTH_SIZE + len(one.properties), 0, 0, one.flag, len(one.body))
-        + one.body
-        + len(one.properties).to_bytes(LENGTH_SIZE, signed=True)
-        + one.properties
-        for one in messages
-    )

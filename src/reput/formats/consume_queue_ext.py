@@ -73,13 +73,6 @@ def offset_of(address: int) -> int:
     return address - MIN_ADDRESS
 
 
-def encode_unit(unit: Unit) -> bytes:
-    """The bytes of a unit; raises ValueError for a bitmap that no unit has room for."""
-    if len(unit.bitmap) > MAX_BITMAP_SIZE:
-        raise ValueError(f"a bitmap of {len(unit.bitmap)} bytes: {MAX_BITMAP_SIZE} at most")
-    return UNIT.struct.pack(unit.size, unit.tags_code, unit.store_timestamp, len(unit.bitmap)) + unit.bitmap
-
-
 def decode_unit(data: bytes | memoryview, offset: int = 0) -> Unit | None:
     """The unit at byte `offset` of a file's bytes; None where none stands, or one that its file does not hold whole."""
     if not 0 <= offset <= len(data) - UNIT_SIZE:

@@ -12,7 +12,7 @@ Source: `ConsumerFilterManager`, `ConsumerFilterData`, `BloomFilterData`, `Remot
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from reput.errors import DamagedStoreError
@@ -42,47 +42,6 @@ class FilterData(NamedTuple):
     def is_dead(self) -> bool:
         """Whether the group has gone."""
         return self.dead_ms >= self.born_ms
-
-
-def encode(filters: Iterable[FilterData]) -> bytes:
-    """The file's bytes; topics and groups in the order of their first filter."""
-    by_topic: dict[str, list[FilterData]] = {}
-    for one in filters:
-        by_topic.setdefault(one.topic, []).append(one)
-    topics = [_topic(topic, of_topic) for topic, of_topic in by_topic.items()]
-    return _object([("filterDataByTopic", _object(topics, 1))], 0).encode()
-
-
-def _topic(topic: str, filters: list[FilterData]) -> tuple[str, str]:
-    groups = [(one.group, _filter(one)) for one in filters]
-    return topic, _object([("groupFilterData", _object(groups, 3)), ("topic", _text(topic))], 2)
-
-
-def _filter(one: FilterData) -> str:
-    members = [
-        ("bornTime", str(one.born_ms)),
-        ("clientVersion", str(one.client_version)),
-        ("consumerGroup", _text(one.group)),
-        ("dead", "true" if one.is_dead else "false"),
-        ("deadTime", str(one.dead_ms)),
-        ("expression", _text(one.expression)),
-        ("expressionType", _text(one.expression_type)),
-        ("topic", _text(one.topic)),
-    ]
-    if one.bits:
-        positions = ",".join(map(str, one.bit_positions))
-        members.insert(0, ("bloomFilterData", _object([("bitNum", str(one.bits)), ("bitPos", f"[{positions}]")], 5)))
-    return _object(members, 4)
-
-
-def _object(members: Iterable[tuple[str, str]], depth: int) -> str:
-    tabs = "\t" * depth
-    lines = [f"{tabs}\t{_text(name)}:{value}" for name, value in members]
-    return "{\n" + ",\n".join(lines) + f"\n{tabs}}}" if lines else "{}"
-
-
-def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def decode(data: bytes, where: str) -> list[FilterData]:

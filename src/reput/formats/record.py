@@ -17,7 +17,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from reput.formats import properties as props
-from reput.formats.hashing import utf16_units
 from reput.formats.layout import Field, Layout
 from reput.formats.paths import is_topic_folder_name
 
@@ -240,12 +239,6 @@ def decode_crc_property(data: bytes) -> int | None:
     if len(data) != CRC_PROPERTY_SIZE or not digits.isdigit() or crc_property(int(digits[::-1])) != data:
         return None
     return int(digits[::-1])
-
-
-def magic_for_topic(topic: bytes) -> int:
-    """v2 for topics of more than 127 UTF-16 units, else v1 (autoMessageVersionOnTopicLen)."""
-    units = sum(1 for _ in utf16_units(topic))
-    return MAGIC_V2 if units > V2_TOPIC_LENGTH_ABOVE else MAGIC_V1
 
 
 def record_size(topic: bytes, body: bytes, properties: bytes, sys_flag: int, magic: int) -> int:

@@ -25,8 +25,6 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from reput.formats.xxhash import xxhash64
-
 FORMAT_VERSION = 5
 """RocketMQ's RocksDB (8.4) takes version 6 for damage."""
 MAGIC = 0x88E241B785F4CFF7
@@ -210,16 +208,6 @@ _FIXED = {"uint32": struct.Struct("<I"), "uint64": struct.Struct("<Q")}
 def encode_metaindex(properties: Handle) -> bytes:
     """The metaindex of a table that has properties alone."""
     return encode_block([(PROPERTIES_NAME, encode_handle(properties))], 1)
-
-
-def block_trailer(block: bytes, compression: int) -> bytes:
-    """What stands behind a block."""
-    return TRAILER.pack(compression, block_checksum(block, compression))
-
-
-def block_checksum(block: bytes, compression: int) -> int:
-    """The checksum in a block's trailer: the low half of XXH64 of the block and the byte behind it."""
-    return xxhash64(block + bytes([compression])) & 0xFFFFFFFF
 
 
 def encode_footer(metaindex: Handle, index: Handle) -> bytes:

@@ -147,11 +147,6 @@ class FlushService:
         for thread in self._threads:
             thread.start()
 
-    @property
-    def failure(self) -> ReputError | None:
-        """What ended the service before its time, None while all is well."""
-        return self._failure
-
     def settle(self, result: Result, waits: bool = True) -> Result:
         """The answer to a put: with SYNC_FLUSH once it is durable, or FLUSH_DISK_TIMEOUT after syncFlushTimeout.
 

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.dispatch.sql import compile as compile_filter
-from reput.dispatch.sql.columns import ArrowProperties, RawProperties
+from reput.dispatch.sql.columns import ArrowProperties
 from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
 from reput.dispatch.sql.select import FALSE, NO_ANSWER, TRUE, UNKNOWN, select_codes
 from reput.errors import ConfigError
 from reput.kernels import SWITCH, filter_kernels
-from support.filters import PROPERTY_SETS, conditions, raw
+from support.filters import PROPERTY_SETS, conditions, raw, stored
 from support.twins import TWINS
 
 CODES = {True: TRUE, False: FALSE, None: UNKNOWN}
@@ -73,7 +73,7 @@ def test_minus_zero_of_all_forms(kind: str) -> None:
 def test_bytes_that_are_no_text(kind: str) -> None:
     """Bytes that are no UTF-8 count as Java decodes them: each wrong stretch is one replacement character."""
     data = [b"a\x01x\xff\x02b\x01x\xfe\x02", b"a\x01\xed\xa0\x80\x02b\x01\xff\x02"]
-    columns = RawProperties.of_arrow(pa.array(data, pa.binary()))
+    columns = stored(data)
     assert compile_filter("a = 'x\ufffd'").select(columns).tolist() == [True, False]
     assert compile_filter("a = b").select(columns).tolist() == [True, True]
     assert compile_filter("a endswith '\ufffd'").select(columns).tolist() == [True, True]
@@ -82,7 +82,7 @@ def test_bytes_that_are_no_text(kind: str) -> None:
 def test_properties_as_they_are_stored(kind: str) -> None:
     """The last of a repeated name counts, a piece without a value does not, and a missing end is none."""
     data = [b"a\x01x\x02a\x01y", b"a\x01\x02", b"a\x01x\x01y\x02", b"aa\x01y\x02", b"", b"\x02\x02a\x01y\x02\x02"]
-    columns = RawProperties.of_arrow(pa.array(data, pa.binary()))
+    columns = stored(data)
     assert compile_filter("a = 'y'").select(columns).tolist() == [True, False, False, False, False, True]
     assert compile_filter("a = 'x\x01y'").select(columns).tolist() == [False, False, True, False, False, False]
 

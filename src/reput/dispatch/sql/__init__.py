@@ -2,7 +2,7 @@
 
     wanted = compile("amount > 100 AND region IN ('eu', 'us')")
     wanted.matches({"amount": "250", "region": "eu"})      True; None where it is unknown
-    wanted.select(RawProperties.of_arrow(column))          a bool array, for many messages at once
+    wanted.select(RawProperties(data, at, size))           a bool array, for many messages at once
 
 A property is text. Beside a whole number it is read as one (`12.5` then is none), beside a decimal number as a double;
 where that fails, or RocketMQ's evaluation throws for another reason, the message does not match.

@@ -83,11 +83,6 @@ class RawProperties:
     def __init__(self, data: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32]) -> None:
         self.data, self.at, self.size = data, at, size
 
-    @classmethod
-    def of_arrow(cls, array: pa.Array) -> RawProperties:
-        """The properties in an Arrow column of texts or bytes, each in RocketMQ's own form (`name 0x01 value 0x02`)."""
-        return cls(*arrow_texts(array).places)
-
     def __len__(self) -> int:
         return len(self.at)
 

@@ -98,11 +98,6 @@ class ConsumerProgress:
         progress._load()
         return progress
 
-    @property
-    def dirty(self) -> bool:
-        """Whether there is something that the file does not hold."""
-        return self._dirty
-
     # --- commit and query ------------------------------------------------------------------------
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
@@ -184,11 +179,6 @@ class ConsumerProgress:
             self._resets.setdefault(key, {})[queue_id] = offset
             self._table.setdefault(key, {})[queue_id] = offset
             self._dirty = True
-
-    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether a reset of this queue waits to be taken."""
-        with self._lock:
-            return queue_id in self._resets.get(key_of(topic, group), ())
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset of the reset that waits, which is gone with that; None where there is none."""

@@ -1,10 +1,14 @@
-"""docs/formats.md, made from the same lists of fields from which the code reads and writes.
+#!/usr/bin/env python
+"""Writes docs/formats.md from the same lists of fields from which the code reads and writes.
 
-A table stands where a layout can say it, prose where it cannot; a test holds docs/formats.md equal to this.
+    python scripts/formats.py
+
+A table says what a layout can say, prose the rest. A test compares docs/formats.md with this.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
@@ -29,7 +33,8 @@ if TYPE_CHECKING:
 
     from reput.formats.layout import Layout
 
-COMMAND = "python -m reput.formats > docs/formats.md"
+COMMAND = "python scripts/formats.py"
+FILE = Path(__file__).resolve().parents[1] / "docs" / "formats.md"
 
 SYS_FLAG_BITS: tuple[tuple[int, int, str], ...] = (
     (record.FLAG_COMPRESSED, record.FLAG_COMPRESSED, "the body is compressed"),
@@ -93,7 +98,7 @@ FILE_NAMES: tuple[tuple[str, str], ...] = (
 
 
 def formats_document() -> str:
-    """The text of docs/formats.md."""
+    """Return the text of docs/formats.md."""
     return "\n\n".join(part.strip("\n") for part in _parts()) + "\n"
 
 
@@ -391,7 +396,11 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _text(text: str) -> str:
-    """A docstring's or a literal's paragraphs, each on one line; indented lines stay as they are."""
+    """Return the paragraphs of a docstring or a literal, each on one line; indented lines stay as they are."""
     first, _, rest = text.partition("\n")
     paragraphs = (dedent(rest) if not first.strip() else f"{first}\n{dedent(rest)}").strip("\n").split("\n\n")
     return "\n\n".join(part if part.startswith("    ") else " ".join(part.split("\n")) for part in paragraphs)
+
+
+if __name__ == "__main__":
+    FILE.write_text(formats_document(), encoding="utf-8")
