@@ -27,7 +27,8 @@ from reput.errors import AccessError, ClosedError, ConfigError, ReputError, Tail
 from reput.files import forks, fs, locks
 from reput.formats import own, paths
 from reput.store.disk.frontier import durable_offset
-from reput.store.disk.layout import find_or_make_store, refuse_what_we_cannot_build
+from reput.store.disk.layout import find_or_make_store
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.opening import open_view
 from reput.store.open.reopening import Reopening
 from reput.store.progress.calls import ProgressCalls
@@ -133,7 +134,7 @@ class LocalStore(ProgressCalls, Reading):
         if delete_expired is not None:
             config = replace(config, delete_expired=delete_expired)
         layout, is_new = find_or_make_store(path, config, create=None if read_only else create)
-        refuse_what_we_cannot_build(layout, config)
+        StoreOnDisk(layout, config, Purpose.READ if read_only else Purpose.WRITE).refuse_early()
         with contextlib.ExitStack() as resources:
             if read_only:
                 beside = partial(open_view, layout, config, limits, beside=True)

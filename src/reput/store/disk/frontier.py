@@ -34,14 +34,26 @@ class Frontiers(NamedTuple):
 
 
 def read_frontier(layout: StoreLayout) -> own.Frontier | None:
-    """The durable frontier of a store; None without one.
+    """Read the durable frontier of a store; None without one.
 
     Raises:
-        DamagedStoreError: the file is there and is no frontier.
+        DamagedStoreError: the file is not a frontier.
     """
-    path = layout.own(own.FRONTIER_NAME)
-    data = fs.read_bytes(path, _FRONTIER_LIMIT)
-    return None if data is None else own.decode_frontier(data, str(path))
+    return decoded_frontier(layout, frontier_bytes(layout))
+
+
+def frontier_bytes(layout: StoreLayout) -> bytes | None:
+    """Read the frontier file; None without one."""
+    return fs.read_bytes(layout.own(own.FRONTIER_NAME), _FRONTIER_LIMIT)
+
+
+def decoded_frontier(layout: StoreLayout, data: bytes | None) -> own.Frontier | None:
+    """Decode what `frontier_bytes` returned.
+
+    Raises:
+        DamagedStoreError: the file is not a frontier.
+    """
+    return None if data is None else own.decode_frontier(data, str(layout.own(own.FRONTIER_NAME)))
 
 
 NO_INDEX_FILE_NEEDED = "no message below reput's frontier has a key, or messageIndexEnable was off"

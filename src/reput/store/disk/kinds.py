@@ -94,7 +94,12 @@ def store_kinds(
             f"{layout.consume_queue}: the configuration asks for {' and '.join(missing)} queues, and there are "
             f"{' and '.join(names)} queues. `reput convert` makes them"
         )
-    return [kind_named(name, layout, file_size) for name in _in_order(wanted, names) or DEFAULT_KINDS]
+    return kinds_named(_in_order(wanted, names) or DEFAULT_KINDS, layout, file_size)
+
+
+def kinds_named(names: Sequence[str], layout: StoreLayout, file_size: int = DEFAULT_FILE_SIZE) -> list[QueueKind]:
+    """Return the queues of these kinds, in this order, present or not."""
+    return [kind_named(name, layout, file_size) for name in names]
 
 
 def _has_queue(kind: QueueKind) -> bool:

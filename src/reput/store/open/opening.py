@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from reput.config import StoreConfig
 from reput.errors import DamagedLogError
 from reput.formats import paths
 from reput.formats.record import Verdict
-from reput.log.files import list_log_files
 from reput.log.maps import LogMaps
-from reput.queue.batch_files import BatchFiles
-from reput.queue.kinds import QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
-from reput.store.disk.contradictions import refuse_contradictions
 from reput.store.disk.frontier import read_frontier
-from reput.store.disk.index_tags import tag_items_in_use
-from reput.store.disk.kinds import (
-    refuse_another_queue_file_size,
-    refuse_held_kinds,
-    refuse_odd_queue_files,
-    store_kinds,
-)
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
-from reput.store.disk.settings import resolve_settings
+from reput.store.disk.queue_types import refuse_batches_beside
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.read.follower import TAIL_MAX_ENTRIES, Follower
 from reput.store.read.lookup import Watched
@@ -36,7 +25,6 @@ from reput.store.recover.known_good import known_good
 from reput.store.recover.recovery import LogTail, Start, find_start, judge_tail
 
 _END = (1 << 62) - 1
-_QUEUES_ASKED = 200
 
 
 @dataclass(slots=True)
@@ -73,25 +61,17 @@ def open_view(
         TailFullError: more messages have no durable index than the tail may hold.
         ReputError: see `reput.errors`.
     """
-    if not beside:
-        refuse_contradictions(layout, config)
+    purpose = Purpose.READ if beside else Purpose.WRITE
+    store = StoreOnDisk(layout, config, purpose, verify_crc=config.check_crc_on_recover is not False)
     writer = writer_of(layout) if beside else Writer.NOBODY
-    files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
-    settings = resolve_settings(layout, config, config.check_crc_on_recover is not False)
-    log = LogMaps(layout.commit_log, files.file_size)
-    refuse_another_queue_file_size(layout, config, settings.queue_file_size)
-    kinds = store_kinds(layout, config, settings.queue_file_size)
-    refuse_misplaced_queues(layout, settings.types)
-    refuse_batches_beside(settings.types, kinds)
-    if not beside:
-        refuse_held_kinds(layout, kinds)
-        # Of a store that was closed, and may have very many queues, each is looked at when something is put to it.
-        most = None if layout.abort.exists() else _QUEUES_ASKED
-        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size, most)
+    store.refuse()
+    settings, kinds = store.settings, store.kinds
+    log = LogMaps(layout.commit_log, store.log.file_size)
     start = find_start(layout, log, kinds, settings.index_enabled, settings.types)
-    tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
-    confirmed, refresh, watched = _follow(writer, layout, kinds, log)
-    view = StoreView(layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items)
+    confirmed, refresh, watched = _follow(writer, store, log)
+    view = StoreView(
+        layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items=store.tag_items is not False
+    )
     if writer is not Writer.BROKER and not layout.abort.exists():
         view.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
@@ -100,7 +80,7 @@ def open_view(
     seconds = time.perf_counter() - begin
     # Records may tell of batches where nothing else does.
     refuse_batches_beside(view.follower.types, kinds)
-    notes = [*files.notes, *settings.notes]
+    notes = [*store.log.notes, *settings.notes]
     tail, is_short = LogTail(view.follower.offset, Verdict.ZERO, 0), False
     if writer is Writer.NOBODY:
         try:
@@ -155,12 +135,12 @@ def _last_store_timestamp(layout: StoreLayout, start: Start, follower: Follower)
 
 
 def _follow(
-    writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], log: LogMaps
+    writer: Writer, store: StoreOnDisk, log: LogMaps
 ) -> tuple[Callable[[], int], Callable[[StoreView], None] | None, Watched | None]:
     """How far a reader may look, what keeps its view up to date, and what tells whether it is."""
     if writer is Writer.REPUT:
-        reput = ReputWriter(layout)
+        reput = ReputWriter(store.layout)
         return reput.confirmed, reput.refresh, reput.watched
     if writer is Writer.BROKER:
-        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), log).confirmed, None, None
+        return BrokerWriter(store.kinds, store.batches, log).confirmed, None, None
     return (lambda: _END), None, Watched()

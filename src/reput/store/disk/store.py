@@ -1,0 +1,243 @@
+"""A store as it is on disk, listed once for one purpose, and the refusals of each purpose.
+
+A new refusal is one line in `_EARLY` or `_OF_FILES`, with the purposes that it is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from enum import Enum, auto
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from reput.config import StoreConfig
+from reput.files import fs
+from reput.formats import own
+from reput.index.files import IndexFileOnDisk, list_index_files
+from reput.log.files import LogFiles, list_log_files
+from reput.queue.batch_files import BatchFiles
+from reput.queue.kinds import QueueKind
+from reput.store.disk.contradictions import refuse_contradictions
+from reput.store.disk.frontier import decoded_frontier, frontier_bytes
+from reput.store.disk.index_tags import tag_items_in_use
+from reput.store.disk.kinds import (
+    configured_kinds,
+    kinds_named,
+    present_kinds,
+    refuse_another_queue_file_size,
+    refuse_held_kinds,
+    refuse_odd_queue_files,
+    store_kinds,
+)
+from reput.store.disk.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
+from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
+from reput.store.disk.settings import StoreSettings, resolve_settings
+
+_QUEUES_ASKED = 200
+
+
+class Purpose(Enum):
+    """The use that a caller makes of a store."""
+
+    LOOK = auto()
+    """Show or compare what is there."""
+    CHECK = auto()
+    """Compare the indexes with the log."""
+    SCAN = auto()
+    """Read the log, and indexes as far as they are whole."""
+    READ = auto()
+    """Answer reads from the indexes; nothing is changed."""
+    WRITE = auto()
+    """Put messages; the caller owns the store."""
+    FOLLOW = auto()
+    """Extend the indexes."""
+    BUILD = auto()
+    """Replace the queues, and the IndexFiles unless they are left alone."""
+    BUILD_INDEX = auto()
+    """Replace the IndexFiles alone."""
+
+
+_BUILDS = frozenset({Purpose.BUILD, Purpose.BUILD_INDEX})
+_NEEDS_PRESENT_KINDS_ONLY = frozenset({Purpose.LOOK, Purpose.CHECK})
+
+
+@dataclass(frozen=True)
+class StoreOnDisk:
+    """A store as it is on disk, for one purpose.
+
+    Each part is read when a caller first asks for it, and only once. A caller that must see a later state makes a new
+    one.
+
+    Args:
+        layout, config: the store's paths, and the settings that its files do not have.
+        purpose: what the caller does with the store: this chooses the refusals and the kinds of queues.
+        verify_crc: decoding checks the CRC of each body.
+        tolerant: accept log files of odd sizes and holes between log files.
+        below: leave out log files that begin at this log offset or later, since a writer may be making them.
+        built: the kinds of queues to build, by name; empty for those that the configuration or the files name.
+    """
+
+    layout: StoreLayout
+    config: StoreConfig
+    purpose: Purpose
+    _: KW_ONLY
+    verify_crc: bool = True
+    tolerant: bool = False
+    below: int | None = None
+    built: tuple[str, ...] = ()
+
+    @classmethod
+    def find(
+        cls,
+        root: Path | str,
+        config: StoreConfig | None,
+        purpose: Purpose,
+        *,
+        tolerant: bool = False,
+        below: int | None = None,
+    ) -> Self:
+        """Find the store in `root`, and refuse what `refuse_early` refuses.
+
+        Raises:
+            NotAStoreError: `root` has no store.
+            ReputError: see `refuse_early`.
+        """
+        config = config or StoreConfig()
+        store = cls(find_store(root, config), config, purpose, tolerant=tolerant, below=below)
+        store.refuse_early()
+        return store
+
+    def refuse_early(self) -> None:
+        """Refuse a store by its configuration and folders: this needs no lock, and no job need end first.
+
+        Raises:
+            UnsupportedStoreError: reput does not read, or cannot replace, indexes of this kind.
+            ConfigError: the store is to be followed, and a setting contradicts its files.
+        """
+        self._refuse(_EARLY)
+
+    def refuse(self) -> None:
+        """Refuse a store by its files; a caller that changes the store owns it by now.
+
+        Raises:
+            ConfigError: a setting contradicts the files.
+            DamagedStoreError: a queue has files of a wrong length, or in the wrong folder.
+            StoreLockedError: another process has queues open to write.
+            ReputError: see `reput.errors`.
+        """
+        self._refuse(_OF_FILES)
+
+    def _refuse(self, refusals: tuple[_Refusal, ...]) -> None:
+        for one in refusals:
+            if self.purpose in one.purposes:
+                one.refuse(self)
+
+    @cached_property
+    def log(self) -> LogFiles:
+        """The files of the log."""
+        size = self.config.mapped_file_size_commit_log
+        return list_log_files(self.layout.commit_log, size, self.tolerant, self.below)
+
+    @cached_property
+    def settings(self) -> StoreSettings:
+        """The settings, from the configuration, the files, or RocketMQ's defaults."""
+        return resolve_settings(self.layout, self.config, self.verify_crc)
+
+    @cached_property
+    def present(self) -> list[QueueKind]:
+        """The kinds of which the store has queues, to list them; `kinds` has them with their file size, to open."""
+        return present_kinds(self.layout)
+
+    @cached_property
+    def kinds(self) -> list[QueueKind]:
+        """The kinds of queues that the purpose is about; the first answers reads.
+
+        Raises:
+            UnsupportedStoreError: the configuration asks for a kind that the store, which has queues, does not have.
+        """
+        size = self.settings.queue_file_size
+        if self.purpose in _NEEDS_PRESENT_KINDS_ONLY:
+            return kinds_named([kind.name for kind in self.present], self.layout, size)
+        if self.purpose in _BUILDS:
+            names = [*self.built] or configured_kinds(self.config) or [kind.name for kind in self.present]
+            return kinds_named(names, self.layout, size)
+        return store_kinds(self.layout, self.config, size)
+
+    @cached_property
+    def batches(self) -> BatchFiles:
+        """The queues of batches."""
+        return BatchFiles(self.layout.batch_consume_queue)
+
+    @cached_property
+    def _frontier_bytes(self) -> bytes | None:
+        return frontier_bytes(self.layout)
+
+    @cached_property
+    def frontier(self) -> own.Frontier | None:
+        """The durable frontier; None without one.
+
+        Raises:
+            DamagedStoreError: the file is not a frontier.
+        """
+        return decoded_frontier(self.layout, self._frontier_bytes)
+
+    @cached_property
+    def index_files(self) -> list[IndexFileOnDisk]:
+        """The IndexFiles. The frontier is read first, so no file that it covers is missing here."""
+        _ = self._frontier_bytes
+        return list_index_files(self.layout.index)
+
+    @cached_property
+    def tag_items(self) -> bool | None:
+        """True if the IndexFiles have items for tags; None if they do not show it."""
+        return tag_items_in_use(self.layout, self.log, self.settings.index_slots)
+
+
+class _Refusal(NamedTuple):
+    """A refusal, and the purposes that it is for."""
+
+    purposes: frozenset[Purpose]
+    refuse: Callable[[StoreOnDisk], None]
+
+
+def _refuse_odd_queue_files(store: StoreOnDisk) -> None:
+    # After a clean end a writer looks at few queues here, and at each of the others when something is put to it.
+    looks_at_few = store.purpose is Purpose.WRITE and not fs.exists(store.layout.abort)
+    most = _QUEUES_ASKED if looks_at_few else None
+    refuse_odd_queue_files(store.kinds, store.batches, store.settings.queue_file_size, most)
+
+
+def _refuse_damaged_frontier(store: StoreOnDisk) -> None:
+    _ = store.frontier
+
+
+_READS_OR_EXTENDS = frozenset({Purpose.READ, Purpose.WRITE, Purpose.FOLLOW})
+
+_EARLY = (
+    _Refusal(
+        _READS_OR_EXTENDS | _BUILDS | {Purpose.CHECK},
+        lambda store: refuse_what_we_cannot_build(store.layout, store.config),
+    ),
+    _Refusal(_BUILDS, lambda store: refuse_linked_indexes(store.layout)),
+    # A follower asks once: a writer that comes and goes meanwhile has settings of its own.
+    _Refusal(frozenset({Purpose.FOLLOW}), lambda store: refuse_contradictions(store.layout, store.config)),
+)
+
+_OF_FILES = (
+    _Refusal(_BUILDS | {Purpose.WRITE}, lambda store: refuse_contradictions(store.layout, store.config)),
+    _Refusal(
+        frozenset({Purpose.READ, Purpose.WRITE}),
+        lambda store: refuse_another_queue_file_size(store.layout, store.config, store.settings.queue_file_size),
+    ),
+    _Refusal(_READS_OR_EXTENDS, lambda store: refuse_misplaced_queues(store.layout, store.settings.types)),
+    _Refusal(
+        _READS_OR_EXTENDS | _BUILDS | {Purpose.CHECK},
+        lambda store: refuse_batches_beside(store.settings.types, store.kinds),
+    ),
+    _Refusal(frozenset({Purpose.WRITE}), lambda store: refuse_held_kinds(store.layout, store.kinds)),
+    _Refusal(frozenset({Purpose.BUILD}), lambda store: refuse_held_kinds(store.layout, store.present)),
+    _Refusal(frozenset({Purpose.WRITE, Purpose.FOLLOW}), _refuse_odd_queue_files),
+    _Refusal(_BUILDS, _refuse_damaged_frontier),
+)
