@@ -19,17 +19,13 @@ from reput.files import fs, locks
 from reput.files.watermarks import Watermarks
 from reput.formats import own, paths
 from reput.formats.record import CHECK_NONE, MIN_RECORD_SIZE, Verdict
-from reput.log.files import list_log_files
+from reput.log.files import LogFiles, list_log_files
 from reput.log.maps import LogMaps, store_time_in
 from reput.log.reader import record_at, written_bytes
-from reput.queue.batch_files import BatchFiles
 from reput.queue.queues import Queues
 from reput.store.disk.frontier import Frontiers
-from reput.store.disk.index_tags import tag_items_in_use
-from reput.store.disk.kinds import refuse_odd_queue_files, store_kinds
 from reput.store.disk.layout import StoreLayout
-from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
-from reput.store.disk.settings import resolve_settings
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import Writer, writer_of
 from reput.store.owner.holders import Who, follower_lock, holder_of, refuse_followed
 from reput.store.owner.indexer import CatchUpTask
@@ -50,9 +46,13 @@ class Attachment:
     task: CatchUpTask
     log: LogMaps
 
+    def _files(self) -> LogFiles:
+        """The log's files now."""
+        return list_log_files(self.layout.commit_log, self.log.file_size)
+
     def has_log(self) -> bool:
         """Whether the log has a file yet."""
-        return bool(list_log_files(self.layout.commit_log, self.log.file_size).files)
+        return bool(self._files().files)
 
     def confirmed(self) -> int:
         """The log offset up to which indexes may be built; without a writer the data's end, perhaps inside a record."""
@@ -62,12 +62,11 @@ class Attachment:
 
     def data_end(self) -> int:
         """The log offset behind the last byte that the files hold."""
-        files = list_log_files(self.layout.commit_log, self.log.file_size).files
-        return max((file.data_end for file in files if file.data_end > file.start), default=0)
+        return max((file.data_end for file in self._files().files if file.data_end > file.start), default=0)
 
     def ends_at(self, offset: int) -> bool:
         """Whether nothing is written from a log offset on; the kernels are not needed to see that."""
-        files = list_log_files(self.layout.commit_log, self.log.file_size)
+        files = self._files()
         return record_at(files, offset, CHECK_NONE) is Verdict.ZERO and written_bytes(files, offset) == 0
 
     def store_time(self, offset: int) -> int:
@@ -184,23 +183,19 @@ def attach(layout: StoreLayout, config: StoreConfig) -> Iterator[Attachment]:
 
 
 def _attached(layout: StoreLayout, config: StoreConfig, writer: Writer, owned: Ownership) -> Attachment:
-    files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log)
-    settings = resolve_settings(layout, config)
-    log = LogMaps(layout.commit_log, files.file_size)
-    kinds = store_kinds(layout, config, settings.queue_file_size)
+    store = StoreOnDisk(layout, config, Purpose.FOLLOW)
+    log = LogMaps(layout.commit_log, store.log.file_size)
+    settings, kinds = store.settings, store.kinds
     if writer is Writer.REPUT:
         # As long as the writer lives the system has not crashed, so what was visible is in the files.
         frontiers = Frontiers.at(owned.watermarks["frontier_offset"])
     else:
-        refuse_misplaced_queues(layout, settings.types)
-        refuse_batches_beside(settings.types, kinds)
-        refuse_odd_queue_files(kinds, BatchFiles(layout.batch_consume_queue), settings.queue_file_size)
+        store.refuse()
         frontiers = find_start(layout, log, kinds, settings.index_enabled, settings.types).frontiers
     queues = Queues(kinds[0].open())
     queues.load(frontiers.both, log.min_offset)
     ends = queues.durable_ends()
     queues.close()
-    tag_items = tag_items_in_use(layout, files, settings.index_slots) is not False
     log.follow_writes()
-    task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, tag_items, kinds)
+    task = CatchUpTask(layout, settings, owned, frontiers, 0, ends, store.tag_items is not False, kinds)
     return Attachment(layout, writer, owned, task, log)
