@@ -26,8 +26,8 @@ from reput.pipeline.build import publish
 from reput.pipeline.build.grow import Grower, Growth
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
-from reput.store.disk.contradictions import refuse_contradictions
-from reput.store.disk.layout import StoreLayout, find_store, refuse_what_we_cannot_build
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import Writer, writer_of
 from reput.store.open.following import Attachment, attach, following, refuse_followed_elsewhere, someone_waits
 
@@ -48,10 +48,7 @@ def refuse_early(root: str | Path, config: StoreConfig) -> None:
 
 
 def _find_followable(root: str | Path, config: StoreConfig) -> StoreLayout:
-    layout = find_store(root, config)
-    refuse_what_we_cannot_build(layout, config)
-    refuse_contradictions(layout, config)
-    return layout
+    return StoreOnDisk.find(root, config, Purpose.FOLLOW).layout
 
 
 @dataclass(slots=True)
