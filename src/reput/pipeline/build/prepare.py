@@ -8,17 +8,14 @@ from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.log.files import LogFiles, list_log_files
+from reput.log.files import LogFiles
 from reput.pipeline.build.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
 from reput.queue.kinds import QueueKind
-from reput.store.disk.contradictions import refuse_contradictions
-from reput.store.disk.frontier import read_frontier
-from reput.store.disk.index_tags import tag_items_in_use
-from reput.store.disk.kinds import all_kinds, configured_kinds, present_kinds, refuse_held_kinds, store_kinds
-from reput.store.disk.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
-from reput.store.disk.queue_types import refuse_batches_beside
+from reput.store.disk.kinds import configured_kinds, present_kinds
+from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import RebuildReport
-from reput.store.disk.settings import StoreSettings, resolve_settings
+from reput.store.disk.settings import StoreSettings
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.owner import swap
 from reput.store.owner.owner import refuse_owned
 from reput.store.owner.strays import refuse_lost_log
@@ -26,14 +23,27 @@ from reput.store.owner.strays import refuse_lost_log
 
 @dataclass(frozen=True, slots=True)
 class PreparedRebuild:
-    """A store that can be rebuilt: its log, its settings, the kinds of queues to build, and the report so far."""
+    """A store that can be rebuilt, and the report so far; `store.kinds` are the kinds of queues to build."""
 
-    log: LogFiles
-    settings: StoreSettings
-    kinds: list[QueueKind]
+    store: StoreOnDisk
     build_index: bool
     tag_items: bool
     report: RebuildReport
+
+    @property
+    def log(self) -> LogFiles:
+        """The files of the log."""
+        return self.store.log
+
+    @property
+    def settings(self) -> StoreSettings:
+        """The store's settings."""
+        return self.store.settings
+
+    @property
+    def kinds(self) -> list[QueueKind]:
+        """The kinds of queues to build."""
+        return self.store.kinds
 
 
 def find_buildable(root: Path | str, config: StoreConfig) -> StoreLayout:
@@ -42,10 +52,7 @@ def find_buildable(root: Path | str, config: StoreConfig) -> StoreLayout:
     Raises:
         ReputError: there is none, or its indexes cannot be swapped.
     """
-    layout = find_store(root, config)
-    refuse_what_we_cannot_build(layout, config)
-    refuse_linked_indexes(layout)
-    return layout
+    return StoreOnDisk.find(root, config, Purpose.BUILD).layout
 
 
 def refuse_early(root: Path | str, config: StoreConfig, options: RebuildOptions) -> None:
@@ -69,11 +76,17 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     Raises:
         ReputError: it cannot be rebuilt so.
     """
-    refuse_contradictions(layout, config)
-    # Whoever asks for other queues as the source does not need the whole log.
-    tolerant = options.salvage or options.source == QUEUES
-    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant)
-    settings = resolve_settings(layout, config, options.verify_crc)
+    store = StoreOnDisk(
+        layout,
+        config,
+        Purpose.BUILD_INDEX if options.only == INDEX else Purpose.BUILD,
+        verify_crc=options.verify_crc,
+        # A conversion from other queues does not need the whole log.
+        tolerant=options.salvage or options.source == QUEUES,
+        built=options.kinds,
+    )
+    store.refuse()
+    log, settings = store.log, store.settings
     report = RebuildReport(str(layout.root), options.salvage, assumed=list(settings.assumed))
     report.notes += log.notes
     if not log.files and not options.empty_log:
@@ -81,31 +94,20 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     build_index = options.only != QUEUE and settings.index_enabled
     if options.only != QUEUE and not settings.index_enabled:
         report.notes.append("messageIndexEnable=false: the IndexFiles were left alone")
-    tag_items = _tag_items(layout, log, settings, options, report) if build_index else False
-    # Those that are asked for, those that the configuration names, or those that are there.
-    names = options.kinds or configured_kinds(config) or [kind.name for kind in store_kinds(layout)]
-    kinds = [all_kinds(layout)[name] for name in names]
-    refuse_batches_beside(settings.types, kinds)
-    if options.only != INDEX:
-        refuse_held_kinds(layout, present_kinds(layout))
+    tag_items = _tag_items(store, options, report) if build_index else False
     built = ((QUEUE, options.only != INDEX), (INDEX, build_index))
     report.built = [name for name, is_wanted in built if is_wanted]
-    # One that cannot be read is refused before any work, not when the new indexes are ready.
-    read_frontier(layout)
-    return PreparedRebuild(log, settings, kinds, build_index, tag_items, report)
+    return PreparedRebuild(store, build_index, tag_items, report)
 
 
-def _tag_items(
-    layout: StoreLayout, log: LogFiles, settings: StoreSettings, options: RebuildOptions, report: RebuildReport
-) -> bool:
+def _tag_items(store: StoreOnDisk, options: RebuildOptions, report: RebuildReport) -> bool:
     if options.index_tags != AUTO:
         return options.index_tags == ON
-    told = tag_items_in_use(layout, log, settings.index_slots)
-    if told is None:
+    if store.tag_items is None:
         report.assumed.append("tags are indexed, as RocketMQ does since 5.4.0 (--index-tags off for older brokers)")
         return True
-    report.notes.append(f"tags are {'' if told else 'not '}indexed, as in the present IndexFiles")
-    return told
+    report.notes.append(f"tags are {'' if store.tag_items else 'not '}indexed, as in the present IndexFiles")
+    return store.tag_items
 
 
 def choose_source(layout: StoreLayout, config: StoreConfig, queue_file_size: int, made: Sequence[str]) -> QueueKind:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from reput.config import StoreConfig
 from reput.files import fs
 from reput.formats import own
+from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.index.files import IndexFileOnDisk, list_index_files
 from reput.log.files import LogFiles, list_log_files
 from reput.queue.batch_files import BatchFiles
@@ -162,7 +163,7 @@ class StoreOnDisk:
             return kinds_named([kind.name for kind in self.present], self.layout, size)
         if self.purpose in _BUILDS:
             names = [*self.built] or configured_kinds(self.config) or [kind.name for kind in self.present]
-            return kinds_named(names, self.layout, size)
+            return kinds_named(names or DEFAULT_KINDS, self.layout, size)
         return store_kinds(self.layout, self.config, size)
 
     @cached_property
@@ -210,6 +211,7 @@ def _refuse_odd_queue_files(store: StoreOnDisk) -> None:
 
 
 def _refuse_damaged_frontier(store: StoreOnDisk) -> None:
+    # Before any work, not when the new indexes are ready.
     _ = store.frontier
 
 
