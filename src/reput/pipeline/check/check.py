@@ -23,8 +23,7 @@ from reput.config import StoreConfig
 from reput.errors import DamagedStoreError, ReputError, StoreLockedError
 from reput.files import fs
 from reput.files.scratch import ScratchFolder
-from reput.index.files import IndexFileOnDisk, list_index_files, read_header
-from reput.log.files import LogFiles, list_log_files
+from reput.index.files import IndexFileOnDisk, read_header
 from reput.log.maps import LogMaps
 from reput.pipeline.build.batch_build import learn_types
 from reput.pipeline.check import deletions as check_deletions
@@ -59,13 +58,11 @@ from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import MAX_SPLIT_MB, Split, mib, plan_splits
 from reput.pipeline.split.stitch import Stitched, stitch
-from reput.queue.batch_files import BatchFiles
 from reput.store.disk.contradictions import contradictions, without_wrong_sizes
-from reput.store.disk.kinds import present_kinds, store_kinds
-from reput.store.disk.layout import StoreLayout, find_store, refuse_what_we_cannot_build
-from reput.store.disk.queue_types import refuse_batches_beside
+from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import NOTE, SETTING, CheckReport
-from reput.store.disk.settings import StoreSettings, resolve_settings
+from reput.store.disk.settings import StoreSettings
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import last_referenced
 from reput.store.owner.holders import Holder, Who
 from reput.store.owner.standstill import Standstill, begin_reading, end_reading
@@ -92,8 +89,7 @@ def check_store(
     """
     config = config or StoreConfig()
     begin = time.perf_counter()
-    layout = find_store(root, config)
-    refuse_what_we_cannot_build(layout, config)
+    layout = StoreOnDisk.find(root, config, Purpose.CHECK).layout
     contradicted = contradictions(layout, config)
     judged_with = without_wrong_sizes(config, contradicted)
     listener = listener or ProgressListener()
@@ -200,39 +196,37 @@ def _prepare(
         held_by_pid=holder.pid,
     )
     # Listed after the confirmed offset was read, so that all files up to there are seen.
-    log = list_log_files(
-        layout.commit_log, config.mapped_file_size_commit_log, tolerant=True, below=standstill.confirmed
-    )
-    settings = resolve_settings(layout, config, verify_crc)
+    store = StoreOnDisk(layout, config, Purpose.CHECK, verify_crc=verify_crc, tolerant=True, below=standstill.confirmed)
     if holder.who is Who.BROKER:
-        standstill = _referenced_by_broker(layout, config, log, settings, standstill)
-        log = list_log_files(layout.commit_log, log.file_size, tolerant=True, below=standstill.confirmed)
+        standstill = _referenced_by_broker(store, standstill)
+        store = replace(store, below=standstill.confirmed)
+    log, settings = store.log, store.settings
     report.indexes_to = standstill.frontier
     report.notes += _holder_notes(report, standstill)
     report.assumed += settings.assumed
     job = replace(
-        Job.of_store(layout, settings, present_kinds(layout), work, epoch=0),
+        Job.of_store(layout, settings, store.kinds, work, epoch=0),
         owner=fs.owner_of(work),
         build_queues=fs.exists(layout.consume_queue) or fs.exists(layout.batch_consume_queue),
-        build_index=settings.index_enabled and bool(list_index_files(layout.index)),
+        build_index=settings.index_enabled and bool(store.index_files),
         fenced=False,
         ext=_ext_to_check(layout, settings, log.file_size, report),
         checked=str(layout.root),
         judged_to=standstill.frontier,
         deleted=check_deletions.not_missed(layout, log.min_offset),
     )
-    refuse_batches_beside(settings.types, present_kinds(layout))
+    store.refuse()
     half_deleted = check_deletions.half_deleted(layout)
-    return Check(layout, log, settings, engine, job, listener, report, standstill.confirmed, half_deleted)
+    return Check(store, engine, job, listener, report, standstill.confirmed, half_deleted)
 
 
-def _referenced_by_broker(
-    layout: StoreLayout, config: StoreConfig, log: LogFiles, settings: StoreSettings, standstill: Standstill
-) -> Standstill:
-    """How far a broker has come: it dispatches one record after the other, so the ones before the last have entries."""
-    kinds = store_kinds(layout, config, settings.queue_file_size)
-    maps = LogMaps(layout.commit_log, log.file_size)
-    begin, end = last_referenced(kinds, BatchFiles(layout.batch_consume_queue), maps)
+def _referenced_by_broker(store: StoreOnDisk, standstill: Standstill) -> Standstill:
+    """Return how far a broker has come.
+
+    It makes the entries of one record after the other, so every record before the last one with entries has its own.
+    """
+    maps = LogMaps(store.layout.commit_log, store.log.file_size)
+    begin, end = last_referenced(store.kinds, store.batches, maps)
     maps.close()
     return standstill._replace(frontier=begin, confirmed=end)
 
@@ -321,7 +315,7 @@ def _decode(check: Check, split_mb: float) -> tuple[Stitched, dict[int, list[Mis
             mismatches.update((result.number, ones) for result, ones in found)
             return [result for result, _ in found]
 
-        check.job = learn_types(check.job, stitched, present_kinds(check.layout), decode)
+        check.job = learn_types(check.job, stitched, check.store.kinds, decode)
         return stitched, mismatches
 
 
@@ -392,7 +386,8 @@ def _check_index(check: Check, results: list[SplitResult]) -> None:
 
 def _index_files(check: Check) -> list[IndexFileOnDisk]:
     """The IndexFiles that are judged: beside a holder that appends none after the last with an item that is judged."""
-    files, judged_to = list_index_files(check.layout.index), check.job.judged_to
+    # Listed again: a program may have come and extended the indexes while the log was decoded.
+    files, judged_to = replace(check.store).index_files, check.job.judged_to
     if judged_to is None:
         return files
     last = max(

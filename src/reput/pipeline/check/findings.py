@@ -9,7 +9,6 @@ from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.paths import offset_name
 from reput.formats.record import Verdict
-from reput.index.files import list_index_files
 from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import file_of, written_bytes
@@ -23,7 +22,7 @@ from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.sink import queue_path
 from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.checkpoint import read_checkpoint
-from reput.store.disk.frontier import Frontiers, read_frontier
+from reput.store.disk.frontier import Frontiers
 from reput.store.disk.report import LEFTOVER, NOTE
 from reput.store.disk.retained import configured_topics
 from reput.store.owner.holders import marks_of
@@ -146,9 +145,8 @@ def is_behind(check: Check, offset: int) -> bool:
     """
     if check.job.judged_to is not None:
         return False
-    frontier = read_frontier(check.layout)
-    if frontier is not None:
-        return offset >= Frontiers.of(frontier).both
+    if check.store.frontier is not None:
+        return offset >= Frontiers.of(check.store.frontier).both
     return marks_of(check.layout)["wrote_offset"] > offset
 
 
@@ -222,8 +220,7 @@ def stray_findings(check: Check) -> None:
 
 def check_checkpoint(check: Check) -> None:
     """Whether the checkpoint is there, and what RocketMQ will do by it."""
-    files = list_index_files(check.layout.index)
-    end = max((file.header.end_timestamp for file in files if file.header), default=0)
+    end = max((file.header.end_timestamp for file in check.store.index_files if file.header), default=0)
     if not fs.exists(check.layout.checkpoint):
         check.report.remark(NOTE, "checkpoint-missing", str(check.layout.checkpoint), 1, "RocketMQ makes a new one")
     elif not check.report.closed_cleanly and read_checkpoint(check.layout).index_msg_timestamp < end:

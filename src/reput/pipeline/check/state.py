@@ -15,6 +15,7 @@ from reput.pipeline.split.job import Job
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import CheckReport
 from reput.store.disk.settings import StoreSettings
+from reput.store.disk.store import StoreOnDisk
 from reput.store.owner.holders import Who
 
 
@@ -22,9 +23,7 @@ from reput.store.owner.holders import Who
 class Check:
     """A check under way. Records of the log are judged below offset `confirmed`, None: up to the log's end."""
 
-    layout: StoreLayout
-    log: LogFiles
-    settings: StoreSettings
+    store: StoreOnDisk
     engine: Engine
     job: Job
     listener: ProgressListener
@@ -32,6 +31,21 @@ class Check:
     confirmed: int | None = None
     half_deleted: frozenset[QueueKey] = frozenset()
     """Queues whose deletion broke off: what is gone of them is not missing."""
+
+    @property
+    def layout(self) -> StoreLayout:
+        """The store's paths."""
+        return self.store.layout
+
+    @property
+    def log(self) -> LogFiles:
+        """The files of the log, up to `confirmed`."""
+        return self.store.log
+
+    @property
+    def settings(self) -> StoreSettings:
+        """The store's settings."""
+        return self.store.settings
 
     def behind(self, rule: str, file: str, offset: int | None, count: int, detail: str) -> None:
         """Add that an index ends too early: below the frontier of a holder of ours it is complete, crash or not."""
