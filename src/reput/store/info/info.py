@@ -7,28 +7,28 @@ import os
 import struct
 import time
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from reput.config import StoreConfig
 from reput.errors import DamagedStoreError
 from reput.files import fs, locks
-from reput.formats import own, paths
+from reput.formats import own
 from reput.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from reput.formats.consume_queue import Entry
 from reput.formats.index_file import HEADER_SIZE
 from reput.formats.queue_types import BATCH
 from reput.formats.record import CHECK_NONE
-from reput.index.files import list_index_files
-from reput.log.files import LogFiles, list_log_files
+from reput.log.files import LogFiles
 from reput.log.reader import record_at
 from reput.log.scan import LogRecord
-from reput.queue.batch_files import BatchFiles
 from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind, QueueOnDisk
 from reput.store.disk.contradictions import contradictions
-from reput.store.disk.kinds import present_kinds
 from reput.store.disk.layout import StoreLayout, find_store, unsupported_kinds
 from reput.store.disk.retained import configured_topics
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.info.end import Ends, read_log_end
 from reput.store.info.use import Use, look_at_use
 from reput.store.info.values import IndexInfo, LogInfo, OwnInfo, QueueInfo, StoreInfo, TopicInfo
@@ -37,7 +37,6 @@ from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
 from reput.store.owner.holders import Who
 from reput.store.owner.strays import list_strays, strays_text
 
-_OWN_FILE_LIMIT = 64 << 20
 _NEWEST = 64
 _NAMED = 5
 _SETTLE_S = 0.05
@@ -62,22 +61,23 @@ def store_info(
     """
     config = config or StoreConfig()
     layout = find_store(path, config)
-    # Before the files: what is confirmed now, they have.
+    # Before the log is listed: its files then hold what is confirmed now.
     use = look_at_use(layout)
-    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True, below=use.confirmed)
+    store = StoreOnDisk(layout, config, Purpose.LOOK, tolerant=True, below=use.confirmed)
+    log = store.log
     info = StoreInfo(str(layout.root), _log_info(log))
     info.held_by, info.held_by_pid, info.follower_pid = use.holder.who, use.holder.pid, use.follower_pid
     info.damage += [note for note in log.notes if "ignored" not in note]
     info.notes += [note for note in log.notes if "ignored" in note]
     info.unsupported += [f"{kind}, which reput does not build yet" for kind in unsupported_kinds(layout, config)]
-    _read_state(layout, info)
+    _read_state(store, info)
     _read_deleted(layout, log, info)
     ends = Ends()
-    only = _chosen_topics(layout, info, topics, most_topics)
+    only = _chosen_topics(store, info, topics, most_topics)
     if only is not None:
         ends.is_partial = True
         ends.last_entries += _last_below_frontier(log, info)
-    _read_indexes(layout, log, info, ends, use, only)
+    _read_indexes(store, info, ends, use, only)
     read_log_end(log, info, ends, config, use)
     if not info.waiting_is_exact:
         known = {topic.topic for topic in info.topics}
@@ -103,13 +103,12 @@ def _log_info(log: LogFiles) -> LogInfo:
 
 
 def _chosen_topics(
-    layout: StoreLayout, info: StoreInfo, topics: Collection[str], most_topics: int | None
+    store: StoreOnDisk, info: StoreInfo, topics: Collection[str], most_topics: int | None
 ) -> list[bytes] | None:
     """The topics whose queues are read; None for all."""
-    kinds = present_kinds(layout)
-    if most_topics is None or not kinds:
+    if most_topics is None or not store.present:
         return None
-    known = set(kinds[0].topics())
+    known = set(store.present[0].topics())
     if len(known) <= most_topics:
         return None
     chosen = [name for name in sorted({topic.encode("utf-8", "surrogateescape") for topic in topics}) if name in known]
@@ -129,36 +128,34 @@ def _last_below_frontier(log: LogFiles, info: StoreInfo) -> list[Entry]:
 # --- the indexes ----------------------------------------------------------------------------------
 
 
-def _read_indexes(
-    layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends, use: Use, only: Sequence[bytes] | None
-) -> None:
+def _read_indexes(store: StoreOnDisk, info: StoreInfo, ends: Ends, use: Use, only: Sequence[bytes] | None) -> None:
     before = len(info.damage)
-    _read_queues(layout, log, info, ends, only)
-    for queue in list_queues(layout.consume_queue_ext) if only is None else ():
+    _read_queues(store, info, ends, only)
+    for queue in list_queues(store.layout.consume_queue_ext) if only is None else ():
         info.ext_files += len(queue.files)
         info.ext_bytes += sum(file.size for file in queue.files)
-    _read_index(layout, info, ends)
+    _read_index(store, info, ends)
     if not use.is_held:
         return
     # What double write has not written twice yet is not behind.
-    info.behind = [one for one in info.behind if one.startswith(str(layout.checkpoint))]
+    info.behind = [one for one in info.behind if one.startswith(str(store.layout.checkpoint))]
     if use.holder.who is not Who.BROKER:
         info.behind.clear()
     if len(info.damage) > before:
         # A file that is being made has an odd length for a moment, and a header that is being written odd values.
         time.sleep(_SETTLE_S)
-        again = StoreInfo(info.store, info.log)
-        _read_queues(layout, log, again, Ends(), only)
-        _read_index(layout, again, Ends())
+        again, later = StoreInfo(info.store, info.log), replace(store)
+        _read_queues(later, again, Ends(), only)
+        _read_index(later, again, Ends())
         info.damage = [one for number, one in enumerate(info.damage) if number < before or one in again.damage]
 
 
-def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends, only: Sequence[bytes] | None) -> None:
-    kinds = present_kinds(layout)
+def _read_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends, only: Sequence[bytes] | None) -> None:
+    kinds, log_min_offset = store.present, store.log.min_offset
     info.queue_kinds = [kind.name for kind in kinds]
     newest: list[tuple[int, Entry]] = []
     for queue in _queues_of(kinds[0], only) if kinds else ():
-        key, bounds, files = queue.key, queue.bounds(log.min_offset), queue.files
+        key, bounds, files = queue.key, queue.bounds(log_min_offset), queue.files
         name = key.topic.decode("utf-8", "surrogateescape")
         if not info.topics or info.topics[-1].topic != name:
             info.topics.append(TopicInfo(name))
@@ -175,17 +172,17 @@ def _read_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends
         )
         # Only the newest are of use to find the log's end: others cost no further look.
         if bounds.last_physical_offset >= 0 and (len(newest) < _NEWEST or bounds.last_physical_offset > newest[0][0]):
-            last = queue.span(log.min_offset).last
+            last = queue.span(log_min_offset).last
             if last is not None:
                 (heapq.heappush if len(newest) < _NEWEST else heapq.heappushpop)(newest, (last.physical_offset, last))
         odd = queue.oddities()
         info.notes += odd.notes
         info.damage += [*odd.damage, *odd.empty]
     ends.last_entries += [entry for _, entry in newest]
-    _read_batch_queues(layout, log, info, ends)
+    _read_batch_queues(store, info, ends)
     info.queue_bytes += sum(kind.shared_bytes() for kind in kinds)
     if only is None:
-        _compare_kinds(kinds, log.min_offset, info)
+        _compare_kinds(kinds, log_min_offset, info)
 
 
 def _queues_of(kind: QueueKind, only: Sequence[bytes] | None) -> Iterator[QueueOnDisk]:
@@ -197,9 +194,9 @@ def _queues_of(kind: QueueKind, only: Sequence[bytes] | None) -> Iterator[QueueO
         yield from kind.queues(topic)
 
 
-def _read_batch_queues(layout: StoreLayout, log: LogFiles, info: StoreInfo, ends: Ends) -> None:
-    for queue in BatchFiles(layout.batch_consume_queue).queues():
-        files, span = queue.folder.files, queue.span(log.min_offset)
+def _read_batch_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
+    for queue in store.batches.queues():
+        files, span = queue.folder.files, queue.span(store.log.min_offset)
         name = queue.key.topic.decode("utf-8", "surrogateescape")
         if not info.topics or info.topics[-1].topic != name or info.topics[-1].type != BATCH:
             info.topics.append(TopicInfo(name, type=BATCH))
@@ -233,8 +230,8 @@ def _compare_kinds(kinds: Sequence[QueueKind], log_min_offset: int, info: StoreI
             info.behind.append(f"{', '.join(lacking[:_NAMED])}: not in {kind.name} queues ({len(lacking)} in all)")
 
 
-def _read_index(layout: StoreLayout, info: StoreInfo, ends: Ends) -> None:
-    for file in list_index_files(layout.index):
+def _read_index(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
+    for file in store.index_files:
         if file.header is None:
             info.damage.append(
                 f"{file.path}: {file.size} bytes, a header alone has {HEADER_SIZE}. Run `reput rebuild --only index`"
@@ -260,10 +257,11 @@ def _read_index(layout: StoreLayout, info: StoreInfo, ends: Ends) -> None:
 # --- the rest -------------------------------------------------------------------------------------
 
 
-def _read_state(layout: StoreLayout, info: StoreInfo) -> None:
+def _read_state(store: StoreOnDisk, info: StoreInfo) -> None:
+    layout = store.layout
     info.abort = fs.exists(layout.abort)
     info.checkpoint = _checkpoint(layout, info)
-    info.own = _own_state(layout, info)
+    info.own = _own_state(store, info)
     # A reput process at work holds RocketMQ's lock itself.
     if fs.exists(layout.broker_lock) and not info.own.at_work:
         may_ask = os.access(layout.broker_lock, os.R_OK)
@@ -299,7 +297,15 @@ def _checkpoint(layout: StoreLayout, info: StoreInfo) -> dict[str, int] | None:
     return value._asdict()
 
 
-def _own_state(layout: StoreLayout, info: StoreInfo) -> OwnInfo:
+def _frontier_values(frontier: own.Frontier) -> dict[str, Any]:
+    values = frontier._asdict()
+    for name in ("queue_fingerprint", "index_fingerprint"):
+        values[name] = values[name]._asdict() if values[name] else None
+    return values
+
+
+def _own_state(store: StoreOnDisk, info: StoreInfo) -> OwnInfo:
+    layout = store.layout
     at_work = locks.owner_is_live(layout.own(own.LOCK_NAME))
     found = OwnInfo(at_work=at_work, pending_swap=swap.pending_swap(layout) and not at_work)
     if not at_work:
@@ -309,17 +315,12 @@ def _own_state(layout: StoreLayout, info: StoreInfo) -> OwnInfo:
         values = dict(zip(own.WATERMARKS.offsets, own.WATERMARKS.struct.unpack(page), strict=True))
         if values["magic"] == own.WATERMARKS_MAGIC:
             found.epoch, found.writer = values["epoch"], values["writer"] if at_work else 0
-    path = layout.own(own.FRONTIER_NAME)
-    data = fs.read_bytes(path, _OWN_FILE_LIMIT)
-    if data is not None:
-        try:
-            frontier = own.decode_frontier(data, f"{paths.REPUT}/{own.FRONTIER_NAME}")
-        except DamagedStoreError as error:
-            info.damage.append(str(error))
-        else:
-            found.frontier = frontier._asdict()
-            for name in ("queue_fingerprint", "index_fingerprint"):
-                found.frontier[name] = value._asdict() if (value := found.frontier[name]) else None
+    try:
+        frontier = store.frontier
+    except DamagedStoreError as error:
+        info.damage.append(str(error))
+    else:
+        found.frontier = None if frontier is None else _frontier_values(frontier)
     if found.pending_swap:
         info.behind.append("reput: a killed job left a swap; the next `reput rebuild` finishes it first")
     return found
