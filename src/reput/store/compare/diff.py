@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.log.files import list_log_files
+from reput.formats.queue_kinds import DEFAULT_KINDS
 from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
 from reput.store.compare.batch_diff import batch_differences
 from reput.store.compare.queue_diff import QueueDifference, queue_differences, whole
-from reput.store.disk.kinds import present_kinds, store_kinds
+from reput.store.disk.kinds import kinds_named
 from reput.store.disk.layout import find_store
-from reput.store.disk.settings import resolve_settings
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.info.info import store_info
 from reput.store.info.use import look_at_use
 from reput.store.owner.holders import Who
@@ -56,18 +56,15 @@ def diff_sides(
 
 
 def _sides(path: Path | str, config: StoreConfig | None) -> list[DiffSide]:
-    layout = find_store(path, config or StoreConfig())
-    log = list_log_files(layout.commit_log, (config or StoreConfig()).mapped_file_size_commit_log, tolerant=True)
-    settings = resolve_settings(layout, config or StoreConfig())
-    kinds = present_kinds(layout, settings.queue_file_size)
+    store = StoreOnDisk.find(path, config, Purpose.LOOK, tolerant=True)
+    layout, settings, kinds = store.layout, store.settings, store.kinds
     ext = ExtReader(layout.consume_queue_ext, settings.ext_file_size) if settings.ext_file_size else None
-    batches = BatchFiles(layout.batch_consume_queue)
-    if not kinds and next(batches.queues(), None) is not None:
-        # All topics may have queues of batches.
-        kinds = store_kinds(layout, config, settings.queue_file_size)
+    if not kinds and next(store.batches.queues(), None) is not None:
+        # All topics have queues of batches.
+        kinds = kinds_named(DEFAULT_KINDS, layout, settings.queue_file_size)
     if not kinds:
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
-    return [DiffSide(str(layout.root), kind, log.min_offset, ext, batches) for kind in kinds]
+    return [DiffSide(str(layout.root), kind, store.log.min_offset, ext, store.batches) for kind in kinds]
 
 
 def differences(left: DiffSide, right: DiffSide) -> Iterator[QueueDifference]:
