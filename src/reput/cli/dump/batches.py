@@ -12,18 +12,15 @@ if TYPE_CHECKING:
     from reput.formats.batch_consume_queue import BatchEntry
     from reput.formats.record import Record
     from reput.log.files import LogFiles
-    from reput.queue.batch_files import BatchQueueFiles
-    from reput.store.disk.layout import StoreLayout
+    from reput.queue.batch_files import BatchFiles, BatchQueueFiles
 
 
-def chosen_batch_queues(layout: StoreLayout, topic: str | None, queue_id: int | None) -> list[BatchQueueFiles]:
-    """The queues of batches that `-t` and `-q` choose; none where there are none."""
-    from reput.queue.batch_files import BatchFiles
-
+def chosen_batch_queues(batches: BatchFiles, topic: str | None, queue_id: int | None) -> list[BatchQueueFiles]:
+    """List the queues of batches that `-t` and `-q` choose."""
     wanted = None if topic is None else topic.encode("utf-8", "surrogateescape")
     return [
         queue
-        for queue in BatchFiles(layout.batch_consume_queue).queues()
+        for queue in batches.queues()
         if wanted in (None, queue.key.topic) and queue_id in (None, queue.key.queue_id)
     ]
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from reput.cli.lines import LineWriter
-    from reput.config import StoreConfig
     from reput.formats.consume_queue import Entry, QueueKey
     from reput.formats.consume_queue_ext import Unit
     from reput.formats.record import Record
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from reput.log.scan import LogWalk, RangeWalk
     from reput.queue.ext import ExtReader
     from reput.queue.kinds import QueueOnDisk
-    from reput.store.disk.layout import StoreLayout
+    from reput.store.disk.store import StoreOnDisk
 
 _FAULTS_SHOWN = 20
 _MANY_RECORDS = 2000
@@ -113,16 +112,16 @@ def log(
     from reput.kernels import SMALL_BYTES, expect_work, small_work
     from reput.log.reader import log_end
     from reput.log.scan import LogWalk, checking
-    from reput.store.disk.layout import find_store
+    from reput.store.disk.store import Purpose, StoreOnDisk
     from reput.store.info.use import look_at_use
 
     if offset is not None and since is not None:
         raise click.UsageError("-o and --since both say where to begin: give one of them")
     config = options.config_of(config_path, assignments, store)
-    layout = find_store(store, config)
-    # Before the files: what is confirmed now, they have.
+    layout = StoreOnDisk.find(store, config, Purpose.LOOK).layout
+    # Before the log is listed: its files then hold what is confirmed now.
     confirmed = look_at_use(layout).confirmed
-    files = _open_log(layout, config, confirmed)
+    files = _log_of(StoreOnDisk(layout, config, Purpose.LOOK, tolerant=True, below=confirmed))
     crc_check = CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY
     crc_check = CHECK_NONE if no_verify_crc else crc_check
     choice = _RecordChoice(topic, queue_id, since, until)
@@ -271,14 +270,11 @@ def _say_where_it_begins(files: LogFiles, offset: int, begin: int) -> None:
         output.say(f"note: no record begins at log offset {offset}; the first behind it begins at {begin}")
 
 
-def _open_log(layout: StoreLayout, config: StoreConfig, below: int | None = None) -> LogFiles:
-    """The files of the log, without those that a writer has begun behind log offset `below`."""
-    from reput.log.files import list_log_files
-
-    files = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=True, below=below)
-    for note in files.notes:
+def _log_of(store: StoreOnDisk) -> LogFiles:
+    """Return the files of the log, and say what is odd about them."""
+    for note in store.log.notes:
         output.say(f"note: {note}")
-    return files
+    return store.log
 
 
 def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> int:
@@ -348,20 +344,20 @@ def queue(
     reput dump queue /data/store -t orders -q 2 -o -10
     reput dump queue /data/store -t orders --records --json
     """  # noqa: D301 - click wants the control character
-    from reput.store.disk.layout import find_store
+    from reput.store.disk.store import Purpose, StoreOnDisk
 
     if body_bytes is not None and not records:
         raise click.UsageError("--body-bytes cuts the bodies of records: add --records")
     config = options.config_of(config_path, assignments, store)
-    layout = find_store(store, config)
-    files = _open_log(layout, config)
-    ext = _ext_reader(layout, config)
-    batches = chosen_batch_queues(layout, topic, queue_id)
-    only_batches = bool(batches) and (topic is not None or not _has_queues(layout))
+    on_disk = StoreOnDisk.find(store, config, Purpose.LOOK, tolerant=True)
+    files = _log_of(on_disk)
+    ext = _ext_reader(on_disk)
+    batches = chosen_batch_queues(on_disk.batches, topic, queue_id)
+    only_batches = bool(batches) and (topic is not None or not on_disk.present)
     faults = shown = 0
     names = ("topic/queue", "queue offset", "log offset", "size", "tags code")
     head(as_json, (*names, "stored", "topic/queue", "queue offset", "size", "tag", "keys") if records else names)
-    for queue in () if only_batches else _chosen_queues(layout, config, topic, queue_id, kind):
+    for queue in () if only_batches else _chosen_queues(on_disk, topic, queue_id, kind):
         end = queue.bounds().max_offset
         begin = begin_at(offset, queue.lowest, end, str(queue.key))
         end = end if count is None else min(end, begin + count)
@@ -389,19 +385,13 @@ def queue(
     return 1 if faults else 0
 
 
-def _has_queues(layout: StoreLayout) -> bool:
-    from reput.store.disk.kinds import present_kinds
-
-    return bool(present_kinds(layout))
-
-
 def _say_fault(queue: QueueOnDisk, number: int, fault: str, faults: int) -> None:
     if faults <= _FAULTS_SHOWN:
         output.say(f"damage: {queue.place_of(number)}: {fault}. Run `reput check`, then `reput rebuild`")
 
 
 def _chosen_queues(
-    layout: StoreLayout, config: StoreConfig, topic: str | None, queue_id: int | None, kind: str | None
+    store: StoreOnDisk, topic: str | None, queue_id: int | None, kind: str | None
 ) -> Iterator[QueueOnDisk]:
     """The queues that `-t`, `-q` and `--kind` choose.
 
@@ -409,16 +399,15 @@ def _chosen_queues(
         ConfigError: there is no such kind, topic or queue.
     """
     from reput.errors import ConfigError
-    from reput.store.disk.kinds import present_kinds
     from reput.store.disk.layout import refuse_what_we_cannot_build
 
-    kinds = present_kinds(layout)
+    layout, kinds = store.layout, store.present
     names = [one.name for one in kinds]
     if kind is not None and kind not in names:
         raise ConfigError(f"{layout.consume_queue}: no {kind} queues. There are: {some(names)}")
     if not kinds:
         # Queues of another kind may be there.
-        refuse_what_we_cannot_build(layout, config)
+        refuse_what_we_cannot_build(layout, store.config)
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
     chosen = kinds[names.index(kind) if kind is not None else 0]
     seen, found = set(), False
@@ -430,7 +419,7 @@ def _chosen_queues(
     if found:
         return
     if topic is not None and not seen:
-        refuse_what_we_cannot_build(layout, config)
+        refuse_what_we_cannot_build(layout, store.config)
         topics = {queue.key.topic.decode("utf-8", "replace"): None for queue in chosen.queues()}
         raise ConfigError(unknown_topic(layout.consume_queue, topic, list(topics)))
     where = layout.consume_queue / topic if topic else layout.consume_queue
@@ -477,12 +466,11 @@ def _show_entry(
     return fault if entry.physical_offset >= files.min_offset else None
 
 
-def _ext_reader(layout: StoreLayout, config: StoreConfig) -> ExtReader | None:
+def _ext_reader(store: StoreOnDisk) -> ExtReader | None:
     from reput.queue.ext import ExtReader
-    from reput.store.disk.settings import resolve_settings
 
-    size = resolve_settings(layout, config).ext_file_size
-    return None if size is None else ExtReader(layout.consume_queue_ext, size)
+    size = store.settings.ext_file_size
+    return None if size is None else ExtReader(store.layout.consume_queue_ext, size)
 
 
 def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tuple[Record | None, str | None]:

@@ -45,17 +45,16 @@ def index(
     reput dump index /data/store -t orders -k order-4711
     """  # noqa: D301 - click wants the control character
     from reput.errors import ConfigError, DamagedStoreError
-    from reput.index.files import list_index_files
     from reput.index.reader import open_index_files
-    from reput.store.disk.frontier import NO_INDEX_FILE_NEEDED, needs_no_index_file, read_frontier
-    from reput.store.disk.layout import find_store
+    from reput.store.disk.frontier import NO_INDEX_FILE_NEEDED, needs_no_index_file
+    from reput.store.disk.store import Purpose, StoreOnDisk
 
     if (key is None) != (topic is None):
         raise ConfigError("-k and -t go together: a key is looked up under its topic")
     config = options.config_of(config_path, assignments, store)
-    layout = find_store(store, config)
-    files = list_index_files(layout.index)
-    frontier = None if files or file_name is not None else read_frontier(layout)
+    on_disk = StoreOnDisk.find(store, config, Purpose.LOOK)
+    layout, files = on_disk.layout, on_disk.index_files
+    frontier = None if files or file_name is not None else on_disk.frontier
     if frontier is not None and needs_no_index_file(frontier.index_offset, frontier.index_file):
         output.say(f"note: {layout.index}: no IndexFiles; {NO_INDEX_FILE_NEEDED}")
         return 0
