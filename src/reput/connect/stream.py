@@ -39,12 +39,11 @@ from reput.formats import own
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import CHECK_NONE, Verdict
 from reput.log.decode import DecodeSettings
-from reput.log.files import LogFiles, list_log_files
+from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import file_by_time, record_at
-from reput.store.disk.kinds import store_kinds
 from reput.store.disk.layout import StoreLayout, find_store
-from reput.store.disk.settings import resolve_settings
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import writer_of
 from reput.store.recover.recovery import judge_tail
 
@@ -186,15 +185,19 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._layout = find_store(self.options.path, self.options.config)
         return self._layout
 
+    def _on_disk(self) -> StoreOnDisk:
+        """Return the store as it is now."""
+        tolerant = not self.options.fail_on_data_loss
+        return StoreOnDisk(self._store(), self.options.config, Purpose.SCAN, tolerant=tolerant)
+
     def _decode(self) -> DecodeSettings:
         if self._settings is None:
-            settings = resolve_settings(self._store(), self.options.config)
+            settings = self._on_disk().settings
             self._settings = DecodeSettings(settings.crc_check, False, settings.delays_ms)
         return self._settings
 
     def _log(self) -> LogFiles:
-        size = self.options.config.mapped_file_size_commit_log
-        return list_log_files(self._store().commit_log, size, tolerant=not self.options.fail_on_data_loss)
+        return self._on_disk().log
 
     def _walk(self, log: LogFiles) -> StreamWalk:
         return StreamWalk(log, self._decode(), self.selection, tolerant=not self.options.fail_on_data_loss)
@@ -203,12 +206,10 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far another process allows us to look; None where nobody writes."""
         if time.monotonic() - self._looked_at > _LOOK_S:
             self._looked_at = time.monotonic()
-            layout = self._store()
-            writer = writer_of(layout)
-            settings = resolve_settings(layout, self.options.config)
-            kinds = store_kinds(layout, self.options.config, settings.queue_file_size)
-            maps = LogMaps(layout.commit_log, self._log().file_size)
-            self._confirmed = confirmed_by(writer, layout, kinds, maps)
+            store = self._on_disk()
+            writer = writer_of(store.layout)
+            maps = LogMaps(store.layout.commit_log, store.log.file_size)
+            self._confirmed = confirmed_by(writer, store, maps)
             maps.close()
         return self._confirmed
 

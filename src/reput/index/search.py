@@ -6,7 +6,7 @@ Source: `IndexService.queryOffset`, `IndexFile.selectPhyOffset`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from reput.files.holes import Holes
 from reput.files.maps import MapCache
 from reput.formats.index_file import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, Header, file_size
-from reput.index.files import items_at, list_index_files
+from reput.index.files import IndexFileOnDisk, items_at, list_index_files
 
 _MOST_MAPS = 256
 _INT = struct.Struct(">i")
@@ -40,10 +40,15 @@ class IndexSearch:
         self._maps = MapCache(_MOST_MAPS, Holes.INNER_ZEROS)
         self._size = file_size(slots, items)
 
-    def load(self) -> None:
-        """Read which files there are."""
+    @property
+    def is_present(self) -> bool:
+        """Return True if there is any IndexFile of the right length."""
+        return bool(self._paths)
+
+    def load(self, files: Sequence[IndexFileOnDisk] | None = None) -> None:
+        """Search these files from now on; None lists those of the folder."""
         self._maps.clear()
-        files = list_index_files(self.folder)
+        files = list_index_files(self.folder) if files is None else files
         self._paths = [file.path for file in files if file.size == self._size]
         self.odd = [file.path for file in files if file.size != self._size]
 

@@ -168,10 +168,12 @@ def key_places(snapshot: Snapshot, selection: Selection, topics: list[str]) -> l
     """
     settings = snapshot.settings
     index = IndexSearch(snapshot.layout.index, settings.index_slots, settings.index_items)
-    index.load()
+    files = snapshot.store.index_files
+    # Listed before the log was walked: a rebuild or an expiry may have replaced or deleted files since.
+    index.load(files if all(fs.exists(file.path) for file in files) else None)
     found: set[int] = set()
     try:
-        if index.odd or not settings.index_enabled or not fs.list_dir(snapshot.layout.index):
+        if index.odd or not index.is_present or not settings.index_enabled:
             return None
         for topic in topics:
             for key_hash in selection.key_hashes(topic):

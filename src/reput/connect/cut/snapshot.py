@@ -7,7 +7,6 @@ itself is walked there, in pieces, so memory does not grow with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,18 +19,17 @@ from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.consume_queue import QueueKey
 from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK, Verdict, decode_record, examine
-from reput.index.files import list_index_files
 from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.log.decode import RangeDecoder
-from reput.log.files import LogFile, LogFiles, list_log_files
+from reput.log.files import LogFile, LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import place, record_at
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.disk.frontier import Frontiers
-from reput.store.disk.kinds import store_kinds
-from reput.store.disk.layout import StoreLayout, find_store
-from reput.store.disk.settings import StoreSettings, resolve_settings
+from reput.store.disk.layout import StoreLayout
+from reput.store.disk.settings import StoreSettings
+from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.recover.recovery import find_start, judge_tail, written_behind
 
@@ -64,17 +62,12 @@ class BadEnd(NamedTuple):
 class Snapshot:
     """A store as it is read; offsets are log offsets.
 
-    `kinds` are its plain queues, those that are read first; `batches` the queues of batches. Records stand in
-    [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
+    Records lie in [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
     `frontiers.index_offset`. `boundaries`: places behind the queues' frontier where a record begins, in order;
     `tails`: the queues that have records there. `bad_end`: what is written behind `end`.
     """
 
-    layout: StoreLayout
-    settings: StoreSettings
-    log: LogFiles
-    kinds: list[QueueKind]
-    batches: BatchFiles
+    store: StoreOnDisk
     frontiers: Frontiers
     begin: int
     end: int
@@ -83,6 +76,31 @@ class Snapshot:
     tails: dict[QueueKey, TailSpan] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     bad_end: BadEnd | None = None
+
+    @property
+    def layout(self) -> StoreLayout:
+        """The store's paths."""
+        return self.store.layout
+
+    @property
+    def settings(self) -> StoreSettings:
+        """The store's settings."""
+        return self.store.settings
+
+    @property
+    def log(self) -> LogFiles:
+        """The files of the log."""
+        return self.store.log
+
+    @property
+    def kinds(self) -> list[QueueKind]:
+        """The kinds of plain queues; the first one answers reads."""
+        return self.store.kinds
+
+    @property
+    def batches(self) -> BatchFiles:
+        """The queues of batches."""
+        return self.store.batches
 
     @property
     def queues(self) -> IndexedQueues:
@@ -116,25 +134,17 @@ def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
         DamagedStoreError: a log file is missing or has an odd length.
         ReputError: see `reput.errors`.
     """
-    layout = find_store(root, config)
-    writer = writer_of(layout)
-    log = list_log_files(layout.commit_log, config.mapped_file_size_commit_log, tolerant=tolerant)
-    settings = resolve_settings(layout, config)
-    maps = LogMaps(layout.commit_log, log.file_size)
-    kinds = store_kinds(layout, config, settings.queue_file_size)
-    batches = BatchFiles(layout.batch_consume_queue)
-    start = find_start(layout, maps, kinds, settings.index_enabled, settings.types)
+    store = StoreOnDisk.find(root, config, Purpose.SCAN, tolerant=tolerant)
+    # Before the log is listed: a writer goes on.
+    writer = writer_of(store.layout)
+    maps = LogMaps(store.layout.commit_log, store.log.file_size)
+    start = find_start(store.layout, maps, store.kinds, store.settings.index_enabled, store.settings.types)
     maps.close()
-    begin = log.min_offset
+    begin = store.log.min_offset
     # A frontier that was left behind says nothing where somebody has deleted what it speaks of.
-    has_queues = kinds[0].is_present()
-    has_index = bool(list_index_files(layout.index))
-    queue_offset = max(start.frontiers.queue_offset, begin) if has_queues else begin
-    index_offset = max(start.frontiers.index_offset, begin) if has_index else begin
-    return Snapshot(
-        layout, settings, log, kinds, batches, Frontiers(queue_offset, index_offset), begin, begin, writer,
-        notes=[*log.notes],
-    )  # fmt: skip
+    queue_offset = max(start.frontiers.queue_offset, begin) if store.kinds[0].is_present() else begin
+    index_offset = max(start.frontiers.index_offset, begin) if store.index_files else begin
+    return Snapshot(store, Frontiers(queue_offset, index_offset), begin, begin, writer, notes=[*store.log.notes])
 
 
 def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
@@ -147,7 +157,7 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
     layout, log = snapshot.layout, snapshot.log
     queue_offset, index_offset = snapshot.frontiers
     maps = LogMaps(layout.commit_log, log.file_size)
-    confirmed = confirmed_by(snapshot.writer, layout, snapshot.kinds, maps)
+    confirmed = confirmed_by(snapshot.writer, snapshot.store, maps)
     if confirmed is not None:
         # A writer may have begun a file since the log's files were listed.
         confirmed = min(confirmed, log.end_offset)
@@ -173,12 +183,12 @@ def _bad_end(log: LogFiles, end: int, behind: int) -> BadEnd | None:
     return BadEnd(end, behind, found.meaning) if isinstance(found, Verdict) else None
 
 
-def confirmed_by(writer: Writer, layout: StoreLayout, kinds: Sequence[QueueKind], maps: LogMaps) -> int | None:
-    """How far another process allows us to look; None where nobody writes."""
+def confirmed_by(writer: Writer, store: StoreOnDisk, maps: LogMaps) -> int | None:
+    """Return the log offset up to which the process that writes lets readers look; None if nobody writes."""
     if writer is Writer.REPUT:
-        return ReputWriter(layout).confirmed()
+        return ReputWriter(store.layout).confirmed()
     if writer is Writer.BROKER:
-        return BrokerWriter(kinds, BatchFiles(layout.batch_consume_queue), maps).confirmed()
+        return BrokerWriter(store.kinds, store.batches, maps).confirmed()
     return None
 
 
