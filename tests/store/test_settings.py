@@ -9,8 +9,7 @@ import pytest
 
 from reput.config import StoreConfig
 from reput.formats import consume_queue, index_file, paths
-from reput.store.disk.layout import find_store
-from reput.store.disk.settings import resolve_settings
+from reput.store.disk.store import Purpose, StoreOnDisk
 from support import stores
 from support.records import LogBuilder
 
@@ -31,7 +30,7 @@ def store(tmp_path: Path) -> Path:
 
 def test_defaults(store: Path) -> None:
     """Where nobody tells, every setting is RocketMQ's default and listed as assumed."""
-    told = resolve_settings(find_store(store, NOTHING), NOTHING)
+    told = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
     assert told.queue_file_size == consume_queue.DEFAULT_FILE_SIZE == 6_000_000
     assert (told.index_slots, told.index_items) == (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
     assert (len(told.delays_ms), told.delays_ms[0], told.delays_ms[-1]) == (18, 1000, 7_200_000)
@@ -43,7 +42,7 @@ def test_configuration_comes_first(store: Path) -> None:
     """What is configured is not assumed, whatever the files have."""
     stores.rebuild(store)
     config = replace(stores.SMALL, mapped_file_size_consume_queue=95, max_index_num=99, message_delay_level="1s")
-    told = resolve_settings(find_store(store, config), config)
+    told = StoreOnDisk.find(store, config, Purpose.LOOK).settings
     assert (told.queue_file_size, told.index_slots, told.index_items, told.delays_ms) == (100, 16, 99, (1000,))
     assert [text.split(" counts as ")[1].split(",")[0] for text in told.assumed] == ["100"]
 
@@ -53,7 +52,7 @@ def test_files_tell(slots: int, items: int, store: Path) -> None:
     """The present files tell the sizes they were made with, full ones and others."""
     config = StoreConfig(mapped_file_size_consume_queue=140, max_hash_slot_num=slots, max_index_num=items)
     stores.rebuild(store, config)
-    told = resolve_settings(find_store(store, NOTHING), NOTHING)
+    told = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
     assert (told.queue_file_size, told.index_slots, told.index_items) == (140, slots, items)
 
 
@@ -63,7 +62,7 @@ def test_most_queue_files_tell(store: Path) -> None:
     folder = store / paths.CONSUME_QUEUE / "topic" / "0"
     (folder / paths.offset_name(0)).write_bytes(bytes(60))
     (folder / paths.offset_name(800)).touch()
-    assert resolve_settings(find_store(store, NOTHING), NOTHING).queue_file_size == 200
+    assert StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings.queue_file_size == 200
 
 
 @pytest.mark.parametrize("data", [b"", b"x" * 30, bytes(1000), b"\xff" * 1000, bytes(range(256)) * 4])
@@ -71,7 +70,7 @@ def test_hostile_index_files_tell_nothing(data: bytes, store: Path) -> None:
     """An IndexFile whose bytes are not one's tells no settings and does no harm."""
     (store / paths.INDEX).mkdir()
     (store / paths.INDEX / "20250101000000000").write_bytes(data)
-    told = resolve_settings(find_store(store, NOTHING), NOTHING)
+    told = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
     assert (told.index_slots, told.index_items) == (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
     stores.rebuild(store)
 
@@ -81,5 +80,5 @@ def test_second_index_file_tells_where_the_first_is_broken(store: Path) -> None:
     stores.rebuild(store)
     first = min((store / paths.INDEX).iterdir())
     first.write_bytes(b"")
-    told = resolve_settings(find_store(store, NOTHING), NOTHING)
+    told = StoreOnDisk.find(store, NOTHING, Purpose.LOOK).settings
     assert (told.index_slots, told.index_items) == (16, 8)

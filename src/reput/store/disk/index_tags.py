@@ -1,25 +1,29 @@
-"""Whether a store's IndexFiles hold an item for each message's tag, as RocketMQ has written since 5.4.0.
+"""A look at IndexFiles for the items of tags, which RocketMQ has written since 5.4.0.
 
-The first IndexFile that still points into the log tells: the records behind its first items either have their tag's
-item or have not.
+The first IndexFile that still points into the log decides: the records of its first items have an item for their tag,
+or they do not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reput.formats import index_file, properties
 from reput.formats.hashing import index_key_hash
 from reput.formats.record import Verdict, decode_record
-from reput.index.files import IndexFileOnDisk, list_index_files, read_items
+from reput.index.files import IndexFileOnDisk, read_items
 from reput.log.files import LogFiles
 from reput.log.reader import record_at
-from reput.store.disk.layout import StoreLayout
 
 _ITEMS_ASKED = 4000
 
 
-def tag_items_in_use(layout: StoreLayout, log: LogFiles, slots: int) -> bool | None:
-    """As the present IndexFiles tell; None where they do not (there are none, or no message has a tag)."""
-    for file in list_index_files(layout.index):
+def tag_items_in_use(files: Sequence[IndexFileOnDisk], log: LogFiles, slots: int) -> bool | None:
+    """Return True if these IndexFiles have items for tags.
+
+    None if they do not show it: there are no files, or no message has a tag.
+    """
+    for file in files:
         told = _told_by(file, log, slots)
         if told is not None:
             return told

@@ -6,6 +6,7 @@ refuses).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reput.config import StoreConfig, parse_delay_levels
@@ -17,14 +18,14 @@ from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FILE_SIZE
 from reput.formats.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
-from reput.index.files import list_index_files, told_slots_and_items
+from reput.index.files import IndexFileOnDisk, told_slots_and_items
 from reput.log.decode import DecodeSettings
 from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import told_ext_file_size
 from reput.queue.files import some_queues, told_file_size
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import queue_types
-from reput.store.disk.retained import read_topics
+from reput.store.disk.retained import TopicsFile
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _QUEUES_ASKED = 200
@@ -59,16 +60,21 @@ class StoreSettings:
         return DecodeSettings(self.crc_check, tag_items, self.delays_ms, self.multi_dispatch)
 
 
-def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool = True) -> StoreSettings:
-    """The settings of a store.
+def resolve_settings(
+    layout: StoreLayout,
+    config: StoreConfig,
+    topics: TopicsFile,
+    index_files: Sequence[IndexFileOnDisk],
+    verify_crc: bool = True,
+) -> StoreSettings:
+    """Resolve the settings of a store; `StoreOnDisk.settings` calls this.
 
     Raises:
         ConfigError: a configured value is not of its kind, or topics.json names an unknown type of queues.
     """
-    configured = read_topics(layout)
-    types = queue_types(layout, configured)
-    assumed = list(configured.notes)
-    slots, items = _index_sizes(layout, config, assumed)
+    types = queue_types(layout, topics)
+    assumed = list(topics.notes)
+    slots, items = _index_sizes(config, index_files, assumed)
     levels = config.message_delay_level
     if levels is None:
         levels = DEFAULT_DELAY_LEVELS
@@ -101,7 +107,7 @@ def resolve_settings(layout: StoreLayout, config: StoreConfig, verify_crc: bool 
         # A record has offsets in further queues only where the broker gave them; the setting can only leave them out.
         multi_dispatch=config.enable_multi_dispatch is not False,
         assumed=tuple(assumed),
-        notes=tuple(configured.notes),
+        notes=tuple(topics.notes),
     )
 
 
@@ -161,13 +167,13 @@ def _ext_file_size(
     return size
 
 
-def _index_sizes(layout: StoreLayout, config: StoreConfig, assumed: list[str]) -> tuple[int, int]:
+def _index_sizes(config: StoreConfig, files: Sequence[IndexFileOnDisk], assumed: list[str]) -> tuple[int, int]:
     slots, items = config.max_hash_slot_num, config.max_index_num
     if slots is not None and items is not None:
         return slots, items
     source = "RocketMQ's default"
     told = None
-    for file in list_index_files(layout.index):
+    for file in files:
         told = told_slots_and_items(file)
         if told is not None:
             source = "as the present IndexFiles have"

@@ -34,6 +34,7 @@ from reput.store.disk.kinds import (
 )
 from reput.store.disk.layout import StoreLayout, find_store, refuse_linked_indexes, refuse_what_we_cannot_build
 from reput.store.disk.queue_types import refuse_batches_beside, refuse_misplaced_queues
+from reput.store.disk.retained import TopicsFile, read_topics
 from reput.store.disk.settings import StoreSettings, resolve_settings
 
 _QUEUES_ASKED = 200
@@ -142,9 +143,14 @@ class StoreOnDisk:
         return list_log_files(self.layout.commit_log, size, self.tolerant, self.below)
 
     @cached_property
+    def topics(self) -> TopicsFile:
+        """The topics of config/topics.json."""
+        return read_topics(self.layout)
+
+    @cached_property
     def settings(self) -> StoreSettings:
         """The settings, from the configuration, the files, or RocketMQ's defaults."""
-        return resolve_settings(self.layout, self.config, self.verify_crc)
+        return resolve_settings(self.layout, self.config, self.topics, self.index_files, self.verify_crc)
 
     @cached_property
     def present(self) -> list[QueueKind]:
@@ -193,7 +199,7 @@ class StoreOnDisk:
     @cached_property
     def tag_items(self) -> bool | None:
         """True if the IndexFiles have items for tags; None if they do not show it."""
-        return tag_items_in_use(self.layout, self.log, self.settings.index_slots)
+        return tag_items_in_use(self.index_files, self.log, self.settings.index_slots)
 
 
 class _Refusal(NamedTuple):
