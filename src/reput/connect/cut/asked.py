@@ -35,7 +35,6 @@ from reput.errors import ConfigError, DataLossError
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.nearest import near_it, quoted, some
-from reput.store.disk.retained import configured_queues
 from reput.store.owner.deletion import how_to_bring_back, named, still_deleted
 
 OPTION = "failOnMissingTopic"
@@ -230,7 +229,7 @@ class _Store:
 
     @cached_property
     def _configured(self) -> Mapping[bytes, int]:
-        return configured_queues(self.snapshot.layout)
+        return self.snapshot.store.topics.queue_counts
 
     @cached_property
     def _in_tail(self) -> Mapping[bytes, set[int]]:

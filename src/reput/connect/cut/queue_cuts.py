@@ -20,7 +20,6 @@ from reput.index.search import IndexSearch
 from reput.log.reader import CLOCK_SLACK_MS
 from reput.queue.by_time import Boundary, offset_by_time
 from reput.store.disk.layout import unsupported_kinds
-from reput.store.disk.retained import configured_topics
 
 MOST_QUEUES = 1 << 16
 """Queues that a plan looks at one by one."""
@@ -92,7 +91,7 @@ def topic_names(snapshot: Snapshot, queues: DiskQueues, selection: Selection, mo
     if selection.named_topics is not None:
         names = set(selection.named_topics)
         return sorted(names) if len(names) <= most else None
-    configured = (name.decode("utf-8", "replace") for name in configured_topics(snapshot.layout) or ())
+    configured = (name.decode("utf-8", "replace") for name in snapshot.store.topics.names)
     names = {name for name in configured if selection.topics.may_want(name)}
     for queue in _wanted(queues, selection):
         if len(names) > most:

@@ -24,7 +24,7 @@ from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.frontier import read_frontier
 from reput.store.disk.kinds import present_kinds
 from reput.store.disk.report import LogGap, RebuildReport, TopicSummary
-from reput.store.disk.retained import Retained, Shortened, configured_topics
+from reput.store.disk.retained import Retained, Shortened, read_topics
 from reput.store.recover.known_good import why_known_good
 
 _NAMED = 5
@@ -121,7 +121,7 @@ def fill_report(
     report.queues = sum(topic.queues for topic in report.topics) + len(retained)
     report.queue_entries = sum(topic.entries for topic in report.topics)
     _report_times(report, results)
-    configured = configured_topics(run.layout)
+    configured = read_topics(run.layout).names
     deleted = [topic.topic for topic in report.topics if configured and topic.topic.encode() not in configured]
     if deleted:
         report.notes.append(
@@ -130,7 +130,7 @@ def fill_report(
         )
     missing = sorted(topic for topic in run.job.topics or () if topic not in {key.topic for key in table.keys})
     for topic in missing:
-        known = topic in (configured or ()) or any(one.key.topic == topic for one in retained)
+        known = topic in configured or any(one.key.topic == topic for one in retained)
         known = known or _has_old_queues(run, os.fsdecode(topic))
         what = "; its queues keep their numbering" if known else ", nor the store a queue (`reput info` lists them)"
         report.warnings.append(f"--topic {os.fsdecode(topic)}: the log has no message of this topic{what}")
@@ -180,7 +180,7 @@ def refuse_unknown_topics(
             the old queues.
     """
     told = {key.topic for key in (*table.keys, *run.job.deleted)}.union(
-        batch_topics, configured_topics(run.layout) or (), *(result.skipped for result in stitched.results)
+        batch_topics, read_topics(run.layout).names, *(result.skipped for result in stitched.results)
     )
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
         known = [

@@ -25,7 +25,6 @@ from reput.queue.batch_files import BatchFiles, BatchQueueFiles
 from reput.queue.compare import Compared, compare, rows_of
 from reput.store.disk.queue_types import misplaced_queues
 from reput.store.disk.report import LEFTOVER, NOTE
-from reput.store.disk.retained import configured_topics
 
 _ENTRIES_AT_ONCE = 1 << 13
 _MISSING_MOST = 1 << 22
@@ -166,13 +165,13 @@ def _findings(check: Check, one: BatchCompared, log_end: int) -> None:
             report.damage("queue-entry-past-end", *place, one.past_end, detail)
     if not entries.missing or one.key in check.half_deleted:
         return
-    configured = configured_topics(check.layout)
+    configured = check.store.topics.names
     if fs.exists(folder):
         # What lacks at the end alone is what a crash leaves.
         file, offset, where = what_is_there(*_place(check, folder, entries.first_missing))
         detail = f"{where}{entries.missing} batches without an entry"
         check.behind("queue-behind", file, offset, entries.missing, detail)
-    elif configured is not None and one.key.topic not in configured:
+    elif configured and one.key.topic not in configured:
         detail = f"the topic was deleted, {entries.missing} of its batches are still in the log"
         report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
     else:

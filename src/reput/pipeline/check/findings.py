@@ -24,7 +24,6 @@ from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import Frontiers
 from reput.store.disk.report import LEFTOVER, NOTE
-from reput.store.disk.retained import configured_topics
 from reput.store.owner.holders import marks_of
 from reput.store.owner.strays import list_strays, strays_text
 from reput.store.recover.known_good import why_known_good
@@ -90,7 +89,7 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
     for one in found:
         by_queue.setdefault(one.key, []).append(one)
     absent = []
-    configured = configured_topics(check.layout)
+    configured = check.store.topics.names
     for key, ones in by_queue.items():
         folder = queue_path(str(check.layout.consume_queue), key)
         entries = [one.entries for one in ones]
@@ -103,7 +102,7 @@ def mismatch_findings(check: Check, table: SplitQueues, found: list[Mismatch]) -
             report.damage("queue-entry-wrong", file, offset, wrong, detail)
         if not missing or key in check.half_deleted:
             continue
-        if not fs.exists(folder) and configured is not None and key.topic not in configured:
+        if not fs.exists(folder) and configured and key.topic not in configured:
             detail = f"the topic was deleted, {missing} of its messages are still in the log"
             report.remark(NOTE, "queue-of-deleted-topic", folder, 1, detail)
             continue

@@ -21,7 +21,6 @@ from reput.pipeline.split.stitch import Stitched
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import ROCKSDB, open_reader
 from reput.store.disk.report import NOTE
-from reput.store.disk.retained import configured_topics
 
 _NAMED = 5
 
@@ -80,7 +79,7 @@ def _hold_against_log(check: Check, stitched: Stitched, table: SplitQueues) -> N
 
 def _findings(check: Check, found: list[Different]) -> None:
     report, place = check.report, str(check.layout.consume_queue)
-    configured = configured_topics(check.layout)
+    configured = check.store.topics.names
     absent = []
     for one in found:
         missing, wrong = one.entries.missing, one.entries.wrong
@@ -92,7 +91,7 @@ def _findings(check: Check, found: list[Different]) -> None:
         if missing and one.key in check.half_deleted:
             continue
         if one.ends == "no max" and missing and one.lacks_its_end:
-            if configured is not None and one.key.topic not in configured:
+            if configured and one.key.topic not in configured:
                 detail = f"{one.key}: the topic was deleted, {missing} of its messages are still in the log"
                 report.remark(NOTE, "queue-of-deleted-topic", place, 1, detail)
             else:

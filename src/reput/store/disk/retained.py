@@ -131,17 +131,6 @@ def _all_in(queue: QueueOnDisk, begin: int, end: int, ranges: Sequence[tuple[int
         return False
 
 
-def configured_topics(layout: StoreLayout) -> frozenset[bytes] | None:
-    """The topics that the broker has (config/topics.json); None where that file does not say."""
-    return frozenset(configured_queues(layout)) or None
-
-
-def configured_queues(layout: StoreLayout) -> dict[bytes, int]:
-    """The topics of config/topics.json, each with its number of queues; 0 if the file does not say the number."""
-    topics = read_topics(layout).topics
-    return {topic.encode("utf-8", "surrogatepass"): _queue_count(values) for topic, values in topics.items()}
-
-
 def _queue_count(values: Any) -> int:
     counts = [values.get(name) for name in ("readQueueNums", "writeQueueNums")] if isinstance(values, dict) else []
     return max((count for count in counts if isinstance(count, int)), default=0)
@@ -178,6 +167,16 @@ class TopicsFile(NamedTuple):
 
     topics: Mapping[str, Any]
     notes: list[str]
+
+    @property
+    def names(self) -> frozenset[bytes]:
+        """The names of the topics; empty if the file does not say them."""
+        return frozenset(name.encode("utf-8", "surrogatepass") for name in self.topics)
+
+    @property
+    def queue_counts(self) -> dict[bytes, int]:
+        """The number of queues of each topic; 0 if the file does not say the number."""
+        return {name.encode("utf-8", "surrogatepass"): _queue_count(values) for name, values in self.topics.items()}
 
 
 def read_topics(layout: StoreLayout) -> TopicsFile:

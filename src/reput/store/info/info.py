@@ -27,7 +27,6 @@ from reput.queue.files import list_queues
 from reput.queue.kinds import QueueKind, QueueOnDisk
 from reput.store.disk.contradictions import contradictions
 from reput.store.disk.layout import StoreLayout, find_store, unsupported_kinds
-from reput.store.disk.retained import configured_topics
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.info.end import Ends, read_log_end
 from reput.store.info.use import Use, look_at_use
@@ -81,7 +80,7 @@ def store_info(
     read_log_end(log, info, ends, config, use)
     if not info.waiting_is_exact:
         known = {topic.topic for topic in info.topics}
-        named = {name.decode("utf-8", "surrogateescape") for name in configured_topics(layout) or ()}
+        named = {name.decode("utf-8", "surrogateescape") for name in store.topics.names}
         info.topics += [TopicInfo(name) for name in sorted(named - known)]
     info.notes += [one.text for one in contradictions(layout, config)]
     if strays := list_strays(layout, in_queues=only is None):
