@@ -84,5 +84,5 @@ figure.autofmt_xdate()
 figure.savefig(picture, dpi=120)
 print(f"plot: {picture}")
 
-# %% For the lake: `reput export STORE --to DIR` writes the same as Parquet, by topic and day.
+# %% For the lake: `reput export STORE --folder DIR` writes the same as Parquet, by topic and day.
 spark.stop()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections.abc import Iterable
 from dataclasses import fields
 from enum import Enum
 from itertools import pairwise
@@ -61,15 +62,15 @@ DEFAULTS = {
 """Defaults that no dataclass of the log's settings has."""
 FLAGS = {
     "store_path_root_dir": "STORE",
-    "flush_disk_type": "`put --sync`",
-    "delete_expired": "`put --delete-expired`, `--keep-expired`",
+    "flush_disk_type": "`--sync`",
+    "delete_expired": "`--delete-expired`",
     "force_setting": "`--force-setting`",
 }
 """Options of their own that set these, beside `--set`."""
 
 
 class Argument(NamedTuple):
-    """One setting of a call: its names in Python, on the command line and for Spark, its default, what it means."""
+    """One setting: its names in Python, on the command line and for Spark, its default, and its meaning."""
 
     python: str
     cli: str
@@ -78,56 +79,133 @@ class Argument(NamedTuple):
     meaning: str
 
 
-ARGUMENTS = (
+STORE_ARGUMENTS = (
     Argument("path", "STORE", "path, storePath", "", "the store's root folder"),
     Argument("other", "OTHER", "", "none", "`diff`: another store"),
     Argument("config", "--config, --set", "config", "none", "a broker.conf, or settings of the table above"),
-    Argument("force_setting", "--force-setting", "", "off", "go on with a setting that contradicts the files"),
-    Argument("spark", "--engine", "", "Spark, or the loop without PySpark", "a session, or False for no Spark"),
-    Argument("master", "--master", "", "local[*]", "the Spark master URL"),
-    Argument("listener, tell", "--quiet, --json", "", "", "who is told about progress"),
-    Argument("split_mb", "--splits-mb", "", "128", "size of the ranges that tasks decode (MiB)"),
-    Argument("verify_crc", "--no-verify-crc", "verifyCrc", "on", "check each body's CRC"),
-    Argument("salvage", "--salvage", "", "off", "go on after damage, and list each gap"),
-    Argument("only", "--only", "", "both", "`rebuild`: the queues alone, or the IndexFiles alone"),
-    Argument("topics, topic", "--topic", "topic, subscribe", "all", "these topics"),
-    Argument("skip_topics", "--skip-topic", "", "none", "`rebuild`: all but these topics"),
-    Argument("index_tags", "--index-tags", "", "auto", "`rebuild`: whether tags get index items"),
-    Argument("empty_log", "--empty-log", "", "off", "`rebuild`: a log without a record is meant"),
-    Argument("", "--dry-run", "", "off", "say what would be done"),
-    Argument("to", "--to", "", "", "`convert`: the kind of queues"),
-    Argument("source", "--from", "", "log", "`convert`: what they are made from"),
-    Argument("until_caught_up", "--until-caught-up", "", "off", "`follow`: end when nothing is left"),
-    Argument("max_batch_mb", "--max-batch-mb", "maxBytesPerTrigger", "2048; 1 GiB in Spark", "most log a batch"),
-    Argument("checkpoint", "--checkpoint", "checkpointLocation", "in the store", "the folder of Spark's own files"),
-    Argument("folder", "--to", "", "", "`export`: where the files go"),
-    Argument("columns", "--columns", "columns", "all", "only these columns"),
-    Argument("queue_id", "--queue", "assign", "all", "only these queues"),
-    Argument("start_time", "--since", "startingTimestamp", "all", "stored at this time or later"),
-    Argument("end_time", "--until", "endingTimestamp", "all", "stored before this time (`--until`: or at it)"),
-    Argument("key", "--key", "keys", "all", "messages with this key or unique key (command: `query`)"),
-    Argument("tags", "--filter", "filter.tag, subExpression", "all", "messages with one of these tags"),
-    Argument("sql", "--sql", "filter.sql", "all", "messages whose properties match"),
-    Argument("schema", "", "schema", "native", "native, or kafka"),
-    Argument("fail_on_data_loss", "", "failOnDataLoss", "on", "off: pass over messages that are gone or damaged"),
-    Argument("fail_on_missing_topic", "", "failOnMissingTopic", "on", "off: read without a topic that is not there"),
-    Argument("read_only", "", "", "off", "`MessageStore.open`: only read"),
+    Argument("force_setting", "--force-setting", "", "off", "continue with a setting that contradicts the files"),
     Argument("create", "--create", "", "off", "`MessageStore.open`, `put`: make a new store"),
-    Argument("limits", "", "", "none", "`MessageStore.open`: bounds on what one pull returns"),
-    Argument("delete_expired", "--delete-expired, --keep-expired", "", "", "delete old files"),
-    Argument("follow", "", "", "off", "`MessageStore.open`: start a follower"),
+    Argument("read_only", "", "", "off", "`MessageStore.open`: only read"),
+    Argument("limits", "", "", "none", "`MessageStore.open`: bounds on what one pull returns (`PullLimits`)"),
+    Argument("delete_expired", "--delete-expired", "", "by the settings", "delete expired log files"),
+    Argument("manual", "", "", "off", "`delete_expired`: at any hour"),
+    Argument("follow", "--follow", "", "off", "`MessageStore.open`: start a follower; `get`: wait for new messages"),
+    Argument("reput", "--reput", "", "on", "`close`, `put`: catch up the indexes at the end"),
 )
-"""What the calls on a store take, and the commands that do the same."""
+JOB_ARGUMENTS = (
+    Argument("spark", "--spark", "", "Spark", "a session, or False for no Spark; commands: `--no-spark`"),
+    Argument("master", "--master", "", "local[*]", "the Spark master URL"),
+    Argument("listener", "", "", "none", "an object that gets progress, notes and warnings"),
+    Argument("on_progress", "", "", "none", "`follow`: a function that is called after each batch"),
+    Argument("", "--quiet", "", "off", "no progress and no notes"),
+    Argument("", "--dry-run", "", "off", "show what the command would do"),
+    Argument("split_mb", "--split-mb", "", "128", "size of the ranges that tasks decode (MiB)"),
+    Argument("verify_crc", "--verify-crc", "verifyCrc", "on", "check each body's CRC"),
+    Argument("salvage", "--salvage", "", "off", "continue after damaged bytes, and list each gap"),
+    Argument("only", "--only", "", "both", "`rebuild`: the queues alone, or the IndexFiles alone"),
+    Argument("skip_topics", "--skip-topic", "", "none", "`rebuild`: all but these topics"),
+    Argument("index_tags", "--index-tags", "", "auto", "`rebuild`: give tags index items"),
+    Argument("empty_log", "--empty-log", "", "off", "`rebuild`: accept a log without a record"),
+    Argument("to", "--to", "", "", "`convert`: the kind of queues"),
+    Argument("source", "--source", "", "log", "`convert`: what the queues are made from"),
+    Argument("until_caught_up", "--until-caught-up", "", "off", "`follow`: end when nothing is left"),
+    Argument(
+        "max_bytes_per_trigger", "--max-bytes-per-trigger", "maxBytesPerTrigger", "2 GiB; 1 GiB in Spark",
+        "the most bytes of log in a batch",
+    ),
+    Argument(
+        "checkpoint_location", "--checkpoint-location", "checkpointLocation", "in the store",
+        "the folder of Spark's own files",
+    ),
+    Argument("folder", "--folder", "readReport", "", "`export`: for the files; `read_report`: of the reports"),
+)  # fmt: skip
+MESSAGE_ARGUMENTS = (
+    Argument("topics, topic", "--topic", "topic, subscribe", "all", "these topics, or the topic"),
+    Argument("queue_id", "--queue-id", "assign", "all", "only these queues, or the queue"),
+    Argument("offset", "--offset", "startingOffsets", "", "a queue offset (`dump log`: a log offset)"),
+    Argument("begin", "", "", "", "`estimate`: the first queue offset"),
+    Argument("end", "", "endingOffsets", "", "`estimate`: the queue offset after the last"),
+    Argument("physical_offset", "--physical-offset", "", "", "a log offset"),
+    Argument("since", "--since", "startingTimestamp", "all", "stored at this time or later"),
+    Argument("until", "--until", "endingTimestamp", "all", "stored at this time or before (Spark: before this time)"),
+    Argument("timestamp_ms", "--timestamp", "", "", "`offset_by_time`, `offset`: the time"),
+    Argument("boundary", "--boundary", "", "lower", "`offset_by_time`, `offset`: which message if none has this time"),
+    Argument("keys, key", "--key", "keys", "all", "messages with this key or unique key; `put`: the message's keys"),
+    Argument("unique_key", "--unique-key", "", "", "the unique key that a producer gave"),
+    Argument("tags", "--tags", "filter.tag, subExpression", "all", "messages with one of these tags; `put`: the tag"),
+    Argument("sql", "--sql", "filter.sql", "all", "messages whose properties match"),
+    Argument("filter", "", "", "none", "calls of a store: tags as text, or a `SqlFilter`"),
+    Argument("by_tag", "", "", "off", "`query_message`: the key is a tag; commands: `--tags`"),
+    Argument("exact", "", "", "on", "`query_message`: compare the key with the record"),
+    Argument("before", "--before", "", "none", "`query_message`, `query`: only before this log offset"),
+    Argument("max_messages", "--max-messages", "maxOffsetsPerTrigger", "32, 64 by key", "the most messages"),
+    Argument("max_bytes", "", "", "by the limits", "`get_message`: the most bytes of records"),
+    Argument("", "--count", "", "all", "`dump`: the most records, entries or items"),
+    Argument("", "--id", "", "", "`query`: an offset message id"),
+    Argument("columns", "--columns", "columns", "all", "only these columns"),
+    Argument("schema", "", "schema", "native", "native, or kafka"),
+    Argument("fail_on_data_loss", "", "failOnDataLoss", "on", "off: skip messages that are gone or damaged"),
+    Argument("fail_on_missing_topic", "", "failOnMissingTopic", "on", "off: read without a topic that is missing"),
+    Argument("message", "", "", "", "`put_message`: the message"),
+    Argument("messages", "", "", "", "`put_messages`: messages, or Arrow columns"),
+    Argument("body", "", "", "", "`Message`: the bytes"),
+    Argument("properties", "--property", "", "none", "`Message`, `put`: properties"),
+    Argument("flag", "", "", "0", "`Message`: the producer's flag"),
+    Argument("sys_flag", "", "", "0", "`Message`: RocketMQ's flags, such as a compressed body"),
+    Argument("born_timestamp", "", "", "now", "`Message`: the producer's time (ms)"),
+    Argument("born_host", "", "", "127.0.0.1", "`Message`: the producer's address"),
+    Argument("reconsume_times", "", "", "0", "`Message`: deliveries that failed"),
+    Argument("prepared_transaction_offset", "", "", "0", "`Message`: log offset of the prepared message"),
+    Argument("", "--json-lines", "", "off", "`put`: each line is a JSON object"),
+    Argument("", "--skip-lines", "", "0", "`put`: lines that an earlier run has stored"),
+    Argument("", "--sync", "", "off", "`put`: flushDiskType=SYNC_FLUSH"),
+)
+PROGRESS_ARGUMENTS = (
+    Argument("group", "--group", "", "all", "the consumer group"),
+    Argument("from_group, to_group", "", "", "", "`clone_offsets`: the groups; commands: `--clone`"),
+    Argument("", "--commit", "", "", "`progress`: `commit_offset`"),
+    Argument("", "--reset-to", "", "", "`progress`: `reset_offset`"),
+    Argument("", "--clone", "", "", "`progress`: `clone_offsets`"),
+    Argument("", "--clean-group", "", "", "`progress`: `clean_offsets` of a group"),
+    Argument("", "--clean-topic", "", "", "`progress`: `clean_offsets` in a topic"),
+    Argument("arrived", "", "", "", "`on_arrival`: the function to call"),
+    Argument("waiter", "", "", "", "`stop_waiting`: what `on_arrival` returned"),
+    Argument("timeout_s", "", "", "", "`wait`: the longest wait (s)"),
+)
+OUTPUT_ARGUMENTS = (
+    Argument("", "--json", "", "off", "JSON instead of text"),
+    Argument("", "--long", "", "off", "`get`: more columns"),
+    Argument("", "--format", "", "", "`get`: the text for each message"),
+    Argument("", "--raw", "", "off", "`get`: bodies as they are"),
+    Argument("", "--delimiter", "", "a line end", "`get --raw`: the bytes after each body"),
+    Argument("", "--body-bytes", "", "", "the most bytes of each body"),
+    Argument("", "--all", "", "off", "`info`: read the queues of all topics"),
+    Argument("", "--file", "", "all", "`dump index`: one IndexFile"),
+    Argument("", "--kind", "", "the first", "`dump queue`: the kind of queues"),
+    Argument("", "--records", "", "off", "`dump queue`: show each entry's record"),
+)
+GROUPS = {
+    "Store": STORE_ARGUMENTS,
+    "Jobs": JOB_ARGUMENTS,
+    "Messages": MESSAGE_ARGUMENTS,
+    "Consumer progress and waiting": PROGRESS_ARGUMENTS,
+    "Output of commands": OUTPUT_ARGUMENTS,
+}
+"""What public calls take, and the commands that do the same: one row is one setting, and has one name."""
+ARGUMENTS = tuple(one for group in GROUPS.values() for one in group)
 
 
 def tables() -> str:
-    """Both tables, as Markdown."""
-    return f"{_settings()}\n## Arguments of calls, options of commands\n\n{_ARGUMENTS_TEXT}\n{_arguments()}"
+    """Make all tables, as Markdown."""
+    groups = "\n".join(f"### {title}\n\n{_arguments(group)}" for title, group in GROUPS.items())
+    return f"{_settings()}\n## Arguments of calls, options of commands\n\n{_ARGUMENTS_TEXT}\n{groups}"
 
 
 _ARGUMENTS_TEXT = """\
-One row is one setting.
-Calls have the argument, commands the option, and `format("rocketmq")` the option of the last column.
+One row is one setting, and its names are the same word: `split_mb` in Python is `--split-mb` on the command line.
+The option of a list is singular and may be given again: `topics` is `--topic`.
+A flag that is on by default is turned off with `--no-`, such as `--no-verify-crc`.
+`format("rocketmq")` has the words of Spark's Kafka source and of RocketMQ's connectors.
 Options that only Spark has are in [Read a store with Spark](tasks/spark.md#options).
 """
 
@@ -162,9 +240,9 @@ def _meanings() -> dict[str, str]:
     return found
 
 
-def _arguments() -> str:
+def _arguments(group: Iterable[Argument]) -> str:
     rows = ['| Python | command line | `format("rocketmq")` | default | meaning |', "|---|---|---|---|---|"]
-    for one in ARGUMENTS:
+    for one in group:
         python, cli, spark = (_code(names) for names in one[:3])
         rows.append(f"| {python} | {cli} | {spark} | {one.default} | {one.meaning} |")
     return "\n".join(rows) + "\n"

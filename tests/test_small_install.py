@@ -41,7 +41,7 @@ def test_an_embedded_store_needs_no_pyspark(tmp_path: Path) -> None:
         """
         import reput
 
-        with reput.MessageStore.open(sys.argv[1], create=True, follow="loop") as store:
+        with reput.MessageStore.open(sys.argv[1], create=True, follow=True, spark=False) as store:
             store.put_message(reput.Message("orders", b"an apple", keys="o-1"))
             assert [message.body for message in store.get_message("orders", 0, 0)] == [b"an apple"]
             assert [message.body for message in store.query_message("orders", "o-1")] == [b"an apple"]
@@ -56,7 +56,7 @@ def test_an_embedded_store_needs_no_pyspark(tmp_path: Path) -> None:
 
 
 def test_without_pyspark_jobs_run_in_this_process(tmp_path: Path) -> None:
-    """`--engine auto` takes the loop engine where PySpark is not installed; `prepare` compiles the kernels."""
+    """Jobs run without Spark if PySpark is not installed and nothing asks for it; `prepare` compiles the kernels."""
     store = golden.unpack("basic", tmp_path)
     done = run_without_pyspark(
         """
@@ -67,7 +67,7 @@ def test_without_pyspark_jobs_run_in_this_process(tmp_path: Path) -> None:
             ["rebuild", store, "-q"],
             ["convert", store, "--to", "both", "-q"],
             ["check", store, "-q"],
-            ["export", store, "--to", folder],
+            ["export", store, "--folder", folder],
             ["follow", store, "--until-caught-up"],
         ):
             assert run(arguments) == 0, arguments
@@ -89,13 +89,13 @@ def test_a_job_on_spark_says_what_to_install(verb: str, tmp_path: Path) -> None:
         f"""
         from reput.cli.main import run
 
-        sys.exit(run([{verb!r}, sys.argv[1], "--engine", "spark"]))
+        sys.exit(run([{verb!r}, sys.argv[1], "--spark"]))
         """,
         store,
     )
     assert done.returncode == 2
     assert "pip install 'reput[spark]'" in done.stderr
-    assert "--engine loop" in done.stderr
+    assert "--no-spark" in done.stderr
     assert "Traceback" not in done.stderr
     assert stores.digest(store) == before
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from reput.log.message import Message, PutResult, PutStatus
     from reput.store.read.results import GetResult, GetStatus
     from reput.store.read.sql_filter import SqlFilter
+    from reput.store.read.view import PullLimits
 
 __version__ = "0.1.0"
 
@@ -50,6 +51,7 @@ _HOMES = {
     "PutStatus": "reput.log.message",
     "GetResult": "reput.store.read.results",
     "GetStatus": "reput.store.read.results",
+    "PullLimits": "reput.store.read.view",
     "SqlFilter": "reput.store.read.sql_filter",
     "check": "reput.api",
     "convert": "reput.api",
@@ -99,6 +101,7 @@ __all__ = [
     "MessageStore",
     "NoSpaceError",
     "NotAStoreError",
+    "PullLimits",
     "PutError",
     "PutResult",
     "PutStatus",

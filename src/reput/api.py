@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from reput.arguments import Renamed, before, named_arguments, since_ms, until_ms
 from reput.config import StoreConfig
 from reput.errors import ConfigError
-from reput.nearest import named_arguments
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from reput.store.info.values import StoreInfo
 
 LITTLE_BYTES = 64 << 20
-"""So much log a follower takes in without Spark, where nobody asked for that: it ends before Spark has started."""
+"""A follower that catches up takes in less log than this without Spark: it ends before Spark has started."""
 
 
-@named_arguments
+@named_arguments()
 def rebuild(
     path: str | Path,
     *,
@@ -104,7 +104,7 @@ def rebuild(
         return rebuild_store(path, engine, settings, options, listener)
 
 
-@named_arguments
+@named_arguments()
 def check(
     path: str | Path,
     *,
@@ -138,7 +138,7 @@ def check(
         return check_store(path, engine, settings, verify_crc=verify_crc, split_mb=split_mb, listener=listener)
 
 
-@named_arguments
+@named_arguments()
 def convert(
     path: str | Path,
     *,
@@ -205,7 +205,7 @@ def convert(
         )
 
 
-@named_arguments
+@named_arguments()
 def diff(
     path: str | Path, other: str | Path | None = None, *, config: StoreConfig | str | Path | None = None
 ) -> Iterator[QueueDifference]:
@@ -231,7 +231,15 @@ def diff(
     return differences(*diff_sides(path, other, config_from(config)))
 
 
-@named_arguments
+def _bytes_of_mib(mib: float) -> int:
+    return max(1, int(mib * (1 << 20)))
+
+
+@named_arguments(
+    max_batch_mb=Renamed("max_bytes_per_trigger", _bytes_of_mib),
+    checkpoint="checkpoint_location",
+    tell="on_progress",
+)
 def follow(
     path: str | Path,
     *,
@@ -240,10 +248,10 @@ def follow(
     config: StoreConfig | str | Path | None = None,
     force_setting: bool = False,
     until_caught_up: bool = False,
-    max_batch_mb: float = 2048,
-    checkpoint: str | Path | None = None,
+    max_bytes_per_trigger: int = 2 << 30,
+    checkpoint_location: str | Path | None = None,
     listener: ProgressListener | None = None,
-    tell: Callable[[FollowProgress], None] | None = None,
+    on_progress: Callable[[FollowProgress], None] | None = None,
 ) -> FollowHandle:
     """Build a store's indexes as its log grows, until the returned handle is stopped.
 
@@ -262,10 +270,10 @@ def follow(
         config: As for `rebuild`.
         force_setting: As for `rebuild`.
         until_caught_up: End when nothing is left to take in.
-        max_batch_mb: The most log that a batch takes in, in MiB.
-        checkpoint: The folder of Spark's own files; `reput/follow-checkpoint` in the store by default.
+        max_bytes_per_trigger: The most bytes of log that a batch takes in.
+        checkpoint_location: The folder of Spark's own files; `reput/follow-checkpoint` in the store by default.
         listener: An object that is told notes and warnings.
-        tell: A function that is called with the progress after each batch.
+        on_progress: A function that is called with the progress after each batch.
 
     Returns:
         The handle of the follower, a context manager.
@@ -277,27 +285,29 @@ def follow(
     from reput.pipeline.follow.follow import Follow, refuse_early
     from reput.pipeline.follow.query import FollowHandle
     from reput.pipeline.spark.engine import LoopEngine
-    from reput.pipeline.split.plan import mib
+    from reput.store.read.view import number_of
 
     config = config_from(config, force_setting)
-    max_batch_bytes = mib("max_batch_mb", max_batch_mb)
+    if number_of("max_bytes_per_trigger", max_bytes_per_trigger) < 1:
+        raise ConfigError(f"max_bytes_per_trigger={max_bytes_per_trigger}: give a number of bytes from 1 on")
+    follower_of = partial(Follow, max_batch_bytes=max_bytes_per_trigger, listener=listener, on_progress=on_progress)
     if until_caught_up and spark is None:
         # Spark takes seconds to start: with nothing or little to do the tasks run here.
-        follower = Follow(path, LoopEngine(), config, max_batch_bytes=max_batch_bytes, listener=listener, tell=tell)
+        follower = follower_of(path, LoopEngine(), config)
         left = follower.left_bytes()
         if not left or (master is None and left <= LITTLE_BYTES):
             return FollowHandle(follower, until_caught_up)
         follower.close()
     with _engine_at(path, config, spark, master, listener, refuse_early) as (engine, settings):
-        follower = Follow(path, engine, settings, max_batch_bytes=max_batch_bytes, listener=listener, tell=tell)
+        follower = follower_of(path, engine, settings)
         try:
-            return FollowHandle(follower, until_caught_up, checkpoint)
+            return FollowHandle(follower, until_caught_up, checkpoint_location)
         except BaseException:
             follower.close()
             raise
 
 
-@named_arguments
+@named_arguments()
 def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) -> StoreInfo:
     """Describe a store by its files' names, ends and headers; nothing is changed.
 
@@ -318,7 +328,7 @@ def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) ->
     return store_info(path, config_from(config))
 
 
-@named_arguments
+@named_arguments()
 def export(
     path: str | Path,
     folder: str | Path,
@@ -362,16 +372,21 @@ def export(
         )
 
 
-@named_arguments
+@named_arguments(
+    topic="topics",
+    key="keys",
+    start_time="since",
+    end_time=Renamed("until", before),
+)
 def scan(
     path: str | Path,
     *,
     columns: str | Sequence[str] | None = None,
-    topic: str | Sequence[str] | None = None,
+    topics: str | Sequence[str] | None = None,
     queue_id: int | Sequence[int] | None = None,
-    start_time: datetime | int | None = None,
-    end_time: datetime | int | None = None,
-    key: str | Sequence[str] | None = None,
+    since: datetime | int | None = None,
+    until: datetime | int | None = None,
+    keys: str | Sequence[str] | None = None,
     tags: str | None = None,
     sql: str | None = None,
     schema: Literal["native", "kafka"] = "native",
@@ -382,7 +397,7 @@ def scan(
 ) -> pa.RecordBatchReader:
     """Read a store's messages as Arrow record batches, in this process, without Spark and Java.
 
-        reput.scan("/data/store", topic="orders", columns=["queueOffset", "body"]).read_pandas()
+        reput.scan("/data/store", topics="orders", columns=["queueOffset", "body"]).read_pandas()
 
     The call plans and returns at once. Threads read a few batches ahead, so memory does not grow with the store.
     Messages of a queue come in its order. What another process writes after the call is not read.
@@ -403,11 +418,11 @@ def scan(
     Args:
         path: The store's root folder (storePathRootDir).
         columns: Only these columns, in this order; all by default.
-        topic: A topic, or several; all by default.
+        topics: A topic, or several; all by default.
         queue_id: A queue of each topic, or several; all by default.
-        start_time: Messages stored at this time or later: a datetime (local without a zone), or ms since 1970.
-        end_time: Messages stored before this time.
-        key: Messages that have this key or unique key, or one of several.
+        since: Messages stored at this time or later: a datetime (local without a zone), or ms since 1970.
+        until: Messages stored at this time or before.
+        keys: Messages that have this key or unique key, or one of several.
         tags: Messages with one of these tags: "paid || sent".
         sql: Messages whose properties match: "amount > 100 AND region = 'eu'" (RocketMQ's SQL92).
         schema: The columns as the data source names them, or those of Spark's Kafka source.
@@ -425,14 +440,14 @@ def scan(
         DataLossError: Messages that are asked for are gone.
         ReputError: Another error of `reput.errors`.
     """
-    from reput.connect.local_scan import scan_store
+    from reput.connect.local_scan import ScanOptions, scan_store
 
-    return scan_store(
-        path, config_from(config), columns=columns, topic=topic, queue_id=queue_id, start_time=start_time,
-        end_time=end_time, key=key, tags=tags, sql=sql, schema=schema, verify_crc=verify_crc,
+    options = ScanOptions(
+        columns, topics, queue_id, since_ms(since), until_ms(until), keys, tags, sql, schema, verify_crc,
         fail_on_data_loss=fail_on_data_loss,
         fail_on_missing_topic=fail_on_missing_topic,
     )  # fmt: skip
+    return scan_store(path, config_from(config), options)
 
 
 def register(spark: SparkSession) -> None:
@@ -482,16 +497,16 @@ def read_report(folder: str | Path) -> ReadReport:
     return reports.read_report(folder)
 
 
-def refuse_no_spark(spark: object, name: str = "spark", more: str = "") -> None:
-    """Refuse what is no session, before anything starts.
+def refuse_no_spark(spark: object) -> None:
+    """Refuse a value that is no session, before anything starts.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: It is none.
     """
     if spark is None or spark is False or hasattr(spark, "createDataFrame") or hasattr(spark, "parallelize"):
         return
-    hint = f", or master={spark!r} to start Spark there" if isinstance(spark, str) and not more else more
-    raise ConfigError(f"{name}={spark!r:.80}: give a SparkSession or a SparkContext, False to do without Spark{hint}")
+    hint = f", or master={spark!r} to start Spark there" if isinstance(spark, str) else ""
+    raise ConfigError(f"spark={spark!r:.80}: give a SparkSession or a SparkContext, False to do without Spark{hint}")
 
 
 def _names(argument: str, given: Any) -> tuple[str, ...]:

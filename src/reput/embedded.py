@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from reput.api import config_from, engine_for, refuse_no_spark
 from reput.api import follow as reput_follow
+from reput.arguments import named_arguments
 from reput.config import StoreConfig
 from reput.errors import ConfigError, TailFullError
-from reput.nearest import named_arguments
 from reput.store import message_store
 from reput.store.read.topic_messages import refuse_unknown
 from reput.store.read.view import PullLimits
@@ -118,7 +120,7 @@ class MessageStore(message_store.LocalStore):
         return self.delete_queues_with(SparkIndexer(LoopEngine()), topic, queue_id)
 
     @classmethod
-    @named_arguments
+    @named_arguments()
     def open(
         cls,
         path: Path | str,
@@ -129,7 +131,8 @@ class MessageStore(message_store.LocalStore):
         limits: PullLimits | None = None,
         delete_expired: bool | None = None,
         force_setting: bool = False,
-        follow: bool | SparkSession | SparkContext | Literal["loop"] = False,
+        follow: bool = False,
+        spark: SparkSession | SparkContext | Literal[False] | None = None,
         master: str | None = None,
     ) -> Self:
         """Open a store, or make a new one.
@@ -147,10 +150,11 @@ class MessageStore(message_store.LocalStore):
             delete_expired: Whether log files that have expired are deleted while the store is open; None leaves it to
                 the configuration. `notes` and the logger `reput.store` name each deleted file.
             force_setting: Go on with a setting of `config` that contradicts the store's files, which is an error else.
-            follow: Let a follower build the durable indexes: True starts Spark for it (on `master`), a session or
-                context is used, "loop" does without Spark. `follower` is its handle. If more waits for its indexes
-                than the tail may hold, the follower catches up first.
-            master: The Spark master URL for `follow=True`; `local[*]` by default.
+            follow: Start a follower, which builds the durable indexes. `follower` is its handle. If more messages wait
+                for their indexes than the tail may hold, the follower catches up first.
+            spark: The Spark of the follower: a session or context, None to start one (on `master`), or False to follow
+                in a thread without Spark.
+            master: The Spark master URL of a session that is started here; `local[*]` by default.
 
         Raises:
             NotAStoreError: There is no store, and `create` is not set; or the folder holds something else.
@@ -161,30 +165,25 @@ class MessageStore(message_store.LocalStore):
             ReputError: Another error of `reput.errors`.
         """
         config = config_from(config, force_setting)
-        if not (follow is True or follow == "loop"):
-            refuse_no_spark(follow, "follow", ', True to start Spark, or "loop" to follow in a thread without Spark')
-        if limits is not None and not isinstance(limits, PullLimits):
-            raise ConfigError(f"limits={limits!r:.80}: give a reput.PullLimits")
-        for name, flag in (("read_only", read_only), ("create", create), ("delete_expired", delete_expired)):
-            if flag not in (None, False, True):
-                raise ConfigError(f"{name}={flag!r:.80}: give True or False")
-        if follow is not False and read_only:
+        follow, spark = _renamed_follow(follow, spark)
+        refuse_no_spark(spark)
+        flags = {"read_only": read_only, "create": create, "delete_expired": delete_expired, "follow": follow}
+        _refuse_wrong_arguments(limits, flags)
+        if follow and read_only:
             raise ConfigError(f"{path}: opened read-only, and a follower writes. Leave one of them out")
         try:
             store = super().open(
                 path, config, read_only=read_only, create=create, limits=limits, delete_expired=delete_expired
             )
         except TailFullError:
-            if follow is False:
+            if not follow:
                 raise
-            with reput_follow(
-                path, spark=_spark_of(follow), master=master, config=config, until_caught_up=True
-            ) as catching_up:
+            with reput_follow(path, spark=spark, master=master, config=config, until_caught_up=True) as catching_up:
                 catching_up.wait()
             store = super().open(path, config, create=create, limits=limits, delete_expired=delete_expired)
-        if follow is not False:
+        if follow:
             try:
-                store.follower = reput_follow(path, spark=_spark_of(follow), master=master, config=config)
+                store.follower = reput_follow(path, spark=spark, master=master, config=config)
             except BaseException:
                 super(MessageStore, store).close()
                 raise
@@ -209,10 +208,24 @@ class MessageStore(message_store.LocalStore):
             super().close()
 
 
-def _spark_of(
-    follow: bool | SparkSession | SparkContext | Literal["loop"],
-) -> SparkSession | SparkContext | Literal[False] | None:
-    """What `open(follow=...)` says about Spark, as the other calls say it."""
-    if isinstance(follow, bool):
-        return None
-    return False if follow == "loop" else follow
+def _refuse_wrong_arguments(limits: Any, flags: Mapping[str, Any]) -> None:
+    if limits is not None and not isinstance(limits, PullLimits):
+        raise ConfigError(f"limits={limits!r:.80}: give a reput.PullLimits")
+    for name, flag in flags.items():
+        if flag not in (None, False, True):
+            raise ConfigError(f"{name}={flag!r:.80}: give True or False")
+
+
+def _renamed_follow(follow: Any, spark: Any) -> tuple[Any, Any]:
+    """Return `follow` and `spark`, also from a `follow` that says both, as in the version before."""
+    if isinstance(follow, bool) or not (
+        follow == "loop" or hasattr(follow, "createDataFrame") or hasattr(follow, "parallelize")
+    ):
+        return follow, spark
+    instead = "spark=False" if follow == "loop" else "spark=..."
+    warnings.warn(
+        f"MessageStore.open(): give follow=True, {instead}; the next version takes only True and False for follow",
+        DeprecationWarning,
+        stacklevel=4,
+    )
+    return True, False if follow == "loop" else follow

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import ParamSpec, TypeVar
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+from collections.abc import Iterable, Sequence
 
 _NAMES_SHOWN = 20
 _NEAR = 3
@@ -41,22 +36,6 @@ def near_it(name: str, names: Sequence[str]) -> str:
 def unknown_topic(where: object, topic: str, names: Sequence[str]) -> str:
     """The text of an error about a topic that the store in `where` does not have."""
     return f"{where}: no topic {quoted(topic)}. {near(topic, names)}"
-
-
-def named_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate a function so that an unknown argument is a TypeError that names those near it, or all."""
-    code = function.__code__
-    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-    @functools.wraps(function)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        for name in kwargs:
-            if name not in known:
-                names = [one for one in known if one not in ("cls", "self", *kwargs)]
-                raise TypeError(f"{function.__qualname__}() has no argument {name!r}. {near(name, names)}")
-        return function(*args, **kwargs)
-
-    return call
 
 
 def some(names: Sequence[str], shown_most: int = _NAMES_SHOWN) -> str:

@@ -43,7 +43,7 @@ def config(tmp_path: Path) -> Path:
 def test_convert_and_diff(tmp_path: Path, config: Path) -> None:
     """A conversion says what to tell the broker; no difference is exit code 0, one is 1 with a line for each."""
     store = golden.unpack("basic", tmp_path)
-    done = call(convert, store, "--to", "both", "--engine", "loop", "--config", config, "--json")
+    done = call(convert, store, "--to", "both", "--no-spark", "--config", config, "--json")
     assert done.return_value == 0
     report = json.loads(done.stdout)
     assert (report["ok"], report["to"], report["queues"]) == (True, "both", len(golden.facts("basic").queues))
@@ -59,9 +59,9 @@ def test_convert_and_diff(tmp_path: Path, config: Path) -> None:
 
 
 def test_from_the_other_kind(tmp_path: Path, config: Path) -> None:
-    """`--from queues` says so; where there is no other kind it says what to do."""
+    """`--source queues` says so; where there is no other kind it says what to do."""
     store = golden.unpack("basic", tmp_path)
-    words = ("--engine", "loop", "--config", config, "--from", "queues", "--to")
+    words = ("--no-spark", "--config", config, "--source", "queues", "--to")
     done = call(convert, store, *words, "rocksdb", "--json")
     report = json.loads(done.stdout)
     facts = golden.facts("basic")
@@ -69,7 +69,7 @@ def test_from_the_other_kind(tmp_path: Path, config: Path) -> None:
     assert (report["queues"], report["queue_entries"]) == (len(facts.queues), facts.queue_entries)
     again = call(convert, store, *words, "rocksdb")
     assert isinstance(again.exception, ConfigError)
-    assert "--from log" in str(again.exception)
+    assert "--source log" in str(again.exception)
 
 
 @pytest.mark.parametrize("source", ["log", "queues"])
@@ -81,7 +81,7 @@ def test_ended_by_ctrl_c(source: str, tmp_path: Path, config: Path, monkeypatch:
 
     store = golden.unpack("basic", tmp_path)
     before = stores.digest(store, inodes=True)
-    command = (store, "--to", "rocksdb", "--from", source, "--engine", "loop", "--splits-mb", "0.5", "--config", config)
+    command = (store, "--to", "rocksdb", "--source", source, "--no-spark", "--split-mb", "0.5", "--config", config)
     with monkeypatch.context() as patched:
         patched.setattr(rebuild_rocksdb, "plan_stretches", interrupted)
         ended = call(convert, *command)
@@ -100,7 +100,7 @@ def test_what_a_killed_conversion_left(tmp_path: Path, config: Path) -> None:
     for name in ("consumequeue/strange/0/00000000000000000000", "consumequeue/CURRENT", "parts/0.ranges"):
         (left / name).parent.mkdir(parents=True, exist_ok=True)
         (left / name).write_bytes(b"x" * 20)
-    command = (store, "--to", "both", "--engine", "loop", "--config", config)
+    command = (store, "--to", "both", "--no-spark", "--config", config)
     assert f"left over: {left.name}" in call(info, store, "--config", config).stdout
     assert left.name in call(convert, *command, "--dry-run").stderr
     assert left.exists()
@@ -131,10 +131,10 @@ def test_text(config: Path) -> None:
 def test_queues_behind_a_crash(tmp_path: Path, config: Path) -> None:
     """Where nothing says how far the queues are complete no byte is wrong: exit code 2, and what to do."""
     store = golden.unpack("crash", tmp_path)
-    words = ("--engine", "loop", "--config", config, "--from", "queues", "--to", "rocksdb")
+    words = ("--no-spark", "--config", config, "--source", "queues", "--to", "rocksdb")
     error = call(convert, store, *words).exception
     assert isinstance(error, ConfigError)
-    assert "--from log" in str(error)
+    assert "--source log" in str(error)
 
 
 def test_one_kind_has_nothing_beside_it(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_who_reads_may_stop(tmp_path: Path, config: Path) -> None:
 
 def test_only_what_was_built_is_counted(tmp_path: Path, config: Path) -> None:
     """A conversion leaves the IndexFiles alone, and counts none."""
-    done = call(convert, golden.unpack("basic", tmp_path), "--to", "both", "--engine", "loop", "--config", config)
+    done = call(convert, golden.unpack("basic", tmp_path), "--to", "both", "--no-spark", "--config", config)
     assert f"in {len(golden.facts('basic').queues)} queues\n" in done.stdout
     assert "IndexFile" not in done.stdout
 
@@ -184,6 +184,6 @@ def test_a_store_that_has_these_queues_is_left_alone(
     assert "already has both kinds of queues: nothing to do. `reput check` judges them" in done.stderr
     assert (as_json["ok"], as_json["built"]) == (True, [])
     assert stores.digest(store) == before
-    words = ("--engine", "loop", "--config", config, "--to", "rocksdb")
+    words = ("--no-spark", "--config", config, "--to", "rocksdb")
     assert f"{len(golden.facts('double').queues)} queues" in call(convert, store, *words).stdout
     assert "already has rocksdb queues" in call(convert, store, *words).stderr

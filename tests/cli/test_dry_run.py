@@ -22,7 +22,7 @@ RUNS: list[list[str]] = [
     ["rebuild", "--only", "index"],
     ["rebuild", "--only", "queue", "-t", "orders"],
     ["convert", "--to", "rocksdb"],
-    ["convert", "--to", "rocksdb", "--from", "queues"],
+    ["convert", "--to", "rocksdb", "--source", "queues"],
     ["convert", "--to", "both"],
     ["delete", "-t", "orders"],
     ["delete", "-t", "orders", "-q", "0"],
@@ -129,7 +129,7 @@ def test_delete_quotes_the_topic(tmp_path: Path) -> None:
 def refused(error: type[Exception], store: Path, *run: str) -> str:
     """The error of a run, and of the same run as a dry one: they must be the same."""
     verb, *options = run
-    engine = [] if verb == "delete" else ["--engine", "loop"]
+    engine = [] if verb == "delete" else ["--no-spark"]
     before = tree(store)
     dry = call(verb, store, *options, *engine, "--dry-run").exception
     assert tree(store) == before
@@ -158,7 +158,7 @@ def test_refusals_of_one_verb(store: Path) -> None:
     """A topic that is not there, a source that is not there, and a wrong size of files."""
     assert "Near it: orders" in refused(ConfigError, store, "delete", "-t", "order")
     assert "no queue 77" in refused(ConfigError, store, "delete", "-t", "orders", "-q", "77")
-    assert "no other kind" in refused(ConfigError, store, "convert", "--to", "file", "--from", "queues")
+    assert "no other kind" in refused(ConfigError, store, "convert", "--to", "file", "--source", "queues")
 
 
 @pytest.mark.golden

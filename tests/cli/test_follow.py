@@ -33,7 +33,7 @@ from support.processes import in_session
 from support.records import LogBuilder
 
 SMALL = ("--set", "mappedFileSizeConsumeQueue=200", "--set", "maxHashSlotNum=16", "--set", "maxIndexNum=8")
-LOOP = ("--engine", "loop", *SMALL)
+LOOP = ("--no-spark", *SMALL)
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_nothing_to_do_on_a_store_of_ours(
     """Where all is indexed it ends without Spark and without the compiled kernels, whatever engine was asked for."""
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
     monkeypatch.setattr("reput.pipeline.spark.session.start_context", no_spark)
-    for engine in (("--engine", "spark"), ("--master", "local[1]"), ("--engine", "auto"), ()):
+    for engine in (("--spark",), ("--master", "local[1]"), ("--no-spark",), ()):
         capsys.readouterr()
         assert run(["follow", str(store), "--until-caught-up", *engine, *SMALL]) == 0
         assert "caught up; 0 messages" in capsys.readouterr().err
@@ -252,7 +252,7 @@ def test_little_to_do_needs_no_spark(store: Path, monkeypatch: pytest.MonkeyPatc
         raise reput.EngineError("no Spark here")
 
     monkeypatch.setattr("reput.pipeline.spark.session.start_context", start_context)
-    for asked in (("--engine", "spark"), ("--master", "local[1]")):
+    for asked in (("--spark",), ("--master", "local[1]")):
         assert run(["follow", str(store), "--until-caught-up", *asked, *SMALL]) == 2
     monkeypatch.setattr("reput.api.LITTLE_BYTES", 1000)
     assert run(["follow", str(store), "--until-caught-up", *SMALL]) == 2
@@ -276,7 +276,7 @@ def test_the_wait_for_spark_is_told(
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     monkeypatch.setattr("pyspark.SparkContext._gateway", None)
     monkeypatch.setattr("reput.pipeline.spark.session._launch_gateway", launch)
-    more = {"export": ("--to", str(tmp_path / "out")), "convert": ("--to", "both"), "follow": ("--engine", "spark")}
+    more = {"export": ("--folder", str(tmp_path / "out")), "convert": ("--to", "both"), "follow": ("--spark",)}
     for quiet in ((), ("-q",)):
         assert run([verb, str(store), *SMALL, *more.get(verb, ()), *quiet]) == 2
         assert "no Java here" in capsys.readouterr().err

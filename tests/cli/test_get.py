@@ -89,11 +89,11 @@ def test_long_has_the_places_in_front(path: Path) -> None:
 
 
 def test_filter(path: Path) -> None:
-    """--filter shows messages with one of the tags; where none matches it says so."""
+    """--tags shows messages with one of the tags; where none matches it says so."""
     queue = (path, "-t", "t", "-q", 0)
-    assert bodies(*queue, "--filter", "even") == ["base64://4=", "a3"]
-    assert len(bodies(*queue, "--filter", "even || odd")) == 5
-    none = call(*queue, "--filter", "never")
+    assert bodies(*queue, "--tags", "even") == ["base64://4=", "a3"]
+    assert len(bodies(*queue, "--tags", "even || odd")) == 5
+    none = call(*queue, "--tags", "never")
     assert (none.stdout, none.return_value) == ("", 0)
     assert "no message from 0 on matches; the queue holds 0 to 4" in none.stderr
 
@@ -178,7 +178,7 @@ def test_sql(tmp_path: Path) -> None:
     refused = call(tmp_path / "store", "-t", "t", "-q", 0, "--sql", "amount >")
     assert isinstance(refused.exception, ConfigError)
     assert "its end" in str(refused.exception)
-    both = call(tmp_path / "store", "-t", "t", "-q", 0, "--sql", "amount > 1", "--filter", "x")
+    both = call(tmp_path / "store", "-t", "t", "-q", 0, "--sql", "amount > 1", "--tags", "x")
     assert "give one of them" in str(both.exception)
 
 
@@ -246,7 +246,7 @@ def test_all_queues_come_in_the_order_of_storing(mixed: Path) -> None:
     assert numbers(mixed, "-t", "t") == [n for n in range(40) if n % 4 != 3]
     assert numbers(mixed, "-t", "t", "-t", "u", "-t", "t", "-c", 100) == list(range(40))
     assert numbers(mixed, "-t", "t", "-t", "u", "-q", 0, "-c", 100) == [n for n in range(40) if n % 4 in {0, 3}]
-    assert numbers(mixed, "-t", "t", "--filter", "b") == [n for n in range(40) if n % 4 != 3 and n % 3 == 1]
+    assert numbers(mixed, "-t", "t", "--tags", "b") == [n for n in range(40) if n % 4 != 3 and n % 3 == 1]
     some = call(mixed, "-t", "t", "-t", "u")
     assert len(some.stdout.splitlines()) == 32
     assert "-c takes more" in some.stderr

@@ -43,7 +43,7 @@ def test_a_lost_report_is_no_failed_rebuild(tmp_path: Path) -> None:
     """Where only the report of a rebuild cannot be written, the error says that the new indexes are live."""
     store = golden.unpack("basic", tmp_path)
     for arguments, said in (
-        (["rebuild", store, "--engine", "loop", "-q"], "the new indexes are live"),
+        (["rebuild", store, "--no-spark", "-q"], "the new indexes are live"),
         (["rebuild", "--help"], "No space left on device"),
         (["info", tmp_path / "nowhere", "--json"], "No space left on device"),
     ):
@@ -61,7 +61,7 @@ def test_a_lost_report_is_no_failed_rebuild(tmp_path: Path) -> None:
 def test_a_full_stderr_stops_no_job(tmp_path: Path) -> None:
     """Progress and notes that cannot be written are left out, and the rebuild goes on."""
     store = golden.unpack("basic", tmp_path)
-    command = [sys.executable, "-m", "reput", "rebuild", str(store), "--engine", "loop"]
+    command = [sys.executable, "-m", "reput", "rebuild", str(store), "--no-spark"]
     with FULL.open("w") as full:
         done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=full, text=True)
     assert done.returncode == 0
@@ -135,7 +135,7 @@ def test_damaged_log_is_no_case_for_a_rebuild(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[4000:6000] = bytes(2000)
     path.write_bytes(data)
-    done = reput("check", store, "--engine", "loop", "-q")
+    done = reput("check", store, "--no-spark", "-q")
     assert done.returncode == 1
     assert "the log itself is damaged" in done.stdout
     assert stores.leftovers(store) == []
@@ -148,7 +148,7 @@ def test_a_log_that_is_not_there_is_no_case_for_a_rebuild(index: bool, tmp_path:
     shutil.rmtree(store / ("consumequeue" if index else "index"))
     for path in (store / "commitlog").iterdir():
         path.unlink()
-    done = reput("check", store, "--engine", "loop", "-q")
+    done = reput("check", store, "--no-spark", "-q")
     assert done.returncode == 1
     assert "Is its disk mounted" in done.stdout
 

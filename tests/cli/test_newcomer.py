@@ -48,7 +48,7 @@ def test_each_verb_names_the_topics_near_an_unknown_one(
     """`info` and `rebuild` name near topics as `get` does, a series in short, blanks in quotes."""
     assert f"{store}: no topic {topic}. {near}" in refused(capsys, "info", store, "-t", topic)
     assert f"{store}: no topic {topic}. {near}" in refused(capsys, "get", store, "-t", topic)
-    text = refused(capsys, "rebuild", store, "-t", topic, "--engine", "loop")
+    text = refused(capsys, "rebuild", store, "-t", topic, "--no-spark")
     assert (
         f"--topic {topic}: neither the log nor {store / 'consumequeue'} has such a topic. Nothing was changed" in text
     )
@@ -71,7 +71,7 @@ def test_a_store_in_use_names_its_holder(store: Path, capsys: pytest.CaptureFixt
     """A command that cannot write says which kind of process has the store, and its id."""
     with writing(store) as writer:
         who = f"a reput program that puts messages, process {writer}, is at work on this store. Wait until"
-        for verb in (("rebuild", "--engine", "loop"), ("rebuild", "--dry-run"), ("delete", "-t", "orders")):
+        for verb in (("rebuild", "--no-spark"), ("rebuild", "--dry-run"), ("delete", "-t", "orders")):
             assert f"{store / 'reput' / 'lock'}: {who}" in refused(capsys, verb[0], store, *verb[1:])
 
 

@@ -60,12 +60,12 @@ def test_offsets_by_time() -> None:
     with reput.MessageStore.open(store, read_only=True) as opened:
         times = [message.store_timestamp for message in opened.get_message("payments", 2, 0, 100_000)]
     middle = times[len(times) // 2]
-    (lower,) = told(store, "-t", "payments", "-q", 2, "--time", middle)["queues"]
-    (upper,) = told(store, "-t", "payments", "-q", 2, "--time", middle, "--boundary", "upper")["queues"]
+    (lower,) = told(store, "-t", "payments", "-q", 2, "--timestamp", middle)["queues"]
+    (upper,) = told(store, "-t", "payments", "-q", 2, "--timestamp", middle, "--boundary", "upper")["queues"]
     assert lower["offset"] == times.index(middle)
     assert upper["offset"] == len(times) - 1 - times[::-1].index(middle)
     assert lower["store_timestamp"] == upper["store_timestamp"] == middle
-    after = told(store, "-t", "payments", "--time", times[-1] + 10_000)
+    after = told(store, "-t", "payments", "--timestamp", times[-1] + 10_000)
     assert all(queue["offset"] == queue["max_offset"] for queue in after["queues"])
     assert all(queue["store_timestamp"] is None for queue in after["queues"])
 
@@ -80,8 +80,8 @@ def test_text_is_a_table() -> None:
     with reput.MessageStore.open(store, read_only=True) as opened:
         second = opened.store_time("payments", 0, 10) // 1000
     date = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    by_date = call(store, "-t", "payments", "--time", date).stdout
-    assert by_date == call(store, "-t", "payments", "--time", second * 1000).stdout
+    by_date = call(store, "-t", "payments", "--timestamp", date).stdout
+    assert by_date == call(store, "-t", "payments", "--timestamp", second * 1000).stdout
 
 
 def test_queues_that_no_index_has_yet(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_misuse() -> None:
     """A boundary without a time, an unknown topic or queue, and what is no time are refused."""
     store = golden.shared("basic")
     assert "--boundary needs --time" in str(call(store, "-t", "payments", "--boundary", "upper").exception)
-    assert "give milliseconds" in str(call(store, "-t", "payments", "--time", "9" * 30).exception)
+    assert "give milliseconds" in str(call(store, "-t", "payments", "--timestamp", "9" * 30).exception)
     for arguments, near in (
         (("-t", "click"), "Near it: clicks"),
         (("-t", "clicks", "-q", 4), "There are: 0, 1, 2, 3"),

@@ -55,8 +55,8 @@ def path(tmp_path: Path) -> Path:
 def test_a_line_is_a_body(path: Path) -> None:
     """Each line is stored in order with the options' queue, keys, tag and properties; empty ones and the last count."""
     done = call(
-        b"a\n\n\xff\nlast", path, "-t", "t", "-q", 2, "--key", "k1", "--key", "k2", "--tag", "x", "--property", "n=a=b",
-        "--create", *SMALL,
+        b"a\n\n\xff\nlast", path, "-t", "t", "-q", 2, "--key", "k1", "--key", "k2", "--tags", "x",
+        "--property", "n=a=b", "--create", *SMALL,
     )  # fmt: skip
     assert done.return_value == 0
     found = stored(path, "t", 2)
@@ -192,7 +192,7 @@ def test_json_lines_say_all_of_a_message(path: Path) -> None:
 
 def test_options_say_what_an_object_leaves_out(path: Path) -> None:
     """Topic, queue, keys, tag and properties come from the options where the object has none."""
-    options = ("-t", "t", "-q", 1, "--key", "k", "--tag", "x", "--property", "p=1", "--json-lines", "--create", *SMALL)
+    options = ("-t", "t", "-q", 1, "--key", "k", "--tags", "x", "--property", "p=1", "--json-lines", "--create", *SMALL)
     assert call(objects({"body": "a"}, {"body": "b", "tags": "y", "keys": "z"}), path, *options).return_value == 0
     first, second = stored(path, "t", 1)
     assert (first.keys, first.tags, first.properties["p"]) == (["k"], "x", "1")

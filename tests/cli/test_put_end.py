@@ -177,7 +177,7 @@ def test_put_info_and_get_advise_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     for text in (put, behind, shown.stderr):
         assert advice in text
         assert "reput rebuild" not in text
-    assert run(cli, ["follow", str(path), "--until-caught-up", "--engine", "loop"]).exit_code == 0
+    assert run(cli, ["follow", str(path), "--until-caught-up", "--no-spark"]).exit_code == 0
     assert reput.info(path).behind == []
     assert_sound(path)
 

@@ -77,31 +77,33 @@ def test_by_unique_key(path: Path) -> None:
 
 
 def test_by_tag(path: Path) -> None:
-    """--tag finds messages by their tag."""
-    assert bodies(lines(path, "-t", "t", "--tag", "tag1")) == ["b1", "b4", "b7", "b10"]
+    """--tags finds messages by their tag."""
+    assert bodies(lines(path, "-t", "t", "--tags", "tag1")) == ["b1", "b4", "b7", "b10"]
 
 
 def test_by_time(path: Path) -> None:
-    """--begin and --end bound the store time, in milliseconds or as a date; what is outside is said."""
+    """--since and --until bound the store time, in milliseconds or as a date; what is outside is said."""
     every = lines(path, "-t", "t", "--key", "Aa")
     last = every[-1]["store_timestamp"]
-    assert lines(path, "-t", "t", "--key", "Aa", "--begin", every[0]["store_timestamp"], "--end", last) == every
-    assert lines(path, "-t", "t", "--key", "Aa", "--begin", "2001-02-03T04:05:06Z", "--end", "now") == every
-    none = call(path, "-t", "t", "--key", "Aa", "--begin", last + 5000)
+    assert lines(path, "-t", "t", "--key", "Aa", "--since", every[0]["store_timestamp"], "--until", last) == every
+    assert lines(path, "-t", "t", "--key", "Aa", "--since", "2001-02-03T04:05:06Z", "--until", "now") == every
+    none = call(path, "-t", "t", "--key", "Aa", "--since", last + 5000)
     assert (none.stdout, none.return_value) == ("", 0)
     assert "no message of topic t with key Aa, stored at or after" in none.stderr
     assert "give milliseconds, now, or a date" in str(
-        call(path, "-t", "t", "--key", "Aa", "--end", "tomorrow").exception
+        call(path, "-t", "t", "--key", "Aa", "--until", "tomorrow").exception
     )
 
 
 def test_by_place(path: Path) -> None:
-    """--id and --physical give the one message, without a topic; text is as `dump log` shows it."""
+    """--id and --physical-offset give the one message, without a topic; text is as `dump log` shows it."""
     (wanted,) = lines(path, "-t", "t", "--unique-key", "U5")
     assert lines(path, "--id", wanted["message_id"]) == [wanted]
     assert lines(path, "--id", wanted["message_id"].lower()) == [wanted]
-    assert lines(path, "--physical", wanted["physical_offset"]) == [wanted]
-    cells = call(path, "--physical", wanted["physical_offset"], "--body-bytes", 1).stdout.rstrip("\n").split("\t")
+    assert lines(path, "--physical-offset", wanted["physical_offset"]) == [wanted]
+    cells = (
+        call(path, "--physical-offset", wanted["physical_offset"], "--body-bytes", 1).stdout.rstrip("\n").split("\t")
+    )
     assert (cells[2], cells[5], cells[6], cells[7]) == ("t/1", "tag2", "U5 BB", "text:b... (2 bytes)")
 
 
@@ -109,7 +111,7 @@ def test_no_message_at_a_place(path: Path) -> None:
     """A place without a message, another broker's id, and what is no id are errors that say which."""
     (wanted,) = lines(path, "-t", "t", "--unique-key", "U5")
     good = wanted["message_id"]
-    assert "no message starts at log offset 1; the log holds 0 to" in str(call(path, "--physical", 1).exception)
+    assert "no message starts at log offset 1; the log holds 0 to" in str(call(path, "--physical-offset", 1).exception)
     assert "stored by 127.0.0.1:10911" in str(call(path, "--id", "0A000001" + good[8:]).exception)
     assert "no message starts at" in str(call(path, "--id", good[:-1] + "F").exception)
     assert "--unique-key finds it" in str(call(path, "--id", "U5").exception)
@@ -120,7 +122,7 @@ def test_no_message_at_a_place(path: Path) -> None:
 def test_misuse(path: Path) -> None:
     """One question at a time, a topic where it is needed, and a topic that is there."""
     assert "give one of --key" in str(call(path).exception)
-    assert "not --key and --tag" in str(call(path, "-t", "t", "--key", "a", "--tag", "b").exception)
+    assert "not --key and --tags" in str(call(path, "-t", "t", "--key", "a", "--tags", "b").exception)
     assert "--key needs -t TOPIC" in str(call(path, "--key", "a").exception)
     assert "no topic others. Near it: other" in str(call(path, "-t", "others", "--key", "a").exception)
 
@@ -145,11 +147,11 @@ def test_a_store_of_rocketmq() -> None:
 
 
 def test_a_place_of_another_topic_is_refused(path: Path) -> None:
-    """--physical and --id with -t give the message only where it is that topic's; bounds on a place are refused."""
+    """--physical-offset and --id with -t refuse a message of another topic, and bounds of time."""
     (other,) = lines(path, "-t", "other", "--key", "U3")
-    for place in (("--physical", other["physical_offset"]), ("--id", other["message_id"])):
+    for place in (("--physical-offset", other["physical_offset"]), ("--id", other["message_id"])):
         assert lines(path, *place, "-t", "other") == [other]
         refused = call(path, *place, "-t", "t")
         assert not refused.stdout
         assert "is of topic other, not t" in str(refused.exception)
-        assert "leave out --begin" in str(call(path, *place, "--begin", "1").exception)
+        assert "leave out --since" in str(call(path, *place, "--since", "1").exception)

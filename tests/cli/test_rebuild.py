@@ -15,7 +15,7 @@ from support import golden
 
 pytestmark = pytest.mark.golden
 
-LOOP = ["--engine", "loop"]
+LOOP = ["--no-spark"]
 
 
 @pytest.fixture
@@ -99,15 +99,15 @@ def test_check_exit_codes(store: Path, config: str, capsys: pytest.CaptureFixtur
     "arguments",
     [
         ["--only", "queues"],
-        ["--splits-mb", "0"],
-        ["--splits-mb", "nan"],
+        ["--split-mb", "0"],
+        ["--split-mb", "nan"],
         ["--set", "mappedFileSizeConsumeQueue=lots"],
         ["--set", "unknownSetting=1"],
         ["--set", "nothing"],
         ["--config", "/nowhere/broker.conf"],
         ["--topic", "../etc"],
         ["--only", "index", "--topic", "orders"],
-        ["--engine", "flink"],
+        ["--spark", "yes"],
         ["--master", "local[2]"],
     ],
 )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOGGER = "reput.connect"
 
 UNKNOWN = [
-    ({"topic": "order"}, r"option topic: no topic order in .*\. Near it: orders\. There are: .*, .* and \d+ more"),
+    ({"topic": "order"}, r"option topics: no topic order in .*\. Near it: orders\. There are: .*, .* and \d+ more"),
     ({"subscribe": "orders,nope"}, "option subscribe: no topic nope in"),
     ({"assign": '{"order": [0]}'}, "option assign: no topic order in .*Near it: orders"),
     ({"assign": '{"orders": [0, 99]}'}, "option assign: no queue 99 of topic orders in .* There are: 0"),
@@ -83,9 +83,9 @@ def test_every_kind_knows_its_topics(name: str) -> None:
 def test_a_scan_refuses_an_unknown_topic() -> None:
     """`reput.scan` says the same, and reads without it with fail_on_missing_topic=False."""
     store = golden.shared("basic")
-    with pytest.raises(ConfigError, match=r"topic: no topic order in .*Near it: orders"):
-        reput.scan(store, topic=["order", "clicks"])
-    found = reput.scan(store, topic=["order", "clicks"], columns="topic", fail_on_missing_topic=False).read_all()
+    with pytest.raises(ConfigError, match=r"topics: no topic order in .*Near it: orders"):
+        reput.scan(store, topics=["order", "clicks"])
+    found = reput.scan(store, topics=["order", "clicks"], columns="topic", fail_on_missing_topic=False).read_all()
     assert set(found["topic"].to_pylist()) == {"clicks"}
 
 
@@ -162,7 +162,7 @@ def test_a_deleted_topic_is_an_error_with_its_own_remedy(tmp_path: Path) -> None
         opened.delete_topic("orders")
     calls: list[Callable[[], object]] = [
         lambda: frames.plan(store, topic="orders"),
-        lambda: reput.scan(store, topic="orders"),
+        lambda: reput.scan(store, topics="orders"),
         lambda: reput.export(store, tmp_path / "out", topics=["orders"], spark=False),
     ]
     for read in calls:

@@ -95,7 +95,7 @@ def test_a_full_disk_for_an_export(
 
     with monkeypatch.context() as patch:
         patch.setattr(fs, function, full)
-        assert run(["export", str(store), "--to", str(out), "--engine", "loop", "--json"]) == 2
+        assert run(["export", str(store), "--folder", str(out), "--no-spark", "--json"]) == 2
     captured = capsys.readouterr()
     told = json.loads(captured.out)
     done, ranges = told["ranges_done"], told["ranges"]
@@ -272,7 +272,7 @@ def test_a_topic_too_long_for_a_folder(tmp_path: Path, topic: str) -> None:
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`reput export` says what it did, as text and as JSON, and refuses with exit code 2."""
     store, out = str(golden.shared("basic")), str(tmp_path / "out")
-    arguments = ["export", store, "--to", out, "--engine", "loop", "-q", "-t", "orders", "--columns", "body"]
+    arguments = ["export", store, "--folder", out, "--no-spark", "-q", "-t", "orders", "--columns", "body"]
     assert run([*arguments, "--json"]) == 0
     report, messages = json.loads(capsys.readouterr().out), golden.facts("basic").entries("orders")
     assert (report["ok"], report["messages"]) == (True, messages)
@@ -280,7 +280,7 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{messages:,} messages were there before" in capsys.readouterr().out
     assert run([*arguments, "-t", "clicks"]) == 2
     assert "another folder" in capsys.readouterr().err
-    assert run(["export", store + "/none", "--to", out, "--engine", "loop"]) == 2
+    assert run(["export", store + "/none", "--folder", out, "--no-spark"]) == 2
     shutil.rmtree(out)
 
 
@@ -288,7 +288,7 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_topic_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The name may be mistyped: exit code 2, and nothing is planned that would refuse the right one."""
     out = tmp_path / "out"
-    arguments = ["export", str(golden.shared("basic")), "--to", str(out), "--engine", "loop"]
+    arguments = ["export", str(golden.shared("basic")), "--folder", str(out), "--no-spark"]
     for topics in (["-t", "nope"], ["-t", "orders", "-t", "nope"]):
         assert run([*arguments, *topics]) == 2
         assert "no topic nope" in capsys.readouterr().err
@@ -320,7 +320,7 @@ def test_salvage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data[hurt.offset % (1 << 14) + 4] ^= 0xFF
     path.write_bytes(data)
     out = tmp_path / "out"
-    verb = ["export", str(store), "--to", str(out), "--engine", "loop"]
+    verb = ["export", str(store), "--folder", str(out), "--no-spark"]
     assert run(verb) == 1
     assert "reput check" in capsys.readouterr().err
     assert run([*verb, "--salvage"]) == 0
@@ -361,7 +361,7 @@ def flipped(store: Path, offset: int) -> None:
 
 def told_by(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """What `reput export --json` tells."""
-    assert run(["export", *arguments, "--engine", "loop", "--json"]) == 0
+    assert run(["export", *arguments, "--no-spark", "--json"]) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     return told
 
@@ -378,14 +378,14 @@ def test_salvage_lists_a_damaged_last_record(
     if is_durable:
         reput.rebuild(store, spark=False)
     flipped(store, offset + 90)
-    assert run(["export", str(store), "--to", str(tmp_path / "other"), "--engine", "loop"]) == int(is_durable)
+    assert run(["export", str(store), "--folder", str(tmp_path / "other"), "--no-spark"]) == int(is_durable)
     hint = "`reput export --salvage` passes over it" if is_durable else f"with {size} bytes of no record"
     assert hint in capsys.readouterr().err
-    told = told_by([str(store), "--to", out, "--salvage"], capsys)
+    told = told_by([str(store), "--folder", out, "--salvage"], capsys)
     assert told["messages"] == len(rows) - 1
     assert [(gap["begin"], gap["size"], gap["marker"]) for gap in told["gaps"]] == [(offset, size, "")]
     flipped(store, offset + 90)
-    told = told_by([str(store), "--to", out, "--salvage"], capsys)
+    told = told_by([str(store), "--folder", out, "--salvage"], capsys)
     assert (told["messages"], told["gaps"]) == (1, [])
 
 
@@ -396,17 +396,17 @@ def test_a_gap_of_an_earlier_run(tmp_path: Path, capsys: pytest.CaptureFixture[s
     rows = frames.table(store, columns="physicalOffset").sort_by("physicalOffset").to_pylist()
     offset = rows[1000]["physicalOffset"]
     flipped(store, offset + 4)
-    assert run(["export", str(store), "--to", out, "--engine", "loop"]) == 1
+    assert run(["export", str(store), "--folder", out, "--no-spark"]) == 1
     assert "`reput export` passes over it with --salvage" in capsys.readouterr().err
-    told_by([str(store), "--to", out, "--salvage"], capsys)
+    told_by([str(store), "--folder", out, "--salvage"], capsys)
     flipped(store, offset + 4)
-    assert run(["export", str(store), "--to", out, "--engine", "loop"]) == 0
+    assert run(["export", str(store), "--folder", out, "--no-spark"]) == 0
     said = capsys.readouterr().err
     assert "passed over by an earlier run" in said
     assert "export to another folder, or remove the range's marker" in said
-    [gap] = told_by([str(store), "--to", out], capsys)["gaps"]
+    [gap] = told_by([str(store), "--folder", out], capsys)["gaps"]
     Path(gap["marker"]).unlink()
-    assert told_by([str(store), "--to", out], capsys)["gaps"] == []
+    assert told_by([str(store), "--folder", out], capsys)["gaps"] == []
     assert len(exported(tmp_path / "out")) == len(rows)
 
 
@@ -416,6 +416,6 @@ def test_a_folder_within_the_store_is_refused(tmp_path: Path, capsys: pytest.Cap
     """Nothing is written among a store's files."""
     store = golden.unpack("basic", tmp_path)
     before = sorted(store.rglob("*"))
-    assert run(["export", str(store), "--to", str(store / target), "--engine", "loop"]) == 2
+    assert run(["export", str(store), "--folder", str(store / target), "--no-spark"]) == 2
     assert "lies within the store" in capsys.readouterr().err
     assert sorted(store.rglob("*")) == before

@@ -24,19 +24,19 @@ from support import frames, golden, stores
 from support.records import BODY_AT_V4, LogBuilder
 
 PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "scan.md"
-MIDDLE_MS, MIDDLE = "MIDDLE_MS", "MIDDLE"
-"""In a question: when the middle one of the messages was stored, as a number and as a date."""
+MIDDLE_MS, MIDDLE, AFTER_MS = "MIDDLE_MS", "MIDDLE", "AFTER_MS"
+"""In a question: the store time of the middle message, as a number and as a date, and the millisecond after it."""
 
 QUESTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
-    ({"topic": "orders"}, {"topic": "orders"}),
-    ({"topic": ["orders", "clicks"]}, {"subscribe": "orders,clicks"}),
-    ({"topic": "orders", "queue_id": [0, 1]}, {"assign": '{"orders": [0, 1]}', "failOnMissingTopic": "false"}),
+    ({"topics": "orders"}, {"topic": "orders"}),
+    ({"topics": ["orders", "clicks"]}, {"subscribe": "orders,clicks"}),
+    ({"topics": "orders", "queue_id": [0, 1]}, {"assign": '{"orders": [0, 1]}', "failOnMissingTopic": "false"}),
     ({"tags": "A || B"}, {"filter.tag": "A || B"}),
-    ({"key": ["k44", "k36"]}, {"keys": "k44,k36"}),
-    ({"start_time": MIDDLE_MS}, {"startingTimestamp": MIDDLE_MS}),
-    ({"start_time": MIDDLE, "topic": "orders"}, {"startingTimestamp": MIDDLE_MS, "topic": "orders"}),
-    ({"end_time": MIDDLE}, {"endingTimestamp": MIDDLE_MS}),
+    ({"keys": ["k44", "k36"]}, {"keys": "k44,k36"}),
+    ({"since": MIDDLE_MS}, {"startingTimestamp": MIDDLE_MS}),
+    ({"since": MIDDLE, "topics": "orders"}, {"startingTimestamp": MIDDLE_MS, "topic": "orders"}),
+    ({"until": MIDDLE}, {"endingTimestamp": AFTER_MS}),
     ({"sql": "TAGS = 'A'"}, {"filter.sql": "TAGS = 'A'"}),
     ({"columns": "body, topic"}, {"columns": "body,topic"}),
     (
@@ -64,7 +64,8 @@ def scan_threads() -> list[threading.Thread]:
 def test_rows_are_those_of_the_data_source(arguments: dict[str, Any], options: dict[str, Any]) -> None:
     """Each question gives the rows, the order and the schema of the same question to `format("rocketmq")`."""
     middle_ms = golden.facts("basic").middle_ms
-    times = {MIDDLE_MS: middle_ms, MIDDLE: datetime.fromtimestamp(middle_ms / 1000, UTC)}
+    date = datetime.fromtimestamp(middle_ms / 1000, UTC)
+    times = {MIDDLE_MS: middle_ms, MIDDLE: date, AFTER_MS: middle_ms + 1}
     arguments, options = (
         {name: times.get(str(value), value) for name, value in asked.items()} for asked in (arguments, options)
     )
@@ -166,10 +167,10 @@ def test_beside_a_writer(tmp_path: Path) -> None:
     [
         ({"columns": "bodi"}, "'bodi' is no column"),
         ({"columns": []}, "columns="),
-        ({"topic": []}, "topic="),
-        ({"key": ""}, "key="),
+        ({"topics": []}, "topics="),
+        ({"keys": ""}, "keys="),
         ({"queue_id": -1}, "queue_id=-1"),
-        ({"start_time": -1}, "start_time=-1"),
+        ({"since": -1}, "since=-1"),
         ({"sql": "a >"}, "SQL|filter|expression"),
         ({"schema": "wide"}, "schema=wide"),
         ({"config": "none.conf"}, "none.conf"),
@@ -211,8 +212,8 @@ def test_without_pyspark(tmp_path: Path) -> None:
         import reput
         store = {str(many(tmp_path, 30))!r}
         reput.rebuild(store, spark=False)
-        print(len(reput.scan(store).read_all()), len(reput.scan(store, topic="orders", queue_id=2).read_all()))
-        print(reput.scan(store, start_time=1 << 60, columns="topic").read_all().schema.names)
+        print(len(reput.scan(store).read_all()), len(reput.scan(store, topics="orders", queue_id=2).read_all()))
+        print(reput.scan(store, since=1 << 60, columns="topic").read_all().schema.names)
     """)
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr

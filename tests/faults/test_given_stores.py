@@ -84,17 +84,17 @@ def test_all_that_root_made_is_the_owners(name: str, open_folder: Path) -> None:
     store = given(name, open_folder)
     conf = open_folder / "broker.conf"
     conf.write_text(CONF)
-    engine = ("--engine", "loop", "--config", conf)
+    engine = ("--no-spark", "--config", conf)
     steps: list[tuple[tuple[object, ...], str]] = [
         (("info", store), ""),
         (("check", store, *engine), ""),
         (("put", store, "-t", "orders"), "one\ntwo\n"),
         (("rebuild", store, *engine), ""),
         (("rebuild", store, "--topic", "orders", *engine), ""),
-        (("follow", store, "--until-caught-up", "--engine", "loop"), ""),
+        (("follow", store, "--until-caught-up", "--no-spark"), ""),
         (("progress", store, "-g", "new", "-t", "orders", "-q", "0", "--commit", "1"), ""),
         (("put", store, "-t", "new", "--no-reput"), "three\n"),
-        (("follow", store, "--until-caught-up", "--engine", "loop"), ""),
+        (("follow", store, "--until-caught-up", "--no-spark"), ""),
         (("delete", store, "-t", "new"), ""),
     ]
     if name == "basic":
@@ -122,7 +122,7 @@ def test_exported_files_are_the_folders_owners(open_folder: Path) -> None:
     store, lake = given("basic", open_folder), open_folder / "lake"
     lake.mkdir(mode=0o750)
     os.chown(lake, OWNER, GROUP)
-    called("export", store, "--to", lake, "--engine", "loop")
+    called("export", store, "--folder", lake, "--no-spark")
     assert list(lake.glob("topic=orders/*/*"))
     assert strange(lake) == []
 

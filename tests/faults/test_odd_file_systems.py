@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.golden
 
 READING = [
-    "info STORE", "check STORE --engine loop", "get STORE -t orders -q 0 -c 1", "query STORE -t orders --key k30",
+    "info STORE", "check STORE --no-spark", "get STORE -t orders -q 0 -c 1", "query STORE -t orders --key k30",
     "offset STORE -t orders", "progress STORE", "dump log STORE -c 1", "dump queue STORE -t orders -q 0 -c 1",
-    "dump index STORE -c 1", "diff STORE STORE", "export STORE --engine loop --to OUT",
+    "dump index STORE -c 1", "diff STORE STORE", "export STORE --no-spark --folder OUT",
 ]  # fmt: skip
 WRITING = [
-    "put STORE -t orders", "rebuild STORE --engine loop", "convert STORE --engine loop --to rocksdb",
-    "delete STORE -t orders", "follow STORE --engine loop --until-caught-up",
+    "put STORE -t orders", "rebuild STORE --no-spark", "convert STORE --no-spark --to rocksdb",
+    "delete STORE -t orders", "follow STORE --no-spark --until-caught-up",
     "progress STORE -g billing -t orders -q 0 --reset-to 0",
 ]  # fmt: skip
 SIZE = ["--set", f"mappedFileSizeConsumeQueue={golden.QUEUE_FILE_SIZE}"]
@@ -117,7 +117,7 @@ def test_a_folder_in_the_place_of_a_log_file(where: str, tmp_path: Path, capfd: 
     place.unlink(missing_ok=True)
     place.mkdir()
     if where == "inside":
-        for command in ("get STORE -t orders -q 0 -c 1", "put STORE -t orders", "rebuild STORE --engine loop"):
+        for command in ("get STORE -t orders -q 0 -c 1", "put STORE -t orders", "rebuild STORE --no-spark"):
             code, told = call(command, store, capfd)
             assert code == DamagedStoreError.exit_code
             assert f"{place} is a folder: move it away" in told
@@ -137,10 +137,10 @@ def fill(store: reput.MessageStore) -> None:
 
 
 FAILING = [
-    ("read_bytes", "info STORE"), ("mapped", "check STORE --engine loop"),
+    ("read_bytes", "info STORE"), ("mapped", "check STORE --no-spark"),
     ("map_file", "get STORE -t orders -q 0 -c 1"), ("list_dir", "query STORE -t orders --key k30"),
-    ("sync_path", "rebuild STORE --engine loop"),
-    ("write_whole", "put STORE -t orders"), ("end_of_data", "export STORE --engine loop --to OUT"),
+    ("sync_path", "rebuild STORE --no-spark"),
+    ("write_whole", "put STORE -t orders"), ("end_of_data", "export STORE --no-spark --folder OUT"),
 ]  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def test_a_disk_that_fails(
     assert f"{store}" in told
     assert "Traceback" not in told
     assert stores.queue_files(store) == before
-    assert call("check STORE --engine loop", store, capfd)[0] == 0
+    assert call("check STORE --no-spark", store, capfd)[0] == 0
 
 
 def failing() -> Callable[..., Any]:

@@ -47,7 +47,7 @@ print(json.dumps(steps), file=sys.__stderr__)
 """
 READS = (
     "get STORE -t t -q 0 -c 2",
-    "check STORE --engine loop",
+    "check STORE --no-spark",
     "info STORE",
     "query STORE -t t --key k",
     "offset STORE -t t",
@@ -55,9 +55,9 @@ READS = (
     "dump log STORE -c 2",
 )
 WRITES = (
-    "rebuild STORE --engine loop",
-    "follow STORE --until-caught-up --engine loop",
-    "convert STORE --to rocksdb --engine loop",
+    "rebuild STORE --no-spark",
+    "follow STORE --until-caught-up --no-spark",
+    "convert STORE --to rocksdb --no-spark",
     "put STORE -t t",
 )
 READS_HOLES = """

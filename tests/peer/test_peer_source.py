@@ -102,7 +102,7 @@ def refuses_writers(store: Path, capsys: pytest.CaptureFixture[str], *settings: 
     """Beside the broker nobody follows and nobody writes."""
     words = [word for one in settings for word in ("--set", one)]
     capsys.readouterr()
-    assert run(["follow", str(store), "--until-caught-up", "--engine", "loop", *words]) == 2
+    assert run(["follow", str(store), "--until-caught-up", "--no-spark", *words]) == 2
     assert "a running broker holds this store" in capsys.readouterr().err
     with pytest.raises(StoreLockedError, match="live broker"):
         RocketmqWriter({"path": str(store), "topic": "x"}, StructType([StructField("body", StringType())]))

@@ -66,9 +66,9 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "offset '1'": lambda store: store.store_time("t", 0, "1"),
     "begin 'a'": lambda store: store.estimate("t", 0, "a", 5),
     "key b'k'": lambda store: store.query_message("t", b"k"),
-    "begin_ms 'x'": lambda store: store.query_message("t", "k", begin_ms="x"),
+    "since='x'": lambda store: store.query_message("t", "k", since="x"),
     "before 'x'": lambda store: store.query_message("t", "k", before="x"),
-    "end_ms 'x'": lambda store: store.messages("t", end_ms="x"),
+    "until='x'": lambda store: store.messages("t", until="x"),
     "physical_offset '1'": lambda store: store.message_at("1"),
     "topic 5": lambda store: store.queues(5),
     "queue offset 5.5": lambda store: store.commit_offset("g", "t", 0, 5.5),
@@ -147,12 +147,12 @@ JOBS: dict[str, Callable[[Path], object]] = {
     "split_mb=0": lambda path: reput.check(path, spark=False, split_mb=0),
     "split_mb=nan": lambda path: reput.check(path, spark=False, split_mb=float("nan")),
     "split_mb=True": lambda path: reput.convert(path, to="both", spark=False, split_mb=True),
-    "max_batch_mb=-3": lambda path: reput.follow(path, spark=False, max_batch_mb=-3),
+    "max_bytes_per_trigger=-3": lambda path: reput.follow(path, spark=False, max_bytes_per_trigger=-3),
     "topics=[5]": lambda path: reput.rebuild(path, spark=False, topics=[5]),  # type: ignore[list-item]
     "columns=5": lambda path: reput.scan(path, columns=5),  # type: ignore[arg-type]
-    "topic=5": lambda path: reput.scan(path, topic=5),  # type: ignore[arg-type]
+    "topics=5": lambda path: reput.scan(path, topics=5),  # type: ignore[arg-type]
     "queue_id='1'": lambda path: reput.scan(path, queue_id="1"),  # type: ignore[arg-type]
-    "start_time='now'": lambda path: reput.scan(path, start_time="now"),  # type: ignore[arg-type]
+    "since='now'": lambda path: reput.scan(path, since="now"),  # type: ignore[arg-type]
     "tags=['a']": lambda path: reput.scan(path, tags=["a"]),  # type: ignore[arg-type]
     "limits=5": lambda path: reput.MessageStore.open(path, limits=5),  # type: ignore[arg-type]
     "delete_expired='x'": lambda path: reput.MessageStore.open(path, delete_expired="x"),  # type: ignore[arg-type]

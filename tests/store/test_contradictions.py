@@ -78,7 +78,7 @@ def test_the_commands_say_where_a_setting_comes_from(store: Path, tmp_path: Path
     conf = tmp_path / "broker.conf"
     conf.write_text("mappedFileSizeConsumeQueue=8000\nmaxIndexNum=9\n")
     run = CliRunner().invoke
-    words = ["rebuild", str(store), "--engine", "loop", "--config", str(conf), "--set", "maxIndexNum=8"]
+    words = ["rebuild", str(store), "--no-spark", "--config", str(conf), "--set", "maxIndexNum=8"]
     error = run(cli, words).exception
     assert isinstance(error, ConfigError)
     assert error.exit_code == 2
@@ -113,7 +113,7 @@ def test_check_calls_a_sound_store_damaged_by_a_wrong_setting(name: str, given: 
 
 def test_check_advises_the_setting_before_a_rebuild(store: Path) -> None:
     """The setting comes first in the output, no rebuild is advised, and real damage is still found beside it."""
-    words = ["check", str(store), "--engine", "loop", "--set", "mappedFileSizeConsumeQueue=8000"]
+    words = ["check", str(store), "--no-spark", "--set", "mappedFileSizeConsumeQueue=8000"]
     shown = CliRunner().invoke(cli, words, standalone_mode=False)
     assert shown.return_value == 1
     assert "reput rebuild" not in shown.output

@@ -195,7 +195,7 @@ def test_refused(tmp_path: Path) -> None:
     ):
         reader.delete_topic("orders")
     with (
-        reput.MessageStore.open(path, stores.GOLDEN, follow="loop", create=True) as store,
+        reput.MessageStore.open(path, stores.GOLDEN, follow=True, spark=False, create=True) as store,
         pytest.raises(StoreLockedError, match="end it first, then delete them"),
     ):
         store.delete_topic("orders")

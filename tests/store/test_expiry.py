@@ -130,7 +130,7 @@ def test_opening_deletes_nothing_unasked(
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("arguments", [(), ("--keep-expired",), ("--set", "flushDiskType=SYNC_FLUSH")])
+@pytest.mark.parametrize("arguments", [(), ("--no-delete-expired",), ("--set", "flushDiskType=SYNC_FLUSH")])
 def test_put_deletes_nothing_unasked(arguments: tuple[str, ...], old: Path, disk: list[int]) -> None:
     """`reput put` keeps files that have expired, and says nothing of deletion; nor do settings of other things ask."""
     before = all_files(old)

@@ -389,7 +389,7 @@ def test_a_server_that_opens_the_store_before_it_forks(path: Path) -> None:
 
 def test_a_followers_handle_stays_in_its_process(path: Path) -> None:
     """A child cannot wait for its parent's follower, nor stop it; a store that is followed is as any other."""
-    with reput.MessageStore.open(path, CONFIG, follow="loop", create=True) as store:
+    with reput.MessageStore.open(path, CONFIG, follow=True, spark=False, create=True) as store:
         put(store, 20)
         handle = store.follower
         assert handle is not None

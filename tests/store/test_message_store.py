@@ -347,7 +347,9 @@ def test_following_catches_up_before_the_store_is_opened(tmp_path: Path) -> None
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         put(store, 30)
         image = stores.copy(path, tmp_path / "image")
-    with reput.MessageStore.open(image, replace(CONFIG, tail_max_entries=10), follow="loop", create=True) as store:
+    with reput.MessageStore.open(
+        image, replace(CONFIG, tail_max_entries=10), follow=True, spark=False, create=True
+    ) as store:
         assert store.lag().messages == 0
         put(store, 5)
         assert len(bodies(store)) == 35

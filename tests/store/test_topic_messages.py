@@ -49,8 +49,8 @@ def test_every_message_once_in_the_order_of_storing(config: StoreConfig, tmp_pat
             assert [message.body for message in store.messages("t", some)] == expected
         begin, end = found[300].store_timestamp, found[500].store_timestamp
         inside = [one.body for one in found if begin <= one.store_timestamp <= end]
-        assert [message.body for message in store.messages("t", begin_ms=begin, end_ms=end)] == inside
-        assert list(store.messages("t", begin_ms=found[-1].store_timestamp + 1)) == []
+        assert [message.body for message in store.messages("t", since=begin, until=end)] == inside
+        assert list(store.messages("t", since=found[-1].store_timestamp + 1)) == []
         with pytest.raises(ConfigError, match=r"no topic 'no such topic'\. There are: other, t$"):
             store.messages("no such topic")
     with reput.MessageStore.open(path, config, read_only=True) as store:

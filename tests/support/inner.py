@@ -172,7 +172,7 @@ def main() -> None:
     path, name, seed, *engine = sys.argv[1:]
     rng, model = random.Random(int(seed)), Model(KINDS[name])
     store = reput.MessageStore.open(
-        path, KINDS[name], follow=True if engine else "loop", master="local[1]", create=True
+        path, KINDS[name], follow=True, spark=None if engine else False, master="local[1]", create=True
     )
     for queue in store.queues():
         # What an earlier life has put is not looked at: the model only has to know where numbers go on.

@@ -19,8 +19,7 @@ _INTERRUPTED = 130
     help="The kind of queues that the store shall have; `both` is RocketMQ's double write.",
 )
 @click.option(
-    "--from",
-    "source",
+    "--source",
     type=click.Choice(["log", "queues"]),
     default="log",
     show_default=True,
@@ -46,7 +45,7 @@ def convert(
     reput convert /data/store --to rocksdb --dry-run
     reput convert /data/store --to rocksdb
     reput convert /data/store --to both --config conf/broker.conf
-    reput convert /data/store --to file --from queues
+    reput convert /data/store --to file --source queues
     """  # noqa: D301 - click wants the control character
     import reput
     from reput.cli.progress_bars import progress
@@ -77,7 +76,7 @@ def convert(
     report.crooked_queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     with output.reporting("The conversion itself is done: the new queues are live"):
         if as_json:
-            output.emit_json({"ok": True, "to": to, "from": source, **report.to_dict()})
+            output.emit_json({"ok": True, "to": to, "source": source, "from": source, **report.to_dict()})
         else:
             show_report(report, job.quiet)
     return 0

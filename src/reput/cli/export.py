@@ -15,7 +15,7 @@ _INTERRUPTED = 130
 
 
 @click.command()
-@click.option("--to", "folder", required=True, type=click.Path(path_type=str), help="Where the files go.")
+@click.option("--folder", required=True, type=click.Path(path_type=str), help="Where the files go.")
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic. May be given again.")
 @click.option("--columns", help="Only these columns, with commas between.  [default: all]")
 @click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap (exit code 0).")
@@ -38,8 +38,8 @@ def export(
     and --salvage goes on behind it.
 
     \b
-    reput export /data/store --to /lake/messages
-    reput export /data/store --to /lake/orders -t orders --columns topic,body,tags,storeTimestamp
+    reput export /data/store --folder /lake/messages
+    reput export /data/store --folder /lake/orders -t orders --columns topic,body,tags,storeTimestamp
     """  # noqa: D301 - click wants the control character
     import reput
     from reput.cli.progress_bars import progress
@@ -51,7 +51,7 @@ def export(
                 store, folder, spark=job.spark, master=job.master, config=job.config, listener=listener, **chosen
             )
     except KeyboardInterrupt:
-        output.say(f"interrupted; run it again with --to {folder} and it goes on")
+        output.say(f"interrupted; run it again with --folder {folder} and it goes on")
         return _INTERRUPTED
     with output.reporting("The export itself is done"):
         if as_json:

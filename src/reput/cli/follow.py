@@ -23,14 +23,14 @@ _INTERRUPTED = 130
 @click.command()
 @click.option("--until-caught-up", is_flag=True, help="End when nothing is left to take in.")
 @click.option(
-    "--max-batch-mb",
-    type=click.FloatRange(min=0.001, max=65536),
-    default=2048,
+    "--max-bytes-per-trigger",
+    type=click.IntRange(min=1),
+    default=2 << 30,
     show_default=True,
-    help="At most so much log a batch, in MiB.",
+    help="The most bytes of log in a batch.",
 )
 @click.option(
-    "--checkpoint", type=click.Path(file_okay=False), help="Folder of Spark's own files.  [default: in STORE]"
+    "--checkpoint-location", type=click.Path(file_okay=False), help="Folder of Spark's own files.  [default: in STORE]"
 )
 @options.force_setting_option
 @options.follow_job
@@ -38,8 +38,8 @@ def follow(
     store: str,
     job: options.JobOptions,
     until_caught_up: bool,
-    max_batch_mb: float,
-    checkpoint: str | None,
+    max_bytes_per_trigger: int,
+    checkpoint_location: str | None,
     as_json: bool,
 ) -> int:
     """Let the indexes of STORE go on with its CommitLog, until it is ended (Ctrl-C, SIGTERM). This verb writes.
@@ -79,11 +79,11 @@ def follow(
             store,
             spark=job.spark,
             # Asked for by name, Spark starts for little work too.
-            master=job.master or (DEFAULT_MASTER if job.engine == options.SPARK else None),
+            master=job.master or (DEFAULT_MASTER if job.wants_spark else None),
             config=job.config,
             until_caught_up=until_caught_up,
-            max_batch_mb=max_batch_mb,
-            checkpoint=checkpoint,
+            max_bytes_per_trigger=max_bytes_per_trigger,
+            checkpoint_location=checkpoint_location,
             listener=Notes(),
         )
         _watch(handle, line, ended)

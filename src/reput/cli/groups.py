@@ -6,6 +6,8 @@ import difflib
 
 import click
 
+from reput.cli.renamed import with_present_names
+
 
 class VerbGroup(click.Group):
     """A click group whose refusal of an unknown verb says what to write instead."""
@@ -21,7 +23,10 @@ class VerbGroup(click.Group):
         name, verbs = args[0], self.list_commands(ctx)
         if name not in verbs and not name.startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(f"no command {name!r}. {_hint(ctx, name, verbs)}", ctx)
-        return super().resolve_command(ctx, args)
+        found, command, rest = super().resolve_command(ctx, args)
+        if found is not None and command is not None and not ctx.resilient_parsing:
+            rest = with_present_names(found, command, rest)
+        return found, command, rest
 
 
 def _hint(ctx: click.Context, name: str, verbs: list[str]) -> str:

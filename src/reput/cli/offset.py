@@ -20,7 +20,9 @@ _LOWER, _UPPER = "lower", "upper"
 @options.store_argument
 @stores.topic_option
 @stores.queue_option()
-@click.option("--time", "time_ms", type=stores.time_value, metavar="TIME", help="Show the queue offset for this time.")
+@click.option(
+    "--timestamp", "time_ms", type=stores.time_value, metavar="TIME", help="Show the queue offset for this time."
+)
 @click.option(
     "--boundary",
     type=click.Choice([_LOWER, _UPPER]),
@@ -47,11 +49,11 @@ def offset(
 
     \b
     reput offset /data/store -t orders
-    reput offset /data/store -t orders -q 2 --time 2026-07-30T18:00:00
-    reput offset /data/store -t orders --time 1785427200000 --boundary upper --json
+    reput offset /data/store -t orders -q 2 --timestamp 2026-07-30T18:00:00
+    reput offset /data/store -t orders --timestamp 1785427200000 --boundary upper --json
     """  # noqa: D301 - click wants the control character
     if boundary is not None and time_ms is None:
-        raise click.UsageError("--boundary needs --time")
+        raise click.UsageError("--boundary needs --timestamp")
     boundary = boundary or _LOWER
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
         spans = stores.queues_of(opened, topic, queue_id)

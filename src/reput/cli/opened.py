@@ -39,7 +39,7 @@ body_option = click.option(
 
 def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:
     """`-q`, one queue of a topic."""
-    return click.option("-q", "--queue", "queue_id", type=click.IntRange(min=0), help=meaning)
+    return click.option("-q", "--queue-id", type=click.IntRange(min=0), help=meaning)
 
 
 # --- stores ---------------------------------------------------------------------------------------

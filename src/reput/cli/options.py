@@ -14,8 +14,6 @@ import click
 from reput.cli import output
 from reput.config import StoreConfig, parse_properties, setting_names
 
-AUTO, LOOP, SPARK = "auto", "loop", "spark"
-
 
 def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def add(command: Any) -> Any:
@@ -67,34 +65,34 @@ force_setting_option = click.option(
 """For verbs that write: `config_of` puts it into the settings."""
 
 
-def _engine(also: str = "") -> Callable[[Any], Any]:
-    """`--engine`; `also` says when else the loop engine works."""
+def _spark(also: str = "") -> Callable[[Any], Any]:
+    """Return the option `--spark`; `also` says when else the tasks run without Spark."""
     return click.option(
-        "--engine",
-        type=click.Choice([AUTO, SPARK, LOOP]),
-        default=AUTO,
-        show_default=True,
-        help="loop runs the tasks one after the other in this process, without Java. auto means Spark, but loop where "
-        f"PySpark is not installed{also}.",
+        "--spark/--no-spark",
+        default=None,
+        help="--no-spark runs the tasks one after the other in this process, without Java.  [default: --spark, but "
+        f"--no-spark if PySpark is not installed{also}]",
     )
 
 
-_engine_option = _engine()
-_follow_engine_option = _engine(
-    ", and for less than 64 MiB with --until-caught-up and no --master, since Spark takes longer to start"
-)
+_spark_option = _spark()
+_follow_spark_option = _spark(", or if --until-caught-up has less than 64 MiB to take in and no --master is given")
 
 _quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, assumptions or notes on stderr.")
 
+verify_crc_option = click.option(
+    "--verify-crc/--no-verify-crc", default=True, help="Check the CRC of each body, or do not.  [default: check]"
+)
+
 _split_options = _together(
     click.option(
-        "--splits-mb",
+        "--split-mb",
         type=click.FloatRange(min=0.001, max=1024),
         default=128,
         show_default=True,
         help="Size of the log ranges that tasks decode; memory per worker follows it.",
     ),
-    click.option("--no-verify-crc", is_flag=True, help="Do not check the CRC of each body."),
+    verify_crc_option,
 )
 
 
@@ -143,18 +141,18 @@ class JobOptions:
     """What `--master` and the other options of a job say."""
 
     master: str | None
-    engine: str
-    splits_mb: float
-    no_verify_crc: bool
+    wants_spark: bool | None
+    split_mb: float
+    verify_crc: bool
     config: StoreConfig
     quiet: bool
 
     @property
     def spark(self) -> Literal[False] | None:
-        """The argument `spark` of a job: False for the loop engine, None for a Spark that the job starts."""
-        if self.engine == LOOP:
+        """The argument `spark` of a job: False to run it without Spark, None for a Spark that the job starts."""
+        if self.wants_spark is False:
             return False
-        if self.engine == SPARK or self.master:
+        if self.wants_spark or self.master:
             return None
         from reput.pipeline.spark.session import has_pyspark
 
@@ -166,14 +164,14 @@ class JobOptions:
             "spark": self.spark,
             "master": self.master,
             "config": self.config,
-            "verify_crc": not self.no_verify_crc,
-            "split_mb": self.splits_mb,
+            "verify_crc": self.verify_crc,
+            "split_mb": self.split_mb,
         }
 
 
-def _refuse_both(master: str | None, engine: str) -> None:
-    if master and engine == LOOP:
-        raise click.UsageError("--engine loop runs without Spark, and --master chooses one: give one of them")
+def _refuse_both(master: str | None, wants_spark: bool | None) -> None:
+    if master and wants_spark is False:
+        raise click.UsageError("--no-spark and --master contradict each other: give one of them")
 
 
 def job(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -185,44 +183,44 @@ def job(verb: Callable[..., Any]) -> Callable[..., Any]:
         config_path: str | None,
         assignments: tuple[str, ...],
         master: str | None,
-        engine: str,
-        splits_mb: float,
-        no_verify_crc: bool,
+        spark: bool | None,
+        split_mb: float,
+        verify_crc: bool,
         quiet: bool,
         **others: Any,
     ) -> Any:
-        _refuse_both(master, engine)
+        _refuse_both(master, spark)
         config = config_of(config_path, assignments)
-        return verb(store, JobOptions(master, engine, splits_mb, no_verify_crc, config, quiet), **others)
+        return verb(store, JobOptions(master, spark, split_mb, verify_crc, config, quiet), **others)
 
-    shared = _together(config_options, _master_option, _engine_option, _split_options, _quiet_option, json_option)
+    shared = _together(config_options, _master_option, _spark_option, _split_options, _quiet_option, json_option)
     return store_argument(shared(called))  # type: ignore[no-any-return]
 
 
 def follow_job(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a verb that follows a store; otherwise as `job`."""
-    return _job_without_splits(verb, _follow_engine_option)
+    return _job_without_splits(verb, _follow_spark_option)
 
 
 def export_job(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a verb that exports a store; otherwise as `job`."""
-    return _job_without_splits(verb, _engine_option)
+    return _job_without_splits(verb, _spark_option)
 
 
-def _job_without_splits(verb: Callable[..., Any], engine_option: Callable[[Any], Any]) -> Callable[..., Any]:
+def _job_without_splits(verb: Callable[..., Any], spark_option: Callable[[Any], Any]) -> Callable[..., Any]:
     @functools.wraps(verb)
     def called(
         store: str,
         config_path: str | None,
         assignments: tuple[str, ...],
         master: str | None,
-        engine: str,
+        spark: bool | None,
         quiet: bool,
         **others: Any,
     ) -> Any:
-        _refuse_both(master, engine)
+        _refuse_both(master, spark)
         config = config_of(config_path, assignments, store)
-        return verb(store, JobOptions(master, engine, 0, False, config, quiet), **others)
+        return verb(store, JobOptions(master, spark, 0, True, config, quiet), **others)
 
-    shared = _together(config_options, _master_option, engine_option, _quiet_option, json_option)
+    shared = _together(config_options, _master_option, spark_option, _quiet_option, json_option)
     return store_argument(shared(called))  # type: ignore[no-any-return]

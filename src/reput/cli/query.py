@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reput.embedded import MessageStore
     from reput.store.read.message import StoredMessage
 
-_COUNT = 64
+_MAX_MESSAGES = 64
 
 
 class _Wanted(NamedTuple):
@@ -31,16 +31,31 @@ class _Wanted(NamedTuple):
 @click.command()
 @options.store_argument
 @click.option(
-    "-t", "--topic", help="The topic; needed with --key, --unique-key and --tag. A message of another one is refused."
+    "-t", "--topic", help="The topic; needed with --key, --unique-key and --tags. A message of another one is refused."
 )
 @click.option("--key", help="Messages with this key, or with this unique key.")
 @click.option("--unique-key", help="Messages with this unique key, the id that a producer's client gave.")
-@click.option("--tag", help="Messages with this tag; RocketMQ indexes tags from 5.4 on.")
+@click.option("--tags", help="Messages with this tag; RocketMQ indexes tags from 5.4 on.")
 @click.option("--id", "message_id", help="The message of this offset message id, as `get --json` shows it.")
-@click.option("--physical", type=click.IntRange(min=0), help="The message whose record starts at this log offset.")
-@click.option("--begin", type=stores.time_value, default="0", metavar="TIME", help="Stored at this time or later.")
-@click.option("--end", type=stores.time_value, metavar="TIME", help="Stored at this time or before.")
-@click.option("-c", "--count", type=click.IntRange(min=1), default=_COUNT, show_default=True, help="At most so many.")
+@click.option(
+    "--physical-offset", type=click.IntRange(min=0), help="The message whose record starts at this log offset."
+)
+@click.option(
+    "--since",
+    type=stores.time_value,
+    default="0",
+    metavar="TIME",
+    help=f"Stored at this time or later. {stores.TIME_HELP}",
+)
+@click.option("--until", type=stores.time_value, metavar="TIME", help="Stored at this time or before.")
+@click.option(
+    "-c",
+    "--max-messages",
+    type=click.IntRange(min=1),
+    default=_MAX_MESSAGES,
+    show_default=True,
+    help="The most messages.",
+)
 @click.option("--before", type=click.IntRange(min=0), help="Only messages in front of this log offset, to go on there.")
 @stores.body_option
 @options.config_options
@@ -50,12 +65,12 @@ def query(
     topic: str | None,
     key: str | None,
     unique_key: str | None,
-    tag: str | None,
+    tags: str | None,
     message_id: str | None,
-    physical: int | None,
-    begin: int,
-    end: int | None,
-    count: int,
+    physical_offset: int | None,
+    since: int,
+    until: int | None,
+    max_messages: int,
     before: int | None,
     body_bytes: int | None,
     config_path: str | None,
@@ -64,34 +79,39 @@ def query(
 ) -> int:
     """Find messages of STORE: the newest with a key, in log order, or the one at a place.
 
-    Give one of --key, --unique-key, --tag, --id and --physical. TIME is in milliseconds, a date as ISO 8601 has it,
-    in local time unless it names a zone, or a time before now such as -1h. Each message's own topic and key are looked
-    at: messages whose keys have the same hash do not come. Text and JSON are as with `dump log`. Nothing is changed,
+    Give one of --key, --unique-key, --tags, --id and --physical-offset. The topic and key of each message are compared:
+    a message whose key only has the same hash does not come. Text and JSON are as with `dump log`. Nothing is changed,
     and another process may write.
 
     \b
     reput query /data/store -t orders --key o-17
-    reput query /data/store -t orders --key o-17 --begin 2026-07-30T18:00 --json
+    reput query /data/store -t orders --key o-17 --since 2026-07-30T18:00 --json
     reput query /data/store --id 7F00000100002A9F00000000002B4443 --body-bytes 200
     """  # noqa: D301 - click wants the control character
-    kinds = {"--key": key, "--unique-key": unique_key, "--tag": tag, "--id": message_id, "--physical": physical}
+    kinds = {
+        "--key": key,
+        "--unique-key": unique_key,
+        "--tags": tags,
+        "--id": message_id,
+        "--physical-offset": physical_offset,
+    }
     given = [name for name, value in kinds.items() if value is not None]
     if len(given) != 1:
         raise click.UsageError(f"give one of {', '.join(kinds)}" + (f", not {' and '.join(given)}" if given else ""))
-    by_place = given[0] in {"--id", "--physical"}
+    by_place = given[0] in {"--id", "--physical-offset"}
     if topic is None and not by_place:
         raise click.UsageError(f"{given[0]} needs -t TOPIC")
-    if by_place and (begin or end is not None or before is not None):
-        raise click.UsageError(f"{given[0]} names one message: leave out --begin, --end and --before")
+    if by_place and (since or until is not None or before is not None):
+        raise click.UsageError(f"{given[0]} names one message: leave out --since, --until and --before")
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
         if message_id is not None:
             found = [_of_topic(opened, _by_id(opened, message_id), topic)]
-        elif physical is not None:
-            found = [_of_topic(opened, _at(opened, physical), topic)]
+        elif physical_offset is not None:
+            found = [_of_topic(opened, _at(opened, physical_offset), topic)]
         else:
             assert topic is not None
-            wanted = _Wanted(given[0], topic, str(kinds[given[0]]), begin, end, before)
-            found = _by_key(opened, wanted, count)
+            wanted = _Wanted(given[0], topic, str(kinds[given[0]]), since, until, before)
+            found = _by_key(opened, wanted, max_messages)
         for message in found:
             stores.show_message(message, body_bytes, as_json)
     return 0
@@ -114,7 +134,7 @@ def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMes
             wanted.begin_ms,
             wanted.end_ms,
             before=before,
-            by_tag=wanted.kind == "--tag",
+            by_tag=wanted.kind == "--tags",
         )
         found = [*filter(keep, result), *found]
         more = result.more
@@ -157,10 +177,10 @@ def _refuse_what_is_not_indexed(opened: MessageStore, kind: str) -> None:
             f"{opened.layout.root}: the configuration has messageIndexEnable=false, so no index knows keys. "
             "`reput dump log` shows all messages"
         )
-    if kind == "--tag" and not view.follower.settings.tag_items:
+    if kind == "--tags" and not view.follower.settings.tag_items:
         raise ConfigError(
             f"{opened.layout.index}: these IndexFiles hold no tags (RocketMQ indexes them from 5.4 on). "
-            "`reput get --filter` reads a queue by tag"
+            "`reput get --tags` reads a queue by tag"
         )
 
 
@@ -198,7 +218,7 @@ def _by_id(opened: MessageStore, message_id: str) -> StoredMessage:
     if message.record.store_host != host:
         raise ConfigError(
             f"--id {message_id}: of broker {host}; the message at log offset {offset} here was stored by "
-            f"{message.record.store_host}. --physical {offset} shows it"
+            f"{message.record.store_host}. --physical-offset {offset} shows it"
         )
     return message
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from reput.config import StoreConfig
 from reput.connect.options.options import TopicChoice, read_options
 from reput.connect.options.schemas import HEADERS
-from reput.connect.options.selection import NumberRange, Selection, ms_up, selection_of, us_of
+from reput.connect.options.selection import NumberRange, Selection, selection_of
 from reput.connect.plan import plan_batch
 from reput.connect.read_ahead import read_ahead
 from reput.connect.scan.arrays import arrow_schema
@@ -25,44 +24,47 @@ _TASK_BYTES = 64 << 20
 """Small enough that a task's batches fit into what may wait: so the next task need not stop for the caller."""
 
 
-def scan_store(
-    path: str | Path,
-    config: StoreConfig,
-    *,
-    columns: str | Sequence[str] | None = None,
-    topic: str | Sequence[str] | None = None,
-    queue_id: int | Sequence[int] | None = None,
-    start_time: datetime | int | None = None,
-    end_time: datetime | int | None = None,
-    key: str | Sequence[str] | None = None,
-    tags: str | None = None,
-    sql: str | None = None,
-    schema: str = "native",
-    verify_crc: bool | None = None,
-    fail_on_data_loss: bool = True,
-    fail_on_missing_topic: bool = True,
-) -> pa.RecordBatchReader:
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """The arguments of `reput.scan`; `since_ms` and `until_ms` bound store times, both included."""
+
+    columns: str | Sequence[str] | None = None
+    topics: str | Sequence[str] | None = None
+    queue_id: int | Sequence[int] | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    keys: str | Sequence[str] | None = None
+    tags: str | None = None
+    sql: str | None = None
+    schema: str = "native"
+    verify_crc: bool | None = None
+    fail_on_data_loss: bool = True
+    fail_on_missing_topic: bool = True
+
+
+def scan_store(path: str | Path, config: StoreConfig, asked: ScanOptions) -> pa.RecordBatchReader:
     """Read a store's messages; see `reput.scan`.
 
     Raises:
-        ReputError: see `reput.errors`.
+        ReputError: See `reput.errors`.
     """
     named = {
         "path": str(path),
-        "schema": schema,
-        "columns": _columns(columns),
-        "includeHeaders": "true" if _names_headers(columns) else None,
-        "filter.tag": _text(tags, "tags"),
-        "filter.sql": _text(sql, "sql"),
-        "verifyCrc": None if verify_crc is None else str(bool(verify_crc)),
-        "failOnDataLoss": str(bool(fail_on_data_loss)),
-        "failOnMissingTopic": str(bool(fail_on_missing_topic)),
+        "schema": asked.schema,
+        "columns": _columns(asked.columns),
+        "includeHeaders": "true" if _names_headers(asked.columns) else None,
+        "filter.tag": _text(asked.tags, "tags"),
+        "filter.sql": _text(asked.sql, "sql"),
+        "verifyCrc": None if asked.verify_crc is None else str(bool(asked.verify_crc)),
+        "failOnDataLoss": str(bool(asked.fail_on_data_loss)),
+        "failOnMissingTopic": str(bool(asked.fail_on_missing_topic)),
     }
     options = read_options({name: value for name, value in named.items() if value is not None})
-    keys = () if key is None else _names(key, "key")
-    topics = TopicChoice() if topic is None else TopicChoice(names=frozenset(_names(topic, "topic")), option="topic")
+    keys = () if asked.keys is None else _names(asked.keys, "keys")
+    names = None if asked.topics is None else frozenset(_names(asked.topics, "topics"))
+    topics = TopicChoice() if names is None else TopicChoice(names=names, option="topics")
     options = replace(options, config=config, topics=topics, keys=keys, task_bytes=_TASK_BYTES)
-    plan = plan_batch(options, _narrowed(selection_of(options), queue_id, start_time, end_time))
+    plan = plan_batch(options, _narrowed(selection_of(options), asked))
     return pa.RecordBatchReader.from_batches(arrow_schema(options.columns), read_ahead(tasks_of(plan)))
 
 
@@ -88,25 +90,13 @@ def _names(given: Any, argument: str) -> tuple[str, ...]:
     return names
 
 
-def _narrowed(
-    selection: Selection,
-    queue_id: Any,
-    start_time: datetime | int | None,
-    end_time: datetime | int | None,
-) -> Selection:
+def _narrowed(selection: Selection, asked: ScanOptions) -> Selection:
+    queue_id: Any = asked.queue_id
     if queue_id is not None:
         ids = tuple(queue_id) if isinstance(queue_id, Iterable) else (queue_id,)
         if not ids or not all(isinstance(one, int) and one >= 0 for one in ids):
             raise ConfigError(f"queue_id={queue_id!r}: give a whole number from 0 on, or several")
         selection = replace(selection, queue_ids=frozenset(ids))
-    begin = 0 if start_time is None else _milliseconds(start_time, "start_time")
-    stored = NumberRange(begin) if end_time is None else NumberRange(begin, _milliseconds(end_time, "end_time"))
+    begin = asked.since_ms or 0
+    stored = NumberRange(begin) if asked.until_ms is None else NumberRange(begin, min(asked.until_ms + 1, INT64_MAX))
     return replace(selection, stored_ms=stored)
-
-
-def _milliseconds(time: Any, argument: str) -> int:
-    if isinstance(time, datetime):
-        return max(0, ms_up(us_of(time)))
-    if not isinstance(time, int) or not 0 <= time <= INT64_MAX:
-        raise ConfigError(f"{argument}={time!r}: give a datetime, or milliseconds since 1970")
-    return time

@@ -278,7 +278,7 @@ def test_the_command_beside_a_writer(tmp_path: Path, capsys: pytest.CaptureFixtu
     with reput.MessageStore.open(tmp_path, CONFIG, create=True) as store:
         put(store, 12)
         store.reput(spark=False)
-        assert run(["check", str(tmp_path), "--engine", "loop"]) == 0
+        assert run(["check", str(tmp_path), "--no-spark"]) == 0
     out, err = capsys.readouterr()
     assert "sound up to here; the store is in use" in out
     assert "note: a reput program that puts messages, process " in err

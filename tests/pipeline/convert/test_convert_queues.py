@@ -1,4 +1,4 @@
-"""convert --from queues: the other kind's entries become what the log would have given, as far as they go."""
+"""convert --source queues: the other kind's entries become what the log would have given, as far as they go."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_impossible_entries_are_refused(tmp_path: Path) -> None:
         batch.put(fmt.ENTRY_FAMILY, fmt.entry_key(queue, 7), fmt.encode_value(Entry(1 << 60, 200, 0), 4))
         database.write(batch)
     before = databases.content(store)
-    with pytest.raises(DamagedStoreError, match=r"orders/0 queue offset 7.*--from log"):
+    with pytest.raises(DamagedStoreError, match=r"orders/0 queue offset 7.*--source log"):
         convert(store, "file")
     assert databases.content(store) == before
     assert stores.leftovers(store) == []
@@ -187,7 +187,7 @@ def bad_calls() -> Iterator[tuple[str, dict[str, object], str]]:
     yield "basic", {"to": "file"}, "file queues alone"
     yield "rocksdb", {"to": "rocksdb"}, "rocksdb queues alone"
     yield "basic", {"to": "rocksdb", "source": "thin air"}, "choose log or queues"
-    yield "basic", {"to": "rocksdb", "salvage": True}, "not read with --from queues"
+    yield "basic", {"to": "rocksdb", "salvage": True}, "not read with --source queues"
 
 
 @pytest.mark.parametrize(("name", "call", "said"), list(bad_calls()))
@@ -201,5 +201,5 @@ def test_what_cannot_be(name: str, call: dict[str, object], said: str, tmp_path:
 def test_behind_a_crash_the_log_is_asked_for(tmp_path: Path) -> None:
     """Files behind a crash that nothing vouches for are no source."""
     store = golden.unpack("crash", tmp_path)
-    with pytest.raises(ConfigError, match="--from log"):
+    with pytest.raises(ConfigError, match="--source log"):
         convert(store, "rocksdb")

@@ -165,7 +165,7 @@ def test_steps_beside_a_writer(seed: int, tmp_path: Path) -> None:
 def test_a_store_follows_itself(tmp_path: Path) -> None:
     """`open(follow=...)`: indexes come by themselves, lag falls to nothing, closing leaves a whole store."""
     path = tmp_path / "store"
-    with reput.MessageStore.open(path, CONFIG, follow="loop", create=True) as store:
+    with reput.MessageStore.open(path, CONFIG, follow=True, spark=False, create=True) as store:
         put(store, random.Random(1), 300)
         assert store.is_followed
         soon(lambda: store.lag().bytes == 0, "no lag")
@@ -180,7 +180,7 @@ def test_a_store_follows_itself(tmp_path: Path) -> None:
 def test_a_store_follows_itself_on_spark(spark: SparkContext, tmp_path: Path) -> None:
     """The same as a Structured Streaming query, whose handle and progress Spark knows."""
     path = tmp_path / "store"
-    with reput.MessageStore.open(path, CONFIG, follow=spark, create=True) as store:
+    with reput.MessageStore.open(path, CONFIG, follow=True, spark=spark, create=True) as store:
         rng = random.Random(2)
         for _ in range(5):
             put(store, rng, 60)
@@ -288,7 +288,7 @@ def test_catches_up_a_store_at_rest(max_batch_bytes: int, tmp_path: Path) -> Non
     log.message("b", queue_offset=40, keys="k")
     store = stores.with_log(tmp_path, log)
     handle = reput.follow(
-        store, spark=False, config=stores.SMALL, until_caught_up=True, max_batch_mb=max_batch_bytes / (1 << 20)
+        store, spark=False, config=stores.SMALL, until_caught_up=True, max_bytes_per_trigger=max_batch_bytes
     )
     assert handle.wait(SOON_S)
     assert handle.progress.frontier == handle.progress.durable == log.end
@@ -304,7 +304,7 @@ def test_catches_up_on_spark(spark: SparkContext, tmp_path: Path) -> None:
         log.message("ab"[number % 2], keys=f"k{number % 5}", tags="t")
     store = stores.with_log(tmp_path, log)
     for messages in (100, 0):
-        handle = reput.follow(store, spark=spark, config=stores.SMALL, until_caught_up=True, max_batch_mb=0.003)
+        handle = reput.follow(store, spark=spark, config=stores.SMALL, until_caught_up=True, max_bytes_per_trigger=3000)
         assert handle.wait(SOON_S)
         assert handle.progress.messages == messages
     assert_as_rebuilt(store, stores.SMALL, tmp_path / "copy")
@@ -389,7 +389,7 @@ def test_lets_go_for_a_writer(tmp_path: Path) -> None:
     for number in range(2000):
         log.message("ab"[number % 2], keys=f"k{number % 5}", tags="t")
     path = stores.with_log(tmp_path, log)
-    with reput.follow(path, spark=False, config=CONFIG, max_batch_mb=0.002) as follower:
+    with reput.follow(path, spark=False, config=CONFIG, max_bytes_per_trigger=2000) as follower:
         soon(lambda: follower.progress.batches > 3, "some batches")
         assert follower.progress.state == "catching up"
         with reput.MessageStore.open(path, CONFIG, create=True) as store:
@@ -447,7 +447,7 @@ def test_waits_while_another_job_is_at_work(tmp_path: Path, monkeypatch: pytest.
     store = stores.with_log(tmp_path, log)
     notes = Notes()
     states: list[str] = []
-    follower = follow(store, stores.SMALL, listener=notes, tell=lambda told: states.append(told.state))
+    follower = follow(store, stores.SMALL, listener=notes, on_progress=lambda progress: states.append(progress.state))
     while follower.step() or follower.progress.state != "idle":
         follower.tend()
     log.message("a", keys="k")
@@ -532,7 +532,7 @@ def test_no_store(name: str, tmp_path: Path) -> None:
 
 def write(path: str, ready: int, follow_it: bool) -> None:
     """Put for ever; a byte for every hundred messages."""
-    store = reput.MessageStore.open(path, CONFIG, follow="loop" if follow_it else False, create=True)
+    store = reput.MessageStore.open(path, CONFIG, follow=follow_it, spark=False, create=True)
     rng = random.Random(5)
     while True:
         put(store, rng, 100)

@@ -33,7 +33,7 @@ from reput.cli.main import run
 from reput.pipeline.spark import session
 master, rebuilt, followed, config = sys.argv[1:]
 options = ["--master", master, "--config", config, "--json"]
-assert run(["rebuild", rebuilt, "--splits-mb", "0.3", *options]) == 0
+assert run(["rebuild", rebuilt, "--split-mb", "0.3", *options]) == 0
 assert run(["follow", followed, "--until-caught-up", *options]) == 0
 context = session.start_context(master)
 assert context.master == master

@@ -45,9 +45,7 @@ _FAULTS_SHOWN = 20
 _MANY_RECORDS = 2000
 
 _topic_option = click.option("-t", "--topic", help="Only this topic.")
-_queue_option = click.option(
-    "-q", "--queue", "queue_id", type=click.IntRange(min=0), help="Only the queues of this id."
-)
+_queue_option = click.option("-q", "--queue-id", type=click.IntRange(min=0), help="Only the queues of this id.")
 
 
 @click.group(cls=VerbGroup)
@@ -78,7 +76,7 @@ dump.add_command(index)
 @click.option("--until", type=time_value, metavar="TIME", help="Stored at this time or before.")
 @count_option("records")
 @body_option
-@click.option("--no-verify-crc", is_flag=True, help="Do not check the CRC of each body.")
+@options.verify_crc_option
 @options.config_options
 @json_lines_option
 def log(
@@ -90,7 +88,7 @@ def log(
     until: int | None,
     count: int | None,
     body_bytes: int | None,
-    no_verify_crc: bool,
+    verify_crc: bool,
     config_path: str | None,
     assignments: tuple[str, ...],
     as_json: bool,
@@ -123,7 +121,7 @@ def log(
     confirmed = look_at_use(layout).confirmed
     files = _log_of(StoreOnDisk(layout, config, Purpose.LOOK, tolerant=True, below=confirmed))
     crc_check = CHECK_PROPERTY if config.force_verify_prop_crc else CHECK_BODY
-    crc_check = CHECK_NONE if no_verify_crc else crc_check
+    crc_check = crc_check if verify_crc else CHECK_NONE
     choice = _RecordChoice(topic, queue_id, since, until)
     form = json_form(body_bytes) if as_json else cells_form(body_bytes)
     with small_work():

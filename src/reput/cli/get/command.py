@@ -6,9 +6,7 @@ import click
 
 from reput.cli import opened as stores
 from reput.cli import options
-from reput.cli.get.names import EARLIEST, LETTERS_HELP
-
-_COUNT = 32
+from reput.cli.get.names import EARLIEST, LETTERS_HELP, MAX_MESSAGES
 
 
 @click.command()
@@ -25,8 +23,13 @@ _COUNT = 32
     "--since", type=stores.time_value, metavar="TIME", help=f"Stored at this time or later. {stores.TIME_HELP}"
 )
 @click.option("--until", type=stores.time_value, metavar="TIME", help="Stored at this time or before.")
-@click.option("-c", "--count", type=click.IntRange(min=0), help=f"At most so many.  [default: {_COUNT}; with -f all]")
-@click.option("--filter", "tags", help='Only messages with one of these tags: "paid || sent", compared by hash.')
+@click.option(
+    "-c",
+    "--max-messages",
+    type=click.IntRange(min=0),
+    help=f"The most messages.  [default: {MAX_MESSAGES}; with -f all]",
+)
+@click.option("--tags", help='Only messages with one of these tags: "paid || sent", compared by hash.')
 @click.option(
     "--sql", help="Only messages whose properties match: \"amount > 100 AND region = 'eu'\" (RocketMQ's SQL92)."
 )
@@ -46,7 +49,7 @@ def get(
     offset: str | None,
     since: int | None,
     until: int | None,
-    count: int | None,
+    max_messages: int | None,
     tags: str | None,
     sql: str | None,
     follow: bool,
@@ -73,7 +76,7 @@ def get(
     reput get /data/store -t orders
     reput get /data/store -t orders -t clicks -o -10
     reput get /data/store -t orders --since -1h --until 2026-07-30T18:00
-    reput get /data/store -t orders -q 2 -o latest -f --filter "paid || sent"
+    reput get /data/store -t orders -q 2 -o latest -f --tags "paid || sent"
     reput get /data/store -t orders --sql "amount > 100 AND region = 'eu'"
     reput get /data/store -t orders --format '%p %o %T %k %s\\n'
     reput get /data/store -t images -q 0 -o 17 -c 1 --raw -D "" > image.png
@@ -86,5 +89,5 @@ def get(
     bounds = run.ReadBounds.of(offset, since, until, follow)
     wanted = run.wanted_by(tags, sql)
     form = run.form_of(as_json, with_details, line_format, raw, delimiter_text)
-    default = None if follow else _COUNT
-    return run.get_messages(store, config, run.Question(topics, queue_id, wanted, bounds), form, count, default, follow)
+    question = run.Question(topics, queue_id, wanted, bounds, max_messages, follow)
+    return run.get_messages(store, config, question, form)

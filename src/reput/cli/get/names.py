@@ -1,5 +1,7 @@
 """Words of `get`'s options, which its help needs before anything is loaded that reads."""
 
+MAX_MESSAGES = 32
+"""The most messages without `--max-messages` and `--follow`."""
 EARLIEST, LATEST = "earliest", "latest"
 OFFSETS = {"beginning": EARLIEST, "end": LATEST, EARLIEST: EARLIEST, LATEST: LATEST}
 

@@ -12,7 +12,7 @@ import click
 from reput.cli import opened as stores
 from reput.cli import output
 from reput.cli.get.format import delimiter, format_form
-from reput.cli.get.names import EARLIEST, OFFSETS
+from reput.cli.get.names import EARLIEST, MAX_MESSAGES, OFFSETS
 from reput.cli.get.read import QueueReader, Reader, keep_last, range_of
 from reput.cli.lines import LineForm, LineWriter, body_form, cells_form, json_form, raw_form
 from reput.kernels.line_columns import WHOLE
@@ -74,80 +74,74 @@ class ReadBounds(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The messages that are asked for: of which topics and queue, which of them, and from where to where."""
+    """The messages that the options ask for.
+
+    `wanted` is a filter by tags or properties. `max_messages` is None if the option is not given. With `follow` the
+    command waits for new messages until Ctrl-C or SIGTERM.
+    """
 
     topics: Sequence[str]
     queue_id: int | None
     wanted: str | SqlFilter | None
     bounds: ReadBounds
+    max_messages: int | None
+    follow: bool
+
+    @property
+    def limit(self) -> int | None:
+        """The most messages to write; None for all."""
+        if self.max_messages is None and not self.follow:
+            return MAX_MESSAGES
+        return self.max_messages
 
 
-def get_messages(
-    store: str,
-    config: StoreConfig,
-    question: Question,
-    form: LineForm,
-    count: int | None,
-    default: int | None,
-    follow: bool,
-) -> int:
-    """Write the messages of a store to stdout, and return the exit code.
-
-    Args:
-        store: the store's folder.
-        config: its settings.
-        question: the messages.
-        form: the line of a message.
-        count: the most messages to write, None for `default`.
-        default: the most messages without `count`, None for all; the rest is named.
-        follow: waits for new messages until Ctrl-C or SIGTERM.
-    """
-    topics, queue_id, wanted, bounds = question
-    writer = LineWriter(form)
-    limit = default if count is None else count
+def get_messages(store: str, config: StoreConfig, question: Question, form: LineForm) -> int:
+    """Write messages of a store to stdout, each in the form of a line; return the exit code."""
+    writer, limit = LineWriter(form), question.limit
     try:
         with contextlib.ExitStack() as resources:
-            if follow:
+            if question.follow:
                 resources.enter_context(_ended_by_sigterm())
             opened = resources.enter_context(stores.reading(store, config))
             queues = [
-                (topic, found) for topic in dict.fromkeys(topics) for found in stores.queues_of(opened, topic, queue_id)
+                (topic, found)
+                for topic in dict.fromkeys(question.topics)
+                for found in stores.queues_of(opened, topic, question.queue_id)
             ]
-            readers = [QueueReader(opened, topic, found.queue_id, 0, wanted) for topic, found in queues]
-            bounds.apply(readers, follow)
+            readers = [QueueReader(opened, topic, found.queue_id, 0, question.wanted) for topic, found in queues]
+            question.bounds.apply(readers, question.follow)
             held = sum(found.max_offset - reader.offset for reader, (_, found) in zip(readers, queues, strict=True))
             if held > _MANY and (limit is None or limit > _MANY):
                 opened.expect_many()
             reader = Reader(readers, writer)
-            if follow:
-                reader.follow(limit, _NewQueues(opened, topics, queue_id, wanted, readers).found)
+            if question.follow:
+                reader.follow(limit, _NewQueues(opened, question, readers).found)
                 return 0
             reader.read(limit)
-            if count is None and reader.shown == limit:
+            if question.max_messages is None and reader.shown == limit:
                 _say_what_is_left(reader)
     except KeyboardInterrupt:
-        # The usual end of -f.
+        # Ctrl-C is the usual end of --follow.
         return _INTERRUPTED
     return 0
 
 
 class _NewQueues(NamedTuple):
-    """Looks for queues that topics have got since."""
+    """Finds queues that the topics did not have before."""
 
     opened: MessageStore
-    topics: Sequence[str]
-    queue_id: int | None
-    wanted: str | SqlFilter | None
+    question: Question
     known: list[QueueReader]
 
     def found(self) -> list[QueueReader]:
-        """Readers of the new queues, which begin at their first messages."""
+        """Return readers of the new queues, from their first messages on."""
+        asked = self.question
         known = {(reader.topic, reader.queue_id) for reader in self.known}
         new = [
-            QueueReader(self.opened, topic, info.queue_id, info.min_offset, self.wanted)
-            for topic in dict.fromkeys(self.topics)
+            QueueReader(self.opened, topic, info.queue_id, info.min_offset, asked.wanted)
+            for topic in dict.fromkeys(asked.topics)
             for info in self.opened.queues(topic)
-            if self.queue_id in {None, info.queue_id} and (topic, info.queue_id) not in known
+            if asked.queue_id in {None, info.queue_id} and (topic, info.queue_id) not in known
         ]
         self.known.extend(new)
         return new
@@ -219,7 +213,7 @@ def wanted_by(tags: str | None, sql: str | None) -> str | SqlFilter | None:
     if sql is None:
         return tags
     if tags is not None:
-        raise click.UsageError("--filter asks for tags and --sql for properties: give one of them")
+        raise click.UsageError("--tags asks for tags and --sql for properties: give one of them")
     from reput.store.read.sql_filter import SqlFilter
 
     return SqlFilter(sql)

@@ -30,9 +30,9 @@ _BEHIND_MAX = 512 << 20
 @click.command()
 @options.store_argument
 @click.option("-t", "--topic", help="The topic; lines of JSON may name their own.")
-@click.option("-q", "--queue", "queue_id", type=click.IntRange(min=0), default=0, show_default=True, help="The queue.")
+@click.option("-q", "--queue-id", type=click.IntRange(min=0), default=0, show_default=True, help="The queue.")
 @click.option("--key", "keys", multiple=True, help="A key of each message. May be given again.")
-@click.option("--tag", help="The tag of each message.")
+@click.option("--tags", help="The tag of each message.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property. May be given again.")
 @click.option("--json-lines", is_flag=True, help="Each line is a JSON object; the options are for what it leaves out.")
 @click.option("--create", is_flag=True, help="Make a new store where there is none.")
@@ -40,9 +40,13 @@ _BEHIND_MAX = 512 << 20
 @click.option(
     "--skip-lines", "skip", type=click.IntRange(min=0), default=0, help="Pass over the first lines: they are stored."
 )
-@click.option("--no-reput", is_flag=True, help="Leave the indexes behind; the next `put`, or a rebuild, catches up.")
 @click.option(
-    "--delete-expired/--keep-expired",
+    "--reput/--no-reput",
+    default=True,
+    help="Catch up the indexes at the end, or leave that to the next `put` or `follow`.  [default: catch up]",
+)
+@click.option(
+    "--delete-expired/--no-delete-expired",
     default=None,
     help="Delete log files older than fileReservedTime (72 hours), or keep them.  [default: keep, unless --config, "
     "--set or the settings that the store was made with say when log files go]",
@@ -55,13 +59,13 @@ def put(
     topic: str | None,
     queue_id: int,
     keys: tuple[str, ...],
-    tag: str | None,
+    tags: str | None,
     properties: tuple[str, ...],
     json_lines: bool,
     create: bool,
     sync: bool,
     skip: int,
-    no_reput: bool,
+    reput: bool,
     delete_expired: bool | None,
     config_path: str | None,
     assignments: tuple[str, ...],
@@ -90,7 +94,7 @@ def put(
 
     \b
     echo "hello" | reput put /data/store -t orders --create
-    reput put /data/store -t orders -q 2 --key o-17 --tag paid < bodies.txt
+    reput put /data/store -t orders -q 2 --key o-17 --tags paid < bodies.txt
     reput put /data/store --json-lines --sync --json < messages.jsonl
     reput get /data/store -t orders -c 1000000 --json | reput put /data/other --json-lines --create
     """  # noqa: D301 - click wants the control character
@@ -101,15 +105,15 @@ def put(
     _refuse_two_keys(keys)
     from reput.cli.put.lines import Defaults
 
-    given = Defaults(topic, queue_id, list(keys), tag, _properties(properties))
+    given = Defaults(topic, queue_id, list(keys), tags, _properties(properties))
     config = options.config_of(config_path, assignments)
     if sync:
         config = config.updated(["flushDiskType=SYNC_FLUSH"])
     if sys.stdin.isatty():
         output.say("reading messages from the terminal, a line each; Ctrl-D ends")
-    opening = stores.writing(store, config, create=create, reput=not no_reput, delete_expired=delete_expired)
+    opening = stores.writing(store, config, create=create, reput=reput, delete_expired=delete_expired)
     with EndingSignals() as signals:
-        return _Put(signals, given, json_lines, as_json, skip, may_reput=not no_reput).run(opening)
+        return _Put(signals, given, json_lines, as_json, skip, may_reput=reput).run(opening)
 
 
 def _properties(assignments: Sequence[str]) -> dict[str, str]:

@@ -22,7 +22,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from reput.connect.options.selection import NumberRange, Selection, ms_down, ms_up, us_of
+from reput.arguments import ms_down, ms_up, us_of
+from reput.connect.options.selection import NumberRange, Selection
 from reput.formats.layout import INT64_MAX
 from reput.formats.properties import KEY_SEPARATOR
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,6 @@ from reput.connect.options.options import ReadOptions, TopicChoice
 from reput.formats.hashing import index_key_hash, java_string_hash
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import LMQ_PREFIX
-
-_US_PER_MS = 1000
 
 
 @dataclass(frozen=True)
@@ -44,22 +41,6 @@ class NumberRange:
 
 
 EVERYTHING = NumberRange()
-
-
-def us_of(value: datetime) -> int:
-    """Return microseconds since 1970, exactly; a datetime without a zone is local time."""
-    # `timestamp()` is a float, which does not hold microseconds of our time exactly.
-    return round(value.replace(microsecond=0).timestamp()) * 1_000_000 + value.microsecond
-
-
-def ms_down(microseconds: int) -> int:
-    """Return the last millisecond that is not after a time."""
-    return microseconds // _US_PER_MS
-
-
-def ms_up(microseconds: int) -> int:
-    """Return the first millisecond that is not before a time."""
-    return -(-microseconds // _US_PER_MS)
 
 
 @dataclass(frozen=True)

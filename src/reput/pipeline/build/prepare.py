@@ -127,5 +127,5 @@ def choose_source(layout: StoreLayout, config: StoreConfig, queue_file_size: int
     has = f"{' and '.join(kind.name for kind in present)} queues alone" if present else "no queues"
     raise ConfigError(
         f"{layout.consume_queue}: the store has {has}, so there is no other kind to convert from. Use the log: "
-        "--from log"
+        "--source log"
     )

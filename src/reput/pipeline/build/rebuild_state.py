@@ -57,7 +57,7 @@ class RebuildOptions:
         if self.source not in (LOG, QUEUES):
             raise ConfigError(f"source={self.source!r}: choose {LOG} or {QUEUES}")
         if self.source == QUEUES and self.salvage:
-            raise ConfigError("--salvage goes around damage in the log, which is not read with --from queues")
+            raise ConfigError("--salvage goes around damage in the log, which is not read with --source queues")
         mib("split_mb", self.split_mb, MAX_SPLIT_MB)
         for topic in (*self.topics, *self.skip_topics):
             if not paths.is_topic_folder_name(topic.encode("utf-8", "surrogateescape")):

@@ -54,7 +54,7 @@ def convert_queues(run: RebuildRun, config: StoreConfig) -> None:
     if not tasks:
         raise DamagedStoreError(
             f"{run.layout.consume_queue}: the {chosen.name} queues have no entry of a record that the log still has. "
-            "Convert from the log: --from log"
+            "Convert from the log: --source log"
         )
     with run.stage("read"):
         taken = run.engine.run(partial(take_entries, run.job, source), tasks, run.listener.advance)
@@ -89,7 +89,7 @@ def _source(run: RebuildRun, kind: QueueKind) -> Source:
     if covered <= run.log.min_offset:
         raise ConfigError(
             f"{run.layout.consume_queue}: nothing says how far the {kind.name} queues are complete, as behind a crash. "
-            "Convert from the log: --from log"
+            "Convert from the log: --source log"
         )
     settings = run.settings
     return Source(
@@ -111,7 +111,7 @@ def _queues(run: RebuildRun, kind: QueueKind, covered: int) -> list[QueuePart]:
         if not paths.is_topic_folder_name(queue.key.topic) or queue.key.queue_id < 0:
             continue
         for damage in queue.oddities().damage:
-            raise DamagedStoreError(f"{damage}, or convert from the log: --from log")
+            raise DamagedStoreError(f"{damage}, or convert from the log: --source log")
         span = queue.span(run.log.min_offset, covered)
         if span.last is not None and span.min_offset < span.max_offset:
             found.append(QueuePart(queue.key, span.min_offset, span.max_offset))
@@ -133,11 +133,11 @@ def _judge(run: RebuildRun, kind: QueueKind, taken: list[ReadCounts]) -> None:
     told = f"{lost} entries of the {kind.name} queues speak of {where}"
     if run.job.ext is not None:
         raise DamagedStoreError(
-            f"{told}, and only records tell what ConsumeQueueExt holds. Convert from the log: --from log --salvage"
+            f"{told}, and only records tell what ConsumeQueueExt holds. Convert from the log: --source log --salvage"
         )
     run.report.warnings.append(
         f"{told}: they were kept as they are, with the store times of the entries in front of them (`reput check` says "
-        "which; --from log --salvage leaves them out)"
+        "which; --source log --salvage leaves them out)"
     )
 
 

@@ -209,7 +209,7 @@ class _EntryReader:
             raise DamagedStoreError(
                 f"{queue.place_of(first + at)}: {queue.key}, queue offset {first + at} speaks of {sizes[at]} bytes at "
                 f"log offset {places[at]}, which the log (up to {self.source.log_end}) cannot have. Convert from the "
-                "log: --from log"
+                "log: --source log"
             )
 
     def _keep_last(self, places: NDArray[np.int64], sizes: NDArray[np.int64], blank: NDArray[np.bool_]) -> None:

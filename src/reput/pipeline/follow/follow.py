@@ -83,7 +83,7 @@ class Follow:
     """One follower of one store. `step` and `tend` may be called from different threads.
 
     Args:
-        tell: called after each batch, and whenever the state changes.
+        on_progress: called after each batch, and whenever the state changes.
         note: called with a line for people.
 
     Raises:
@@ -99,7 +99,7 @@ class Follow:
         *,
         max_batch_bytes: int = MAX_BATCH_BYTES,
         listener: ProgressListener | None = None,
-        tell: Callable[[FollowProgress], None] | None = None,
+        on_progress: Callable[[FollowProgress], None] | None = None,
     ) -> None:
         self.layout: StoreLayout = _find_followable(root, config)
         self.config = config
@@ -107,7 +107,7 @@ class Follow:
         self.max_batch_bytes = max_batch_bytes
         self.listener = listener or ProgressListener()
         self.progress = FollowProgress()
-        self._tell = tell or (lambda _progress: None)
+        self._on_progress = on_progress or (lambda _progress: None)
         self._lock = threading.RLock()
         self._syncing = threading.Lock()
         self._reaching = threading.Lock()
@@ -318,7 +318,7 @@ class Follow:
             if self.progress.state != "waiting":
                 self.progress.state = "waiting"
                 self.listener.note(f"waiting: {error}")
-                self._tell(self.progress)
+                self._on_progress(self.progress)
             return False
         return self._attached is not None
 
@@ -328,7 +328,7 @@ class Follow:
                 held, self._attached, self._reached = self._attached[2], None, None
             held.close()
             self.progress.state = "idle"
-            self._tell(self.progress)
+            self._on_progress(self.progress)
 
     def _is_time_to_look(self) -> bool:
         now = time.monotonic()
@@ -367,7 +367,7 @@ class Follow:
 
     def _report(self, attachment: Attachment, grower: Grower, confirmed: int) -> None:
         self._measure(attachment, grower, confirmed)
-        self._tell(self.progress)
+        self._on_progress(self.progress)
 
     def _measure(self, attachment: Attachment, grower: Grower, confirmed: int) -> None:
         """Write down how far the indexes are, and how far behind the log."""

@@ -21,7 +21,7 @@ from reput.errors import ConfigError, EngineError
 from reput.files import fs
 from reput.pipeline.spark import jvm_archive
 
-WITHOUT_SPARK = "or run without Spark (--engine loop, spark=False in Python)"
+WITHOUT_SPARK = "or run without Spark (--no-spark, spark=False in Python)"
 JAVA_MIN = 17
 _COUNT = r"(\*|[1-9][0-9]*)"
 _ADDRESS = r"[^,:/@\s\[\]]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}"

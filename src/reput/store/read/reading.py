@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
+from datetime import datetime
+from typing import Any, cast
 
+from reput.arguments import Renamed, named_arguments, since_ms, take_renamed, until_ms
 from reput.errors import ConfigError
 from reput.files.forks import NotPickled
 from reput.formats.layout import INT64_MAX
@@ -116,13 +118,14 @@ class Reading(NotPickled):
         asked = PullQuestion(topic, queue_id, offset, max_messages, _filter_of(filter), max_bytes)
         return pulls.pull(self._open_view(), asked)
 
+    @named_arguments(begin_ms="since", end_ms="until")
     def messages(
         self,
         topic: str,
         queue_id: int | Sequence[int] | None = None,
         *,
-        begin_ms: int | None = None,
-        end_ms: int | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
         filter: str | TagFilter | SqlFilter | None = None,  # noqa: A002 - as of `get_message`
     ) -> Iterator[StoredMessage]:
         """Iterate over the messages of a topic that are stored now, in the order in which they were stored.
@@ -133,8 +136,8 @@ class Reading(NotPickled):
         Args:
             topic: The topic. A topic of config/topics.json without a queue has no message.
             queue_id: Only this queue, or these; all queues by default.
-            begin_ms: Only messages stored at this time or later (ms since 1970).
-            end_ms: Only messages stored at this time or before (ms since 1970).
+            since: Only messages stored at this time or later: a datetime (local without a zone), or ms since 1970.
+            until: Only messages stored at this time or before.
             filter: As for `get_message`.
 
         Returns:
@@ -152,8 +155,7 @@ class Reading(NotPickled):
             wanted = [] if queue_id is None else [cast("int", queue_id)]
         for one in wanted or [0]:
             view.key_of(topic, one)
-        for what, bound in (("begin_ms", begin_ms), ("end_ms", end_ms)):
-            number_of(what, 0 if bound is None else bound)
+        begin_ms, end_ms = since_ms(since), until_ms(until)
         _filter_of(filter)
         present = [info.queue_id for info in view.queues(topic)]
         if not present:
@@ -210,12 +212,13 @@ class Reading(NotPickled):
         topic: str,
         key: str,
         max_messages: int = 64,
-        begin_ms: int = 0,
-        end_ms: int | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
         *,
         before: int | None = None,
         by_tag: bool = False,
         exact: bool = True,
+        **renamed: Any,
     ) -> QueryResult:
         """Find the newest messages of a topic with a key or unique key.
 
@@ -223,8 +226,8 @@ class Reading(NotPickled):
             topic: The topic.
             key: The key, or the unique key.
             max_messages: The most messages; `QueryResult.more` says whether there are older ones.
-            begin_ms: Only messages stored at this time or later (ms since 1970).
-            end_ms: Only messages stored at this time or before. The IndexFile knows times to the second; with `exact`
+            since: Only messages stored at this time or later: a datetime (local without a zone), or ms since 1970.
+            until: Only messages stored at this time or before. The IndexFile knows times to the second; with `exact`
                 the record decides.
             before: Only messages before this log offset: to go on where an answer ended.
             by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
@@ -238,9 +241,11 @@ class Reading(NotPickled):
             ConfigError: No topic can have this name, or an argument is not of its type.
             ClosedError: The store is closed.
         """
+        if renamed:
+            since, until = _renamed_times(renamed, since, until)
         answer, prepared, room = ASK, None, self._room
         try:
-            if exact and end_ms is None and before is None and not begin_ms and not by_tag:
+            if exact and until is None and before is None and not since and not by_tag:
                 prepared = self._topics.get(topic)
                 if prepared is not None:
                     name = key.encode()
@@ -257,10 +262,9 @@ class Reading(NotPickled):
             result.count = count if count <= max_messages else max_messages  # noqa: FURB136 - min() takes as long as all
             result.answer, result.index, result.kept = answer, prepared.index, room.words
             return result
-        for what, number in (("max_messages", max_messages), ("begin_ms", begin_ms)):
+        for what, number in (("max_messages", max_messages), ("before", 0 if before is None else before)):
             number_of(what, number)
-        for what, bound in (("end_ms", end_ms), ("before", before)):
-            number_of(what, 0 if bound is None else bound)
+        begin_ms, end_ms = since_ms(since) or 0, until_ms(until)
         asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
         return keys.find(self._open_view(), asked)
 
@@ -324,3 +328,18 @@ def _filter_of(given: str | TagFilter | SqlFilter | None) -> TagFilter | SqlFilt
     if not isinstance(given, TagFilter | SqlFilter):
         raise ConfigError(f"filter {given!r:.80}: give tags as a text, 'paid || sent', or a reput.SqlFilter")
     return given
+
+
+def _renamed_times(given: dict[str, Any], since: Any, until: Any) -> tuple[Any, Any]:
+    """Return the bounds of a query by key whose old names, `begin_ms` and `end_ms`, may be given.
+
+    Raises:
+        TypeError: An argument is unknown, or given by both names.
+    """
+    named = given | {name: value for name, value in (("since", since), ("until", until)) if value is not None}
+    for old, name in (("begin_ms", "since"), ("end_ms", "until")):
+        if old in named:
+            take_renamed("MessageStore.query_message", named, old, Renamed(name), stacklevel=4)
+    if unknown := named.keys() - {"since", "until"}:
+        raise TypeError(f"MessageStore.query_message() has no argument {min(unknown)!r}")
+    return named.get("since"), named.get("until")

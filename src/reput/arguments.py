@@ -1,0 +1,116 @@
+"""Arguments of the public calls: unknown names are refused, renamed ones still work, and times become milliseconds."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from reput.errors import ConfigError
+from reput.nearest import near
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_US_PER_MS = 1000
+_LATEST_MS = (1 << 63) - 1
+
+
+class Renamed(NamedTuple):
+    """The present name of an argument that had another name. `convert` makes the new value of the old one."""
+
+    name: str
+    convert: Callable[[Any], Any] = lambda value: value
+
+
+def named_arguments(**renamed: str | Renamed) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Decorate a function so that an unknown argument is a TypeError that names the arguments near it, or all.
+
+    Args:
+        renamed: The present name of each argument that had another name. The old name works with a DeprecationWarning.
+    """
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        code = function.__code__
+        known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+        @functools.wraps(function)
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            for name in [name for name in kwargs if name not in known]:
+                if name not in renamed:
+                    names = [one for one in known if one not in ("cls", "self", *kwargs)]
+                    raise TypeError(f"{function.__qualname__}() has no argument {name!r}. {near(name, names)}")
+                present = renamed[name]
+                take_renamed(
+                    function.__qualname__, kwargs, name, Renamed(present) if isinstance(present, str) else present
+                )
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def take_renamed(function: str, given: dict[str, Any], old: str, present: Renamed, stacklevel: int = 3) -> None:
+    """Replace the old name of an argument among the given ones, with a DeprecationWarning at `stacklevel`.
+
+    Raises:
+        TypeError: Both names are given.
+    """
+    if present.name in given:
+        raise TypeError(f"{function}() got {present.name!r} and {old!r}, its old name: give {present.name!r}")
+    warnings.warn(
+        f"{function}(): the argument {old!r} is now {present.name!r}; the next version drops the old name",
+        DeprecationWarning,
+        stacklevel=stacklevel,
+    )
+    given[present.name] = present.convert(given.pop(old))
+
+
+def since_ms(since: datetime | int | None, argument: str = "since") -> int | None:
+    """Return the first millisecond since 1970 that is not before a time; None if no time is given.
+
+    Raises:
+        ConfigError: It is neither a datetime nor milliseconds since 1970.
+    """
+    return max(0, ms_up(us_of(since))) if isinstance(since, datetime) else _whole_ms(since, argument)
+
+
+def until_ms(until: datetime | int | None, argument: str = "until") -> int | None:
+    """Return the last millisecond since 1970 that is not after a time; None if no time is given.
+
+    Raises:
+        ConfigError: It is neither a datetime nor milliseconds since 1970.
+    """
+    return max(0, ms_down(us_of(until))) if isinstance(until, datetime) else _whole_ms(until, argument)
+
+
+def before(end: datetime | int | None) -> int | None:
+    """Return the last millisecond before a time, to make `until` of an exclusive bound."""
+    return None if end is None else (ms_up(us_of(end)) if isinstance(end, datetime) else end) - 1
+
+
+def _whole_ms(given: Any, argument: str) -> int | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not hasattr(given, "__index__") or not 0 <= given.__index__() <= _LATEST_MS:
+        raise ConfigError(f"{argument}={given!r:.80}: give a datetime, or milliseconds since 1970")
+    return int(given.__index__())
+
+
+def us_of(value: datetime) -> int:
+    """Return microseconds since 1970, exactly; a datetime without a zone is local time."""
+    # `timestamp()` is a float, which does not hold microseconds of our time exactly.
+    return round(value.replace(microsecond=0).timestamp()) * 1_000_000 + value.microsecond
+
+
+def ms_down(microseconds: int) -> int:
+    """Return the last millisecond that is not after a time."""
+    return microseconds // _US_PER_MS
+
+
+def ms_up(microseconds: int) -> int:
+    """Return the first millisecond that is not before a time."""
+    return -(-microseconds // _US_PER_MS)

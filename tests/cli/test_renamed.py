@@ -1,0 +1,80 @@
+"""Options that had another name: the old one works, with one line on stderr, and no help shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from reput.cli.main import cli, run
+from reput.cli.renamed import RENAMED, RenamedOption, with_present_names
+from support import golden
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVERY = [(verb, one) for verb, options in RENAMED.items() for one in options]
+
+
+def command_of(verb: str) -> click.Command:
+    """The command of that name, or the kind of `dump`."""
+    group: click.Group = cli
+    if verb in {"log", "queue"}:
+        dump = cli.get_command(click.Context(cli), "dump")
+        assert isinstance(dump, click.Group)
+        group = dump
+    command = group.get_command(click.Context(group), verb)
+    assert command is not None
+    return command
+
+
+@pytest.mark.parametrize(("verb", "one"), EVERY, ids=lambda one: one if isinstance(one, str) else one.old)
+def test_each_becomes_options_that_are_there(verb: str, one: RenamedOption, capsys: pytest.CaptureFixture[str]) -> None:
+    """An old option, with its value apart or joined, becomes the present one, which the command has."""
+    command = command_of(verb)
+    present = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    assert one.old not in present
+    values = {"--engine": "loop"}
+    value = [] if one.words is None else [values.get(one.old, "7")]
+    apart = with_present_names(verb, command, [one.old, *value, "store"])
+    joined = with_present_names(verb, command, ["=".join([one.old, *value]), "store"])
+    assert apart == joined
+    assert apart[0] in present
+    assert apart[-1] == "store"
+    assert capsys.readouterr().err.count(f"warning: {one.old} is now {one.new}; the next version drops") == 2
+
+
+def test_values_and_arguments_are_left_alone() -> None:
+    """A value that looks like an old option, and what comes after `--`, stay as they are."""
+    words = ["store", "-t", "--filter", "--sql", "--filter", "--", "--filter"]
+    assert with_present_names("get", command_of("get"), words) == words
+
+
+@pytest.mark.parametrize(("engine", "words"), [("auto", []), ("loop", ["--no-spark"]), ("spark", ["--spark"])])
+def test_engines_are_spark_or_none(engine: str, words: list[str]) -> None:
+    """Each value of `--engine` is `--spark`, `--no-spark` or neither."""
+    assert with_present_names("check", command_of("check"), ["--engine", engine]) == words
+
+
+def test_mib_become_bytes() -> None:
+    """`--max-batch-mb` counted MiB, and `--max-bytes-per-trigger` counts bytes."""
+    found = with_present_names("follow", command_of("follow"), ["--max-batch-mb", "0.5"])
+    assert found == ["--max-bytes-per-trigger", "524288"]
+
+
+def test_a_command_with_old_names_does_its_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A check and an export with the old names end well, and say on stderr what to write instead."""
+    store = str(golden.unpack("basic", tmp_path))
+    assert run(["check", store, "--engine", "loop", "--splits-mb=1", "-q"]) == 0
+    assert run(["export", store, "--no-spark", "--to", str(tmp_path / "out"), "-q"]) == 0
+    said = capsys.readouterr().err
+    assert "--splits-mb is now --split-mb" in said
+    assert "--to is now --folder" in said
+    assert (tmp_path / "out").is_dir()
+
+
+def test_an_old_name_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """An old option at the end of the line lacks its value: exit code 2, with the present name."""
+    assert run(["get", "store", "-t", "orders", "--count"]) == 2
+    assert "--max-messages" in capsys.readouterr().err
