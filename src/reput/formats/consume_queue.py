@@ -52,6 +52,21 @@ class QueueKey(NamedTuple):
         return f"{self.topic.decode('utf-8', 'replace')}/{self.queue_id}"
 
 
+class OffsetRange(NamedTuple):
+    """The queue offsets [min_offset, max_offset) of a queue, from the first record that the log still has."""
+
+    min_offset: int
+    max_offset: int
+
+
+class QueueRange(NamedTuple):
+    """The entries [first, end) of one queue, by queue offset."""
+
+    key: QueueKey
+    first: int
+    end: int
+
+
 class Entry(NamedTuple):
     """One entry of a ConsumeQueue: offsets and size in bytes, the tags code as it stands."""
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from reput.files.maps import MapCache
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import QueueKey, QueueRange
 from reput.queue.batch_files import BatchFiles, BatchSpan, take_batches
 from reput.queue.order import QueueOrder
 from reput.queue.tail import Tail
@@ -119,12 +119,12 @@ class BatchQueues:
             if not tail.entries:
                 del self._tails[key]
 
-    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, int, int]]:
+    def spans(self, topic: bytes | None = None) -> Iterator[QueueRange]:
         """Every queue that is known, or those of a topic, once, with its first and next queue offset."""
         for key in [*self._stored, *(key for key in self._tails if key not in self._stored)]:
             if topic not in (None, key.topic):
                 continue
-            yield key, self.min_offset(key), self.max_offset(key)
+            yield QueueRange(key, self.min_offset(key), self.max_offset(key))
 
     def knows(self, key: QueueKey) -> bool:
         """Whether there is such a queue."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.queue.cut import zero_past
 from reput.queue.files import QueueFile, QueueFolder, list_queues, list_topic_queues, queue_folder
@@ -42,6 +42,11 @@ class BatchSpan(NamedTuple):
     min_offset: int
     max_offset: int
     last: BatchEntry | None
+
+    @property
+    def offsets(self) -> OffsetRange:
+        """The queue offsets of its messages."""
+        return OffsetRange(self.min_offset, self.max_offset)
 
     def order(self) -> QueueOrder:
         """Return the order rule's view of this queue; see `take_batches`."""

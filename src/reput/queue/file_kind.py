@@ -16,7 +16,7 @@ from reput.files import fs
 from reput.files import names as folder_names
 from reput.files.maps import MapCache
 from reput.formats import paths, queue_kinds
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry
 from reput.formats.layout import INT64_MAX
 from reput.queue.cut import zero_past
 from reput.queue.files import (
@@ -36,7 +36,6 @@ from reput.queue.kinds import (
     QueueBounds,
     QueueOddities,
     QueueOnDisk,
-    StoredQueue,
     StoredRows,
 )
 from reput.queue.reader import QueueSpan, queue_span, read_entries, read_rows
@@ -256,7 +255,7 @@ class _Found(NamedTuple):
     """A queue's folder, and where the queue begins and ends."""
 
     folder: str
-    stored: StoredQueue
+    stored: OffsetRange
 
 
 class FileQueues:
@@ -290,13 +289,13 @@ class FileQueues:
     def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
         """The files hold these entries now: no look at the disk is needed."""
         self._frontier = frontier_offset
-        for gone in grown:
+        for gone, restarted in grown:
             found = self._look(gone.key)
-            if found is None or gone.restarted:
+            if found is None or restarted:
                 folder = self.folder / gone.key.topic.decode() / str(gone.key.queue_id)
-                self._found[gone.key] = _Found(str(folder), StoredQueue(gone.end, gone.first))
+                self._found[gone.key] = _Found(str(folder), OffsetRange(gone.first, gone.end))
             else:
-                stored = StoredQueue(gone.end, found.stored.min_offset)
+                stored = OffsetRange(found.stored.min_offset, gone.end)
                 self._found[gone.key] = found._replace(stored=stored)
 
     def _look(self, key: QueueKey) -> _Found | None:
@@ -319,9 +318,9 @@ class FileQueues:
         if not folder.files and not folder_names.is_own_dir(folder.path):
             return None
         span = queue_span(folder, self._log_min, self._frontier)
-        return _Found(str(folder.path), StoredQueue(span.max_offset, span.min_offset))
+        return _Found(str(folder.path), OffsetRange(span.min_offset, span.max_offset))
 
-    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, StoredQueue]]:
+    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetRange]]:
         """Every queue that has a folder, or those of a topic."""
         if topic is not None and not paths.is_topic_folder_name(topic):
             return
@@ -343,7 +342,7 @@ class FileQueues:
         """Entries have no time: the log tells it."""
         return None
 
-    def find(self, key: QueueKey) -> StoredQueue | None:
+    def find(self, key: QueueKey) -> OffsetRange | None:
         """Where a queue begins and ends."""
         found = self._look(key)
         return found.stored if found else None
@@ -370,10 +369,10 @@ class FileQueues:
     def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
         """The entries of the file in which a queue offset lies: they are mapped anyway."""
         stored = self.find(key)
-        if stored is None or offset >= stored.end:
+        if stored is None or offset >= stored.max_offset:
             return None
         begin = offset // self.entries_per_file * self.entries_per_file
-        entries = self.entries(key, begin, min(begin + self.entries_per_file, stored.end))
+        entries = self.entries(key, begin, min(begin + self.entries_per_file, stored.max_offset))
         return (begin, entries) if len(entries) else None
 
     def close(self) -> None:

@@ -16,20 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
-from reput.formats.consume_queue import Entry, QueueKey
+from reput.formats.consume_queue import Entry, OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed
 
 FILTER_ENTRIES = 800
 """Entries that a pull with a filter looks at, or as many as it may return if that is more: maxFilterMessageSize."""
-
-
-class StoredQueue(NamedTuple):
-    """Where a queue's durable entries end: below queue offset `end`; from `min_offset` on the log has their records."""
-
-    end: int
-    min_offset: int
 
 
 class FilesOnDisk(NamedTuple):
@@ -161,7 +154,7 @@ class DurableQueues(Protocol):
         """All entries below the frontier are durable now; these left the tail."""
         ...
 
-    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, StoredQueue]]:
+    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetRange]]:
         """Every queue with durable entries, or with a number to keep, and where it begins and ends; or a topic's."""
         ...
 
@@ -169,7 +162,7 @@ class DurableQueues(Protocol):
         """The topics of these queues, in no order, each perhaps several times; no queue is looked at."""
         ...
 
-    def find(self, key: QueueKey) -> StoredQueue | None:
+    def find(self, key: QueueKey) -> OffsetRange | None:
         """Where a queue begins and ends; None for one that is not there."""
         ...
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY_SIZE, QueueKey, QueueRange
 from reput.kernels.columns import Columns
 from reput.kernels.pack import EntrySources
 from reput.queue.backlog import Backlog, Waiting
@@ -45,18 +45,18 @@ class Queues:
         self.settle_all()
         self.durable.advance(frontier_offset, self.tail.trim(frontier_offset))
 
-    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, int, int]]:
+    def spans(self, topic: bytes | None = None) -> Iterator[QueueRange]:
         """Every queue that is known, or those of a topic, once, with its first and next queue offset."""
         self.settle_all()
         tails = {key: tail for key, tail in self.tail.queues.items() if topic in (None, key.topic)}
         for key, stored in self.durable.spans(topic):
             tail = tails.pop(key, None)
             if tail is None:
-                yield key, stored.min_offset, stored.end
+                yield QueueRange(key, *stored)
             else:
-                yield key, tail.first if tail.restarted else stored.min_offset, tail.next
+                yield QueueRange(key, tail.first if tail.restarted else stored.min_offset, tail.next)
         for key, tail in tails.items():
-            yield key, tail.first, tail.next
+            yield QueueRange(key, tail.first, tail.next)
 
     def topics(self) -> set[bytes]:
         """The topics of all queues; no queue is looked at."""
@@ -65,13 +65,13 @@ class Queues:
 
     def durable_ends(self) -> dict[QueueKey, int]:
         """The queue offset behind the durable entries of each queue."""
-        return {key: stored.end for key, stored in self.durable.spans()}
+        return {key: stored.max_offset for key, stored in self.durable.spans()}
 
     def ends_below_tail(self) -> dict[QueueKey, int]:
         """The same for the queues that have a tail: a catch-up changes no others."""
         self.settle_all()
         found = ((key, self.durable.find(key)) for key in self.tail.queues)
-        return {key: stored.end for key, stored in found if stored is not None}
+        return {key: stored.max_offset for key, stored in found if stored is not None}
 
     def knows(self, key: QueueKey) -> bool:
         """Whether there is such a queue; for any thread, with or without the lock."""
@@ -93,7 +93,7 @@ class Queues:
         if tail is not None:
             return tail.next
         stored = self.durable.find(key)
-        return stored.end if stored else 0
+        return stored.max_offset if stored else 0
 
     def find_tail(self, key: QueueKey) -> QueueTail | None:
         """The tail of a queue with all its entries; None where there is none."""
@@ -132,7 +132,7 @@ class Queues:
         tail = self.tail.queues.get(key)
         if tail is None:
             stored = self.durable.find(key)
-            tail = self.tail.begin(key, stored.end if stored else 0)
+            tail = self.tail.begin(key, stored.max_offset if stored else 0)
         if steady:
             self.tail.take(tail, first, entries)
             return
@@ -149,7 +149,7 @@ class Queues:
         end = min(end, self.durable.block_end(begin), self.max_offset(key))
         tail = self.find_tail(key)
         stored = None if tail is not None and tail.restarted else self.durable.find(key)
-        durable_to = 0 if stored is None else stored.end
+        durable_to = 0 if stored is None else stored.max_offset
         if begin >= durable_to:
             if tail is None or begin < tail.first:
                 return _NO_ENTRIES

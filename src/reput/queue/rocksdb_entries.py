@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from reput.errors import DamagedStoreError
 from reput.files.database import Family
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, QueueKey
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, Entry, OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.formats.record import queue_offset_bound
 from reput.formats.rocksdb import OffsetValue
-from reput.queue.kinds import StoredQueue
 
 
 def no_bound() -> int:
@@ -199,7 +198,7 @@ class EntryTable:
         first: OffsetValue | None,
         log_min_offset: int,
         frontier_offset: int,
-    ) -> StoredQueue:
+    ) -> OffsetRange:
         """The span of a queue whose `max` and `min` are known: `min` is not kept up to date."""
         end = self.end(key, last)
         lowest = first.queue_offset if first is not None else self.first_key(key)
@@ -208,7 +207,7 @@ class EntryTable:
             end = self.first(key, lowest, end, lambda entry: entry.physical_offset >= frontier_offset)
         if first is None or first.physical_offset < log_min_offset:
             lowest = self.first(key, lowest, end, lambda entry: entry.physical_offset >= log_min_offset)
-        return StoredQueue(end, min(lowest, end))
+        return OffsetRange(min(lowest, end), end)
 
     def _damaged(self, what: str) -> DamagedStoreError:
         return DamagedStoreError(

@@ -22,7 +22,7 @@ from reput.files import names as folder_names
 from reput.files.database import DatabaseOwner, DatabaseReader
 from reput.formats import paths, queue_kinds
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey
+from reput.formats.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.formats.rocksdb import OffsetValue
 from reput.queue.kinds import (
@@ -31,7 +31,6 @@ from reput.queue.kinds import (
     QueueBounds,
     QueueOddities,
     QueueOnDisk,
-    StoredQueue,
     StoredRows,
 )
 from reput.queue.reader import QueueSpan
@@ -89,7 +88,7 @@ class RocksdbQueues:
         self._log_end = log_end
         self._reader: DatabaseReader | None = None
         self._table: EntryTable | None = None
-        self._found: dict[QueueKey, StoredQueue | None] = {}
+        self._found: dict[QueueKey, OffsetRange | None] = {}
         self._last_read: dict[QueueKey, int] = {}
         self._goes_on = False
         self._frontier = self._log_min = 0
@@ -113,10 +112,10 @@ class RocksdbQueues:
             if restart is not None and restart < frontier_offset:
                 self.load(frontier_offset, self._log_min)
         self._frontier = frontier_offset
-        for gone in grown:
+        for gone, _ in grown:
             self._found.pop(gone.key, None)
 
-    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, StoredQueue]]:
+    def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetRange]]:
         """Every queue that RocketMQ can have, with its span, or those of a topic."""
         if self._table is None:
             return
@@ -124,7 +123,7 @@ class RocksdbQueues:
             if paths.is_topic_folder_name(key.topic) and key.queue_id >= 0:
                 yield key, self._table.stored(key, last, first, self._log_min, self._frontier)
 
-    def find(self, key: QueueKey) -> StoredQueue | None:
+    def find(self, key: QueueKey) -> OffsetRange | None:
         """Where a queue begins and ends; what was found is remembered."""
         if key in self._found:
             return self._found[key]
@@ -169,10 +168,10 @@ class RocksdbQueues:
     def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
         """Entries read ahead, for a reader that goes on where its last read of this queue ended."""
         stored = self.find(key)
-        if stored is None or offset >= stored.end or not self._goes_on:
+        if stored is None or offset >= stored.max_offset or not self._goes_on:
             return None
         self._goes_on = False
-        end = min(offset + _READ_AHEAD, stored.end)
+        end = min(offset + _READ_AHEAD, stored.max_offset)
         self._last_read[key] = end
         return offset, self._read(key, offset, end)
 
@@ -236,14 +235,14 @@ class RocksdbQueue:
     def bounds(self, log_min_offset: int = 0) -> QueueBounds:
         """Its span as `max` and `min` tell it."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, INT64_MAX)
-        is_empty = stored.min_offset >= stored.end
-        return QueueBounds(stored.min_offset, stored.end, -1 if is_empty else self._last.physical_offset)
+        is_empty = stored.min_offset >= stored.max_offset
+        return QueueBounds(stored.min_offset, stored.max_offset, -1 if is_empty else self._last.physical_offset)
 
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
         """Its span and last entry."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, below)
-        found = self._table.last_message(self._key, stored.min_offset, stored.end)
-        return QueueSpan(stored.min_offset, stored.end, found[1] if found is not None else None)
+        found = self._table.last_message(self._key, stored.min_offset, stored.max_offset)
+        return QueueSpan(stored.min_offset, stored.max_offset, found[1] if found is not None else None)
 
     def end(self, bound: int) -> int | None:
         """The queue offset behind its last entry; None past `bound`."""
@@ -392,14 +391,14 @@ class RocksdbKind:
                 if last.physical_offset < end:
                     continue
                 stored = table.stored(key, last, first, 0, end)
-                batch.delete_range(fmt.ENTRY_FAMILY, fmt.entry_key(key, stored.end), fmt.queue_bounds(key)[1])
-                found = table.entry(key, stored.end - 1)
-                if found is None and stored.end == 0:
+                batch.delete_range(fmt.ENTRY_FAMILY, fmt.entry_key(key, stored.max_offset), fmt.queue_bounds(key)[1])
+                found = table.entry(key, stored.max_offset - 1)
+                if found is None and stored.max_offset == 0:
                     batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MAX))
                     batch.delete(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MIN))
                 else:
                     place = found[0].physical_offset if found else 0
-                    value = fmt.encode_offset_value(OffsetValue(place, stored.end - 1))
+                    value = fmt.encode_offset_value(OffsetValue(place, stored.max_offset - 1))
                     batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MAX), value)
                 cut.append(str(key))
             if restart is not None and restart > end:

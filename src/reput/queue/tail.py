@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, QueueKey
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange
 from reput.formats.record import queue_offset_bound
 from reput.queue.order import EMPTY, OrderState, decide
 
@@ -44,11 +44,9 @@ class QueueTail:
 
 
 class Trimmed(NamedTuple):
-    """Entries that left the tail: queue offsets [first, end); `restarted`: nothing before them counts."""
+    """Entries that left the tail; `restarted`: nothing before them counts."""
 
-    key: QueueKey
-    first: int
-    end: int
+    entries: QueueRange
     restarted: bool
 
 
@@ -119,7 +117,7 @@ class Tail:
             tail = self.queues[key]
             count = _entries_below(tail.entries, frontier_offset)
             if count:
-                gone = Trimmed(key, tail.first, tail.first + count, tail.restarted)
+                gone = Trimmed(QueueRange(key, tail.first, tail.first + count), tail.restarted)
                 tail.entries = tail.entries[count * ENTRY_SIZE :]
                 tail.first += count
                 tail.restarted, tail.before = False, None

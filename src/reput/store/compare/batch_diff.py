@@ -23,7 +23,7 @@ def _of_queue(
     key: QueueKey, left: BatchQueueFiles, right: BatchQueueFiles, log_min_offset: int
 ) -> Iterator[QueueDifference]:
     one, other = left.span(log_min_offset), right.span(log_min_offset)
-    yield from end_differences(key, (one.min_offset, one.max_offset), (other.min_offset, other.max_offset))
+    yield from end_differences(key, one.offsets, other.offsets)
     bounds = max(one.min_offset, other.min_offset), min(one.max_offset, other.max_offset)
     for mine, their in _side_by_side(_entries(left, one, *bounds), _entries(right, other, *bounds)):
         if mine != their:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.batch_consume_queue import BatchEntry
-from reput.formats.consume_queue import ENTRY_SIZE, Entry, QueueKey, decode_entry
+from reput.formats.consume_queue import ENTRY_SIZE, Entry, OffsetRange, QueueKey, decode_entry
 from reput.formats.layout import INT64_MAX
 from reput.queue.compare import compare, rows_of, runs
 from reput.queue.ext import ExtReader
@@ -17,6 +17,7 @@ from reput.queue.kinds import DurableQueues
 from reput.store.read.sql_filter import plain_entries
 
 _AT_ONCE = 1 << 16
+_NONE = OffsetRange(0, 0)
 
 
 class QueueDifference(NamedTuple):
@@ -46,15 +47,14 @@ def queue_differences(
     exts = (left_ext, right_ext)
     for key, one in left.spans():
         other = right.find(key)
-        told = (other.min_offset, other.end) if other else (0, 0)
-        yield from _of_queue(key, (left, right), exts, (one.min_offset, one.end), told)
+        yield from _of_queue(key, (left, right), exts, one, other or _NONE)
     for key, other in right.spans():
         if left.find(key) is None:
-            yield from _of_queue(key, (left, right), exts, (0, 0), (other.min_offset, other.end))
+            yield from _of_queue(key, (left, right), exts, _NONE, other)
 
 
-def end_differences(key: QueueKey, one: tuple[int, int], other: tuple[int, int]) -> Iterator[QueueDifference]:
-    """The differences of a queue's begin and end, given as [min offset, max offset) of each side."""
+def end_differences(key: QueueKey, one: OffsetRange, other: OffsetRange) -> Iterator[QueueDifference]:
+    """The differences of a queue's begin and end, by the offsets of each side."""
     for what, ours, theirs in zip(("min", "max"), one, other, strict=True):
         if ours != theirs:
             yield QueueDifference(name_of(key), key.queue_id, what, ours, theirs)
@@ -69,8 +69,8 @@ def _of_queue(
     key: QueueKey,
     sides: tuple[DurableQueues, DurableQueues],
     exts: tuple[ExtReader | None, ExtReader | None],
-    one: tuple[int, int],
-    other: tuple[int, int],
+    one: OffsetRange,
+    other: OffsetRange,
 ) -> Iterator[QueueDifference]:
     yield from end_differences(key, one, other)
     begin, end = max(one[0], other[0]), min(one[1], other[1])

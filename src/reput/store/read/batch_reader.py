@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
 from reput.store.read.follower import Follower
-from reput.store.read.results import GetResult, GetStatus, OffsetRange, outside, pull_bytes
+from reput.store.read.results import GetResult, GetStatus, outside, pull_bytes
 from reput.store.read.sql_filter import SqlFilter, matching_records
 from reput.store.read.tag_filter import TagFilter
 

@@ -171,8 +171,10 @@ class Lookups:
         made = QueueLookup()
         made.min_offset, made.max_offset = table.min_offset(key), table.max_offset(key)
         made.begin = max(place, made.min_offset)
-        made.behind, made.file_end = place + len(entries) // ENTRY_SIZE, stored.end
-        made.is_last = made.behind == table.durable.block_end(place) or (tail is None and made.behind == stored.end)
+        made.behind, made.file_end = place + len(entries) // ENTRY_SIZE, stored.max_offset
+        made.is_last = made.behind == table.durable.block_end(place) or (
+            tail is None and made.behind == stored.max_offset
+        )
         made.entries = entries[(made.begin - place) * ENTRY_SIZE :]
         if not made.begin <= offset < made.behind:
             return

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
+from reput.formats.consume_queue import ENTRY_SIZE, OffsetRange, QueueKey
 from reput.kernels import kernels
 from reput.kernels.columns import Pull
 from reput.store.read.lookup import QueueLookup
-from reput.store.read.results import GetResult, GetStatus, OffsetRange, outside, pull_bytes
+from reput.store.read.results import GetResult, GetStatus, outside, pull_bytes
 from reput.store.read.sql_filter import MATCHING_CODES, SqlFilter, marked_entries, plain_entries, ruled_out_by_bitmap
 from reput.store.read.tag_filter import EVERYTHING, NO_CODES, TagFilter
 from reput.store.read.view import StoreView

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.files.forks import NotPickled
 from reput.files.maps import address_of
+from reput.formats.consume_queue import OffsetRange
 from reput.kernels.lookup_columns import COUNT_BITS, COUNT_MASK, Room
 from reput.store.read.message import StoredMessage
 
@@ -44,13 +45,6 @@ _NOTHING: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 def pull_bytes(max_bytes: int) -> int:
     """The bytes at which a pull stops, for the bytes that were asked for."""
     return min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
-
-
-class OffsetRange(NamedTuple):
-    """Where a queue begins and ends."""
-
-    min_offset: int
-    max_offset: int
 
 
 class Places:

@@ -72,7 +72,7 @@ def _times_by_kind(view: StoreView, key: QueueKey, told: Callable[[int], int]) -
     """What tells the store times where the durable entries themselves do, and the log tells those of the tail."""
     with view.follower.lock:
         tail, stored = view.queues_table.find_tail(key), view.queues_table.durable.find(key)
-    durable_to = 0 if stored is None or (tail is not None and tail.restarted) else stored.end
+    durable_to = 0 if stored is None or (tail is not None and tail.restarted) else stored.max_offset
 
     def time_of(offset: int) -> int:
         if offset >= durable_to:
