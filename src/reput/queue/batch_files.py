@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -18,17 +19,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry
 from reput.formats.consume_queue import OffsetRange, QueueKey
 from reput.formats.layout import INT64_MAX
 from reput.queue.cut import zero_past
-from reput.queue.files import QueueFile, QueueFolder, list_queues, list_topic_queues, queue_folder
+from reput.queue.files import (
+    QueueFile,
+    QueueFolder,
+    list_queues,
+    list_topic_queues,
+    move_queues_aside,
+    queue_folder,
+    queue_keys,
+)
+from reput.queue.kinds import QueueOddities
 from reput.queue.order import OrderState, QueueOrder
 
 # One page: what a search reads at once instead of going on by halves.
 _BLOCK_ENTRIES = 4096 // BATCH_ENTRY_SIZE
 _READ_ENTRIES = 1 << 13
 _QUEUES_ASKED = 1000
+BATCHES = "batches"
+"""The name of this kind."""
 
 
 class BatchSpan(NamedTuple):
@@ -93,10 +106,10 @@ class BatchQueueFiles:
         """The files that can hold entries; an empty last one is passed over, as RocketMQ removes it."""
         return [file for file in self.folder.files if file.size >= BATCH_ENTRY_SIZE]
 
-    def damage(self) -> list[str]:
-        """What is wrong with its files' lengths and places; an empty last one is not."""
+    def oddities(self, file_size: int | None = None) -> QueueOddities:  # noqa: ARG002 - as AnyQueue has it
+        """Return the files with a wrong length or place; an empty last one is right."""
         files = self.folder.files
-        return [
+        damage = [
             f"{file.path}: {file.size} bytes from byte {file.start} of the queue, {files[0].path.name} has "
             f"{files[0].size}; files of one size, in entries of {BATCH_ENTRY_SIZE} bytes, are expected. "
             "Run `reput rebuild --only queue`"
@@ -104,6 +117,7 @@ class BatchQueueFiles:
             if (file.size or file is not files[-1])
             and (file.size % BATCH_ENTRY_SIZE or file.start % BATCH_ENTRY_SIZE or file.size != files[0].size)
         ]
+        return QueueOddities([], damage)
 
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> BatchSpan:
         """Where it begins and ends: up to its first entry that is not valid, or of a record at or behind `below`.
@@ -175,18 +189,38 @@ def _entry(file: QueueFile, number: int) -> BatchEntry:
 
 
 class BatchFiles:
-    """All batch ConsumeQueues below a batchconsumequeue folder."""
+    """The queues of batches below a batchconsumequeue folder, as a kind of queues (`AnyKind`)."""
+
+    name = BATCHES
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def queues(self) -> Iterator[BatchQueueFiles]:
-        """The queues by topic and id."""
-        return (BatchQueueFiles(folder) for folder in list_queues(self.folder))
+    def is_present(self) -> bool:
+        """Return True if there is a queue's folder."""
+        return next(queue_keys(self.folder), None) is not None
 
-    def of_topic(self, topic: bytes) -> Iterator[BatchQueueFiles]:
-        """The queues of a topic, by id; its name must be one that a folder can have."""
-        return (BatchQueueFiles(folder) for folder in list_topic_queues(self.folder / os.fsdecode(topic)))
+    def queues(self, topic: bytes | None = None) -> Generator[BatchQueueFiles]:
+        """Yield the queues, or those of a topic, by topic and id."""
+        if topic is not None and not paths.is_topic_folder_name(topic):
+            return
+        folders = list_queues(self.folder) if topic is None else list_topic_queues(self.folder / os.fsdecode(topic))
+        yield from map(BatchQueueFiles, folders)
+
+    @contextmanager
+    def asked(self) -> Iterator[Callable[[QueueKey], BatchQueueFiles | None]]:
+        """Return single queues that have files."""
+        yield self._asked
+
+    def _asked(self, key: QueueKey) -> BatchQueueFiles | None:
+        if not paths.is_topic_folder_name(key.topic):
+            return None
+        found = self.queue(key)
+        return found if found.files else None
+
+    def complete_to(self) -> int | None:
+        """Return None: files do not say it."""
+        return None
 
     def queue(self, key: QueueKey) -> BatchQueueFiles:
         """One queue, there or not."""
@@ -202,6 +236,10 @@ class BatchFiles:
             for queue in self.queues()
             if zero_past(queue.files, BATCH_ENTRY, queue.span(below=whole).end, whole, end, owner)
         ]
+
+    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as AnyKind has it
+        """Move their folders aside."""
+        return move_queues_aside(self.folder, topic, queue_id, aside)
 
     def delete_expired(self, log_min_offset: int) -> list[str]:
         """Delete the files whose records all lie below the log's first byte, but a queue's last one."""

@@ -61,8 +61,41 @@ class QueueBounds(NamedTuple):
     last_physical_offset: int
 
 
-class QueueOnDisk(Protocol):
-    """One queue as it lies on disk, of any kind."""
+class LastEntry(Protocol):
+    """The last entry of a queue of any kind: where its record is in the log."""
+
+    @property
+    def physical_offset(self) -> int:
+        """The log offset of the record."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The length of the record in bytes."""
+        ...
+
+
+class AnySpan(Protocol):
+    """The span of a queue of any kind: queue offsets [min_offset, max_offset)."""
+
+    @property
+    def min_offset(self) -> int:
+        """The first queue offset whose record the log still has."""
+        ...
+
+    @property
+    def max_offset(self) -> int:
+        """The next queue offset."""
+        ...
+
+    @property
+    def last(self) -> LastEntry | None:
+        """The last entry of a message, None if there is none."""
+        ...
+
+
+class AnyQueue(Protocol):
+    """One queue on disk, of any kind, queues of batches too: one entry may hold several messages."""
 
     @property
     def key(self) -> QueueKey:
@@ -71,8 +104,20 @@ class QueueOnDisk(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it lies, for people."""
+        """Its place, for people."""
         ...
+
+    def oddities(self, file_size: int | None = None) -> QueueOddities:
+        """Return what is wrong with the names and lengths of its files; `file_size`: a file's, if that is known."""
+        ...
+
+    def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> AnySpan:
+        """Return its span and last entry; entries of records from log offset `below` on do not count."""
+        ...
+
+
+class QueueOnDisk(AnyQueue, Protocol):
+    """One queue on disk, of a kind with an entry for each message."""
 
     @property
     def room(self) -> int:
@@ -91,10 +136,6 @@ class QueueOnDisk(Protocol):
 
     def place_of(self, offset: int) -> str:
         """Where the entry of a queue offset lies, for people."""
-        ...
-
-    def oddities(self, file_size: int | None = None) -> QueueOddities:
-        """What its files' names and lengths say that they should not; `file_size`: a file's, where that is known."""
         ...
 
     def bounds(self, log_min_offset: int = 0) -> QueueBounds:
@@ -197,20 +238,57 @@ class DurableQueues(Protocol):
         ...
 
 
-class QueueKind(Protocol):
-    """One kind of queues in one store's folder, as it lies on disk."""
+class AnyKind(Protocol):
+    """One kind of queues in a store's folder, batches included."""
 
     name: str
+
+    def is_present(self) -> bool:
+        """Return True if the folder has queues of this kind."""
+        ...
+
+    def queues(self, topic: bytes | None = None) -> Generator[AnyQueue]:
+        """Yield the queues, or those of a topic, by topic and id; also those with names that no topic can have.
+
+        A queue is good until the next one is asked for.
+        """
+        ...
+
+    def asked(self) -> AbstractContextManager[Callable[[QueueKey], AnyQueue | None]]:
+        """Return single queues by their keys, without a look at others; they are good while the context is open."""
+        ...
+
+    def complete_to(self) -> int | None:
+        """Return the log offset up to which the kind itself says that it is complete; None if it does not say."""
+        ...
+
+    def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
+        """Remove the entries of records at or above log offset `end`, durably; return the queues that had some.
+
+        Below log offset `whole` all entries are known to be there.
+        """
+        ...
+
+    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:
+        """Remove the queues of a topic, or one of them, each at once; return those that were removed.
+
+        `aside` is a folder on the same file system; files may be moved there first.
+        """
+        ...
+
+    def delete_expired(self, log_min_offset: int) -> list[str]:
+        """Remove what refers only to records below the log's first byte; return what was removed, for people."""
+        ...
+
+
+class QueueKind(AnyKind, Protocol):
+    """One kind of queues with an entry for each message, in a store's folder."""
 
     has_ext: bool
     """Whether entries may lead to units of ConsumeQueueExt."""
 
     stands_beside_batches: bool
     """Whether topics of batches may have their own queues beside it, as they have in files."""
-
-    def is_present(self) -> bool:
-        """Whether the folder has queues of this kind."""
-        ...
 
     def is_held(self) -> bool:
         """Whether another process has the queues open to write, where a kind lets only one; not to be asked by that."""
@@ -228,19 +306,8 @@ class QueueKind(Protocol):
         """Whether a file below the consumequeue folder, by the names that lead to it, is one of this kind's."""
         ...
 
-    def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
-        """The queues, or those of a topic, by topic and id; those whose names no topic can have are among them.
-
-        A queue is good until the next one is asked for.
-        """
-        ...
-
     def topics(self) -> Iterator[bytes]:
         """The topics of these queues, in no order, each perhaps several times; no queue is looked at."""
-        ...
-
-    def asked(self) -> AbstractContextManager[Callable[[QueueKey], QueueOnDisk | None]]:
-        """Single queues by their keys, without a look at others; they are good as long as the context goes on."""
         ...
 
     def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:
@@ -251,28 +318,14 @@ class QueueKind(Protocol):
         """Bytes of the files that no queue has for itself."""
         ...
 
-    def complete_to(self) -> int | None:
-        """The log offset up to which the kind itself says that it is complete; None where it does not say."""
-        ...
-
     def open(self) -> DurableQueues:
         """The same for an open store; nothing is read before its `load`."""
         ...
 
-    def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
-        """Take away the entries of records at or behind log offset `end`, durably; returns the queues that had such.
-
-        Below log offset `whole` all entries are known to be there.
-        """
+    def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
+        """Yield the queues; see `AnyKind.queues`."""
         ...
 
-    def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:
-        """Remove the queues of a topic, or one of them, each at once; returns those that went.
-
-        `aside` is a folder on the same file system into which files may be moved first.
-        """
-        ...
-
-    def delete_expired(self, log_min_offset: int) -> list[str]:
-        """Let go of what only speaks of records below the log's first byte; returns what went, for people."""
+    def asked(self) -> AbstractContextManager[Callable[[QueueKey], QueueOnDisk | None]]:
+        """Return single queues; see `AnyKind.asked`."""
         ...

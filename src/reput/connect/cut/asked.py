@@ -222,7 +222,7 @@ class _Store:
         if paths.is_topic_folder_name(key):
             with closing(self.snapshot.kinds[0].queues(key)) as queues:
                 ids.update(queue.key.queue_id for queue in queues)
-            ids.update(files.key.queue_id for files in self.snapshot.batches.of_topic(key))
+            ids.update(files.key.queue_id for files in self.snapshot.batches.queues(key))
         if not ids and key not in self._configured:
             return None
         return _Queues(frozenset(ids), self._configured.get(key, 0))

@@ -22,12 +22,10 @@ from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, Entry, QueueKey, decode_entry, is_blank
 from reput.log.maps import LogMaps
-from reput.queue.batch_files import BatchFiles, BatchQueueFiles, BatchSpan
+from reput.queue.batch_files import BATCHES, BatchFiles, BatchQueueFiles, BatchSpan
 from reput.queue.kinds import QueueKind, QueueOnDisk
 from reput.queue.reader import QueueSpan
 
-BATCHES = "batches"
-"""The kind of a queue that has an entry for each batch."""
 _ENTRIES_AT_ONCE = 1 << 16
 _WITHOUT_THEM = "Run `reput rebuild --only queue`, or read with scan=log; failOnDataLoss=false passes it over"
 
@@ -270,7 +268,7 @@ class BatchQueue:
 
     def damage(self, file_size: int) -> str:  # noqa: ARG002 - as DiskQueue has it
         """Report files of another length, and files that do not join."""
-        for found in self.files.damage():
+        for found in self.files.oddities().damage:
             return found
         ends = [file.start + file.size for file in self.files.files]
         if any(end != file.start for end, file in zip(ends, self.files.files[1:], strict=False)):
@@ -368,7 +366,7 @@ class DiskQueues:
                 entry = decode_entry(queue.packed(0, 1).data) if queue.lowest == 0 else None
                 is_there = entry is not None and entry.is_valid and not entry.is_pre_blank
                 yield queue.key, entry.physical_offset if entry is not None and is_there else -1
-            for files in self._batches_of(topic):
+            for files in self.source.batches.queues(topic):
                 yield files.key, BatchQueue(files, self.source).first_place()
 
     def one(self, key: QueueKey) -> DiskQueue | None:
@@ -399,9 +397,6 @@ class DiskQueues:
         for queue in self.source.kind.queues(topic):
             if paths.is_topic_folder_name(queue.key.topic):
                 yield PlainQueue(self.source.kind.name, queue, self.source, self.maps)
-        for files in self._batches_of(topic):
+        for files in self.source.batches.queues(topic):
             if paths.is_topic_folder_name(files.key.topic):
                 yield BatchQueue(files, self.source)
-
-    def _batches_of(self, topic: bytes | None) -> Iterator[BatchQueueFiles]:
-        return self.source.batches.queues() if topic is None else self.source.batches.of_topic(topic)

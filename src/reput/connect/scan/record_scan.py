@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from reput.connect.cut.disk_queues import BATCHES, DiskQueues, Entries, IndexedQueues, missing_entry
+from reput.connect.cut.disk_queues import DiskQueues, Entries, IndexedQueues, missing_entry
 from reput.connect.cut.queue_cuts import QueueCut
 from reput.connect.options.schemas import Need
 from reput.connect.options.selection import NumberRange, is_light
@@ -34,6 +34,7 @@ from reput.formats.record import (
     examine,
 )
 from reput.kernels.field_columns import FieldRow
+from reput.queue.batch_files import BATCHES
 
 _SIZE_BYTES = 4
 _NO_ROWS: NDArray[np.int64] = np.empty(0, dtype=np.int64)

@@ -135,7 +135,7 @@ def _entries(layout: StoreLayout, config: StoreConfig, topic: str) -> dict[int, 
     """How many entries each queue of a topic has, in the kind that is read first; in a queue of batches one a batch."""
     name, found = topic.encode("utf-8", "surrogateescape"), dict[int, int]()
     if is_topic_folder_name(name):
-        for batch_queue in BatchFiles(layout.batch_consume_queue).of_topic(name):
+        for batch_queue in BatchFiles(layout.batch_consume_queue).queues(name):
             span = batch_queue.span()
             found[batch_queue.key.queue_id] = span.end - span.first
     for kind in store_kinds(layout, config):

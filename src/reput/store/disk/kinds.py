@@ -19,7 +19,7 @@ from reput.formats.queue_kinds import DEFAULT_KINDS, DEFAULT_STORE_TYPE, DOUBLE_
 from reput.queue.batch_files import BatchFiles
 from reput.queue.file_kind import FileKind
 from reput.queue.files import some_queues
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.layout import StoreLayout
 
 _QUEUES_ASKED = 200
@@ -139,14 +139,17 @@ def refuse_odd_queue_files(
 
     Source: `MappedFileQueue.doLoad`: RocketMQ does not open such a store either.
     """
-    for kind in kinds:
+    # Queues of batches are few, and a put does not look at their files again.
+    for kind, most_of_kind in (*((kind, most) for kind in kinds), (batches, None)):
         with contextlib.closing(kind.queues()) as queues:
-            for queue in islice(queues, most):
+            for queue in islice(queues, most_of_kind):
                 for damage in queue.oddities(file_size).damage:
                     raise DamagedStoreError(damage)
-    for batch_queue in batches.queues():
-        for damage in batch_queue.damage():
-            raise DamagedStoreError(damage)
+
+
+def every_kind(layout: StoreLayout, kinds: Sequence[QueueKind]) -> list[AnyKind]:
+    """Return these kinds, and the queues of batches that a store may have beside them."""
+    return [*kinds, BatchFiles(layout.batch_consume_queue)]
 
 
 def damaged_queue(kinds: Sequence[QueueKind], key: QueueKey, file_size: int) -> str | None:

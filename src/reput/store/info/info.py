@@ -208,7 +208,7 @@ def _read_batch_queues(store: StoreOnDisk, info: StoreInfo, ends: Ends) -> None:
         )
         if span.last is not None:
             ends.last_entries.append(Entry(span.last.physical_offset, span.last.size, span.last.tags_code))
-        info.damage += queue.damage()
+        info.damage += queue.oddities().damage
 
 
 def _compare_kinds(kinds: Sequence[QueueKind], log_min_offset: int, info: StoreInfo) -> None:

@@ -16,7 +16,7 @@ from reput.files.watermarks import Watermarks
 from reput.formats import own
 from reput.log.maps import LogMaps
 from reput.queue.batch_files import BatchFiles
-from reput.queue.kinds import QueueKind
+from reput.queue.kinds import AnyKind, QueueKind
 from reput.store.disk.frontier import Frontiers, read_frontier
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.holders import Who, holder_of
@@ -71,11 +71,8 @@ def last_referenced(kinds: Sequence[QueueKind], batches: BatchFiles, log: LogMap
         if begin + size > found.end and log.record(begin, size) is not None:
             found = Referenced(begin, begin + size)
 
-    for batch_queue in batches.queues():
-        last_batch = batch_queue.span().last
-        if last_batch is not None:
-            look_at(last_batch.physical_offset, last_batch.size)
-    for kind in kinds:
+    every: list[AnyKind] = [*kinds, batches]
+    for kind in every:
         told = kind.complete_to()
         if told is not None:
             found = max(found, Referenced(told, told), key=lambda one: one.end)

@@ -11,7 +11,6 @@ Source: `DefaultMessageStore.deleteTopics`.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,10 +18,9 @@ from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.formats import own
 from reput.formats.consume_queue import QueueKey
-from reput.queue.batch_files import BatchFiles
-from reput.queue.files import list_topic_queues, move_queues_aside
+from reput.queue.files import move_queues_aside
 from reput.queue.kinds import QueueKind
-from reput.store.disk.kinds import present_kinds
+from reput.store.disk.kinds import every_kind, present_kinds
 from reput.store.disk.layout import StoreLayout, refuse_linked_indexes
 
 if TYPE_CHECKING:
@@ -80,11 +78,7 @@ def left_out(layout: StoreLayout, log_min_offset: int) -> dict[QueueKey, int]:
 
 def _brought_back(layout: StoreLayout, deleted: Mapping[QueueKey, int]) -> Iterator[QueueKey]:
     """Those of these queues that have an entry of a record below their offset; what cannot be read has none."""
-    batches = BatchFiles(layout.batch_consume_queue)
-    for key, offset in deleted.items():
-        if batches.queue(key).span(below=offset).last is not None:
-            yield key
-    for kind in present_kinds(layout):
+    for kind in every_kind(layout, present_kinds(layout)):
         with contextlib.suppress(DamagedStoreError), kind.asked() as queue_of:
             for key, offset in deleted.items():
                 queue = queue_of(key)
@@ -94,9 +88,8 @@ def _brought_back(layout: StoreLayout, deleted: Mapping[QueueKey, int]) -> Itera
 
 def present_keys(layout: StoreLayout, keys: Sequence[QueueKey]) -> set[QueueKey]:
     """Those of these queues that the store has, of whatever kind; what cannot be read has none."""
-    batches = BatchFiles(layout.batch_consume_queue)
-    found = {key for key in keys if batches.queue(key).files}
-    for kind in present_kinds(layout):
+    found: set[QueueKey] = set()
+    for kind in every_kind(layout, present_kinds(layout)):
         with contextlib.suppress(DamagedStoreError), kind.asked() as queue_of:
             found.update(key for key in keys if queue_of(key) is not None)
     return found
@@ -132,8 +125,7 @@ def delete_queues(
         write_deleted(layout, (known | {key: own.Deleted(key, end_offset, done=False) for key in here}).values())
     # A killed process leaves it to the next owner to remove this.
     aside, owner = layout.own(own.aside_name(owned.epoch)) / "deleted", fs.owner_of(layout.root)
-    gone = {key for kind in kinds for key in kind.delete(topic, queue_id, owner, aside)}
-    gone.update(move_queues_aside(layout.batch_consume_queue, topic, queue_id, aside))
+    gone = {key for kind in every_kind(layout, kinds) for key in kind.delete(topic, queue_id, owner, aside)}
     # Behind the queues: an entry whose unit has gone would tell of damage.
     move_queues_aside(layout.consume_queue_ext, topic, queue_id, aside)
     if gone:
@@ -150,11 +142,9 @@ def delete_queues(
 
 def _keys(layout: StoreLayout, kinds: Sequence[QueueKind], topic: bytes) -> Iterator[QueueKey]:
     """The queues of a topic that the store has, of whatever kind."""
-    for kind in kinds:
+    for kind in every_kind(layout, kinds):
         with contextlib.closing(kind.queues(topic)) as queues:
             yield from (queue.key for queue in queues)
-    folder = layout.batch_consume_queue / os.fsdecode(topic)
-    yield from (queue.key for queue in list_topic_queues(folder))
 
 
 def finish_deletions(owned: Ownership, kinds: Sequence[QueueKind]) -> list[str]:

@@ -10,9 +10,8 @@ from reput.files import fs
 from reput.formats import paths
 from reput.formats.index_file import is_index_name
 from reput.index.files import list_index_files
-from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
-from reput.store.disk.kinds import all_kinds, present_kinds
+from reput.store.disk.kinds import all_kinds, every_kind, present_kinds
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.report import RebuildReport
 
@@ -86,8 +85,8 @@ def refuse_lost_log(layout: StoreLayout, why: str) -> None:
         NotAStoreError: queues or IndexFiles hold entries.
     """
     # Pre-blank entries alone hold a numbering, and that is kept without any record.
-    queues = any(queue.span().last for kind in present_kinds(layout) for queue in kind.queues())
-    queues = queues or any(queue.span().last for queue in BatchFiles(layout.batch_consume_queue).queues())
+    kinds = every_kind(layout, present_kinds(layout))
+    queues = any(queue.span().last for kind in kinds for queue in kind.queues())
     items = any(file.header and file.header.index_count > 1 for file in list_index_files(layout.index))
     if queues or items:
         raise NotAStoreError(
