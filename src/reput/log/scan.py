@@ -223,7 +223,7 @@ class RangeWalk:
 
     def _goes_on(self) -> bool:
         if self.state is WalkState.READY and self.offset >= self.end:
-            self.state = WalkState.FILE_END if self.offset >= self.base + len(self.buffer) else WalkState.LIMIT
+            self.state = WalkState.FILE_END if self.end >= self.base + len(self.buffer) else WalkState.LIMIT
         return self.state is WalkState.READY
 
 

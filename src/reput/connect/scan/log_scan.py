@@ -26,10 +26,11 @@ from reput.dispatch.sql.columns import RecordProperties
 from reput.errors import DamagedLogError
 from reput.files import fs
 from reput.formats.layout import INT64_MAX
-from reput.formats.record import CHECK_NONE, Verdict
-from reput.kernels.columns import IN_QUEUE, INNER_BATCH, Columns, State, Stop
+from reput.formats.record import CHECK_NONE
+from reput.kernels.columns import IN_QUEUE, INNER_BATCH, Columns
 from reput.kernels.field_columns import FIND_PROPERTIES, FieldRow
-from reput.log.decode import DecodeSettings, RangeDecoder
+from reput.log.decode import DecodeSettings
+from reput.log.scan import Keep, RangeWalk, WalkRules, WalkState
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20
@@ -100,53 +101,51 @@ class _LogRange:
         self.log = LogBuffer(cut.path, buffer, cut.begin)
         # The decoder has checked the records.
         self.needs = job.needs._replace(crc_check=CHECK_NONE)
-        self.columns = Columns.for_range(min(_PIECE_BYTES, cut.end - cut.begin))
         settings = DecodeSettings(job.crc_check, False, job.delays_ms)
-        self.decoder = RangeDecoder(buffer, cut.begin, settings, self.columns)
+        # The table of queues stays, so each queue is judged once.
+        rules = WalkRules(settings, _PIECE_BYTES, Keep.QUEUES, further=bool(job.selection.light_topics))
+        self.walk = RangeWalk(buffer, cut.begin, rules, cut.begin, end=cut.end)
+        self.columns = self.walk.columns
         self.queues = WantedQueues(job.selection)
         self.restarts = RestartTable(job.restarts) if job.restarts is not None else None
 
     def rows(self) -> Iterator[tuple[Rows, Int64s]]:
         """The wanted rows of each piece, and the numbers of those that are inner batches."""
-        position, end = 0, self.cut.end - self.cut.begin
-        while position < end:
-            # The table of queues goes on, so each queue is judged once.
-            self.columns.state[[State.RECORDS, State.ITEMS, State.FURTHER]] = 0
-            stop = self.decoder.decode(position, min(end, position + _PIECE_BYTES))
-            begin, position = position, int(self.columns.state[State.POSITION])
-            self.seen.log_bytes += position - begin
+        walk = self.walk
+        while walk.step():
+            self.seen.log_bytes += walk.offset - walk.begin
             if self.columns.records:
                 rows, inner = self._wanted()
                 if len(rows):
                     yield rows, inner
-            if stop is Stop.FILE_END:
-                return
-            if stop is Stop.NOT_A_RECORD:
-                position = self._behind_damage(position, end)
-        if position != end and self.job.fail_on_data_loss:
+            if walk.state is WalkState.BROKEN:
+                self._pass_damage()
+        if walk.state is WalkState.LIMIT and walk.offset != self.cut.end and self.job.fail_on_data_loss:
             raise DamagedLogError(
                 f"{self.cut.path}: the chain of records from {self.cut.begin} on passes log offset {self.cut.end}, "
                 "where a queue says that a record begins. Look with `reput check`, then `reput rebuild --only queue`"
             )
 
-    def _behind_damage(self, position: int, end: int) -> int:
-        verdict = Verdict(int(self.columns.state[State.VERDICT]))
+    def _pass_damage(self) -> None:
+        """Go to the next record after damage, or to the range's end.
+
+        Raises:
+            DamagedLogError: the reader must not pass over damage.
+        """
+        walk, begin = self.walk, self.walk.offset
         if self.job.fail_on_data_loss:
             raise DamagedLogError(
-                f"{self.cut.path} at {self.cut.begin - self.cut.file_start + position} (log offset "
-                f"{self.cut.begin + position}): {verdict.meaning}. Look with `reput check`; `reput export` passes over "
-                'it with --salvage, format("rocketmq") with the option failOnDataLoss=false'
+                f"{self.cut.path} at {begin - self.cut.file_start} (log offset {begin}): {walk.verdict.meaning}. Look "
+                "with `reput check`; `reput export` passes over it with --salvage, "
+                'format("rocketmq") with the option failOnDataLoss=false'
             )
-        found = self.decoder.boundary(position + 1, end)
-        behind = found if found >= 0 else end
-        self.seen.lost.append(Lost(self.cut.begin + position, self.cut.begin + behind, verdict))
-        self.seen.log_bytes += behind - position
-        return behind
+        if walk.skip(self.cut.end) is None:
+            walk.stop_at(self.cut.end)
+        self.seen.lost.append(Lost(begin, walk.offset, walk.verdict))
+        self.seen.log_bytes += walk.offset - begin
 
     def _wanted(self) -> tuple[Rows, Int64s]:
         columns, selection, count = self.columns, self.job.selection, self.columns.records
-        if selection.light_topics:
-            self.decoder.read_further()
         self.queues.extend(columns)
         flags, position = columns.flags[:count], columns.position[:count]
         mask: Mask = (flags & IN_QUEUE) != 0
