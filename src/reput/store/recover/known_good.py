@@ -12,20 +12,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from reput.formats import own
-from reput.formats.record import CHECK_BODY, CHECK_NONE
-from reput.kernels import kernels
-from reput.kernels.columns import Columns, State, Stop
-from reput.log.decode import DecodeSettings, RangeDecoder
+from reput.formats.record import CHECK_NONE
 from reput.log.maps import LogMaps
+from reput.log.reader import find_record
+from reput.log.scan import LogWalk, checking
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import read_frontier
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.holders import marks_of
 
-_PIECE_BYTES = 16 << 20
 _FILES_LOOKED_AT = 2
 """A checkpoint is seconds old: a record as new as it says lies near the log's end."""
-_PLAIN = DecodeSettings(CHECK_NONE, tag_items=False, delays_ms=(), multi_dispatch=False)
+_PLAIN = checking(CHECK_NONE)
 
 
 class KnownGood(NamedTuple):
@@ -63,7 +61,7 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
     known = known_good(layout)
     if end < known.offset:
         return f"{known.told_by} calls the log durable up to {known.offset}"
-    following = _next_record(log, end + 1, end + written)
+    following = find_record(log, end + 1, search_bytes=written - 1)
     time = -1 if following is None else log.store_time(following)
     # Of the records of one time, the ones behind may have been stored after the flush that the checkpoint tells of.
     if 0 <= time < known.time:
@@ -72,7 +70,7 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
             f"{known.time})"
         )
     # The last record's own time mostly settles it.
-    if last_store_timestamp < known.time and (newest := newest_in_front(log, end)) < known.time:
+    if last_store_timestamp < known.time and (newest := newest_before(log, end)) < known.time:
         return (
             f"the checkpoint calls a record durable that is not in front of it (stored {known.time}, the newest in "
             f"front {newest})"
@@ -80,37 +78,17 @@ def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, la
     return ""
 
 
-def newest_in_front(log: LogMaps, end: int) -> int:
-    """The highest store time (ms) of the records in front of a log offset, in its file and the one before; -1: none."""
+def newest_before(log: LogMaps, end: int) -> int:
+    """Return the highest store time (ms) of the records before a log offset, -1 if there are none.
+
+    Only the file of that offset and the file before it are read.
+    """
     starts = [start for start in log.starts if start < end]
-    return max((_newest_in(log, start, end - start) for start in starts[-_FILES_LOOKED_AT:]), default=-1)
-
-
-def _newest_in(log: LogMaps, start: int, limit: int) -> int:
-    columns, newest = Columns.for_range(_PIECE_BYTES // 64), -1
-    limit = min(limit, log.file_size)
-    decoder = RangeDecoder(log.array(start), start, _PLAIN, columns, limit)
-    position = 0
-    while 0 <= position < limit:
-        columns.clear()
-        stop = decoder.decode(position, min(limit, position + _PIECE_BYTES))
-        newest = max(newest, int(columns.state[State.MAX_STORE_TIMESTAMP]))
-        position = int(columns.state[State.POSITION])
-        if stop is Stop.FILE_END:
-            break
-        if stop is Stop.NOT_A_RECORD:
-            # A gap that somebody has gone around.
-            position = decoder.boundary(position + 1, limit)
+    newest = -1
+    for start in starts[-_FILES_LOOKED_AT:]:
+        # Tolerant: the log may hold a gap that a rebuild has passed over.
+        walk = LogWalk(log, start, _PLAIN, min(end, start + log.file_size), tolerant=True)
+        for piece in walk.pieces():
+            times = piece.columns.store_timestamp[: piece.columns.records]
+            newest = max(newest, int(times[piece.position + piece.size <= end].max(initial=-1)))
     return newest
-
-
-def _next_record(log: LogMaps, begin: int, end: int) -> int | None:
-    for start in log.starts:
-        if start + log.file_size <= begin or start >= end:
-            continue
-        array = log.array(start)
-        first, last = max(0, begin - start), min(len(array), end - start)
-        found = kernels().find_boundary(array, start, first, last, len(array), CHECK_BODY)
-        if found >= 0:
-            return start + int(found)
-    return None
