@@ -23,7 +23,7 @@ from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
 from reput.log.decode import RangeDecoder
 from reput.log.files import LogFile, LogFiles
 from reput.log.maps import LogMaps
-from reput.log.reader import place, record_at
+from reput.log.reader import place, record_at, written_bytes
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.disk.frontier import Frontiers
@@ -31,7 +31,7 @@ from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
 from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter, Writer, writer_of
-from reput.store.recover.recovery import find_start, judge_tail, written_behind
+from reput.store.recover.recovery import find_start, judge_tail
 
 _PIECE_BYTES = 4 << 20
 _PLAIN_RECORDS = 1000
@@ -167,7 +167,7 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
     if confirmed is not None:
         behind = confirmed
     elif tolerant:
-        behind += written_behind(maps, end)
+        behind += written_bytes(log, end)
     else:
         tail = judge_tail(layout, maps, walk.offset, walk.verdict)
         end, behind = tail.end, tail.end + tail.written

@@ -16,15 +16,20 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reput.errors import DamagedLogError
 from reput.files import names as folder_names
-from reput.formats import own, paths
+from reput.formats import own
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.formats.record import CHECK_BODY, CHECK_NONE, MIN_RECORD_SIZE, Verdict, examine
 from reput.index.files import list_index_files
 from reput.kernels import kernels
-from reput.log.files import written_end
+from reput.kernels.columns import Columns
 from reput.log.maps import LogMaps
+from reput.log.reader import place, written_bytes
+from reput.log.scan import RangeWalk, checking
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
@@ -34,6 +39,7 @@ from reput.store.owner.deletion import read_deleted
 from reput.store.recover.known_good import why_known_good
 
 _NEAR_BYTES = 64 << 10
+_UNCHECKED = checking(CHECK_NONE)
 _NOTHING_IS_CUT = (
     "The log was damaged after it was written, so nothing is cut. Open it read-only, look with `reput check`, restore "
     "the file from a copy, or give up what is damaged with `reput rebuild --salvage`: it lists what is lost, builds "
@@ -118,13 +124,9 @@ def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) ->
     if fingerprint is None:
         return -1
     if fingerprint.offset < log.min_offset:
-        return offset if offset <= _end_of_files(log) else -1
+        return offset if offset <= log.end_offset else -1
     data = log.record(fingerprint.offset, fingerprint.size)
     return offset if data is not None and zlib.crc32(data) == fingerprint.crc else -1
-
-
-def _end_of_files(log: LogMaps) -> int:
-    return log.starts[-1] + log.file_size if log.starts else 0
 
 
 def _after_clean_end(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], index_enabled: bool) -> Frontiers:
@@ -210,25 +212,22 @@ def _chain_to(log: LogMaps, offset: int) -> _Chain:
     limit = min(len(data), offset - start)
     begin = max(0, limit - _NEAR_BYTES)
     near = int(kernels().find_boundary(data, start, begin, limit, len(data), CHECK_BODY))
-    if near >= 0 and (chain := _chain_from(data.data, start, near, limit)).end == start + limit:
+    if near >= 0 and (chain := _chain_from(data, start, start + near, start + limit)).end == start + limit:
         return chain
     # What was found near may only imitate a record; a file's start is a true boundary.
-    return _chain_from(data.data, start, 0, limit)
+    return _chain_from(data, start, start, start + limit)
 
 
-def _chain_from(data: memoryview, start: int, position: int, limit: int) -> _Chain:
-    """The chain of records from `position` of a file on, up to `limit` at most."""
-    last, last_size = position, 0
-    while position < limit:
-        verdict, size = examine(data, position, len(data), start + position, CHECK_NONE)
-        if verdict is Verdict.BLANK and limit == len(data):
-            position = limit
-            break
-        if verdict is not Verdict.GOOD or position + size > limit:
-            break
-        last, last_size = position, size
-        position += size
-    return _Chain(start + last, last_size, start + position)
+def _chain_from(data: NDArray[np.uint8], start: int, begin: int, end: int) -> _Chain:
+    """Return the chain of records from log offset `begin` of the file that starts at `start`, up to `end` at most."""
+    last, last_size = begin, 0
+    walk = RangeWalk(data, start, _UNCHECKED, begin, end=end, columns=Columns(0, 0, 1))
+    for offset, size in walk.records():
+        if offset + size > end:
+            return _Chain(last, last_size, offset)
+        last, last_size = offset, size
+    # A blank ends the chain at the file's end only.
+    return _Chain(last, last_size, walk.offset if walk.offset <= end else last + last_size)
 
 
 def _is_record(log: LogMaps, offset: int, checks: int = CHECK_BODY) -> bool:
@@ -258,27 +257,8 @@ def judge_tail(
         DamagedLogError: what is bad there was good once (see `reput.store.recover.known_good`), or good records
             follow that are older than the checkpoint: no crash has left that.
     """
-    written = written_behind(log, end)
+    written = written_bytes(log, end)
     known = why_known_good(layout, log, end, written, last_store_timestamp) if written else ""
     if known:
-        raise DamagedLogError(f"{_place(log, end)}: {verdict.meaning}, and {known}. {_NOTHING_IS_CUT}")
+        raise DamagedLogError(f"{place(log, end)}: {verdict.meaning}, and {known}. {_NOTHING_IS_CUT}")
     return LogTail(end, verdict, written)
-
-
-def written_behind(log: LogMaps, offset: int) -> int:
-    """Bytes from a log offset to the last one that is not zero."""
-    for start in reversed(log.starts):
-        first = max(start, offset)
-        end = start + written_end(log.folder / paths.offset_name(start), first - start, log.file_size)
-        if end > first:
-            return end - offset
-        if start <= offset:
-            break
-    return 0
-
-
-def _place(log: LogMaps, offset: int) -> str:
-    start = log.file_at(offset)
-    if start is None:
-        return f"{log.folder} at log offset {offset}"
-    return f"{log.folder / paths.offset_name(start)} at {offset - start} (log offset {offset})"
