@@ -19,11 +19,12 @@ from reput.errors import DamagedLogError, TailFullError
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.formats.queue_types import QueueTypes
 from reput.formats.record import Verdict
-from reput.kernels import SMALL_STEP, backlog_kernels, expect_work, is_small_work, kind_in_use
-from reput.kernels.columns import Columns, State, Stop
+from reput.kernels import backlog_kernels, is_small_work, kind_in_use
+from reput.kernels.columns import Columns
 from reput.kernels.pack import EntrySources, Packed, pack_entries
-from reput.log.decode import DecodeSettings, RangeDecoder
+from reput.log.decode import DecodeSettings
 from reput.log.maps import LogMaps
+from reput.log.scan import Keep, RangeWalk, WalkRules, WalkState
 from reput.queue.batch import BatchQueues
 from reput.queue.queues import Queues
 
@@ -118,6 +119,8 @@ class Follower:
         self.batches = batches
         self.types = types
         self.settings = settings
+        # The table of queues stays, so a queue is looked up by its row once and not in every piece.
+        self._rules = WalkRules(settings, _PIECE_BYTES, Keep.QUEUES, further=True)
         self.offset = begin
         self.lock = threading.Lock()
         self.items: list[TailItems] = []
@@ -185,26 +188,16 @@ class Follower:
         start = self.log.file_at(self.offset)
         if start is None:
             return Verdict.ZERO
-        limit = min(end - start, self.log.file_size)
-        begin = self.offset - start
         if self._columns.queues > _MOST_QUEUES or self._columns.kind not in {"", kind_in_use()}:
             with self.lock:
                 self.queues.settle_all()
             self._columns, self._keys = _columns(), {}
-        # A queue is looked up by its row once, not in every piece.
-        self._columns.clear(keep_queues=True)
-        behind = min(limit, begin + (SMALL_STEP if is_small_work() else _PIECE_BYTES))
-        with self.log.for_one_pass(start, behind - begin) as data:
-            decoder = RangeDecoder(data, start, self.settings, self._columns, limit)
-            stop = decoder.decode(begin, behind)
-            decoder.read_further()
-        position = start + int(self._columns.state[State.POSITION])
-        expect_work(position - start - begin)
-        at_end_of_file = stop is Stop.FILE_END
-        self._take(start + self.log.file_size if at_end_of_file else position)
-        if stop is Stop.NOT_A_RECORD:
-            return Verdict(int(self._columns.state[State.VERDICT]))
-        return None
+        limit = min(end, start + self.log.file_size)
+        with self.log.for_one_pass(start, min(limit - self.offset, self._rules.step_bytes)) as data:
+            walk = RangeWalk(data, start, self._rules, self.offset, limit=limit, columns=self._columns)
+            walk.step()
+        self._take(walk.offset)
+        return walk.verdict if walk.state is WalkState.BROKEN else None
 
     def _take(self, offset: int) -> None:
         columns = self._columns
