@@ -11,19 +11,18 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reput.config import StoreConfig
 from reput.connect.cut.disk_queues import IndexedQueues
 from reput.errors import DamagedLogError
-from reput.files import fs
 from reput.formats.consume_queue import QueueKey
-from reput.formats.record import TRANSACTION_COMMIT, TRANSACTION_MASK, Verdict, decode_record, examine
-from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
-from reput.log.decode import RangeDecoder
-from reput.log.files import LogFile, LogFiles
+from reput.formats.record import Verdict
+from reput.kernels import small_work
+from reput.kernels.columns import IN_QUEUE, Columns
+from reput.log.files import LogFiles
 from reput.log.maps import LogMaps
 from reput.log.reader import place, record_at, written_bytes
+from reput.log.scan import LogWalk, WalkRules
 from reput.queue.batch_files import BatchFiles
 from reput.queue.kinds import QueueKind
 from reput.store.disk.frontier import Frontiers
@@ -33,11 +32,7 @@ from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.recover.recovery import find_start, judge_tail
 
-_PIECE_BYTES = 4 << 20
-_PLAIN_RECORDS = 1000
-_MOST_QUEUES = 1 << 16
 _NO_OFFSET = (1 << 62) - 1
-_INNER = b"INNER_"
 CUT_BYTES = 8 << 20
 """How far apart the boundaries are that a walk notes."""
 
@@ -161,9 +156,18 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
     if confirmed is not None:
         # A writer may have begun a file since the log's files were listed.
         confirmed = min(confirmed, log.end_offset)
-    walk = _TailWalk(snapshot, queue_offset, confirmed, tolerant)
-    walk.run()
-    end = behind = walk.end
+    rules = WalkRules(snapshot.settings.decoding(tag_items=False), further=True)
+    walk = LogWalk(log, queue_offset, rules, confirmed, tolerant=tolerant)
+    notes = _TailNotes(snapshot)
+    with small_work():
+        for piece in walk.pieces():
+            notes.add(piece.columns)
+    if confirmed is not None and walk.offset < confirmed and not tolerant:
+        raise DamagedLogError(
+            f"{place(log, walk.offset)}: {walk.verdict.meaning}, though the log is confirmed up to {confirmed}. "
+            "Look with `reput check`"
+        )
+    end = behind = walk.records_end
     if confirmed is not None:
         behind = confirmed
     elif tolerant:
@@ -192,100 +196,11 @@ def confirmed_by(writer: Writer, store: StoreOnDisk, maps: LogMaps) -> int | Non
     return None
 
 
-class _TailWalk:
-    """Goes from record to record behind the frontier, to where the log is whole, and notes boundaries on the way.
+class _TailNotes:
+    """Notes boundaries of the log above the queues' frontier, and the queues that have records there."""
 
-    `end` is where the last record ended. A tolerant walk goes on behind bytes that are no record.
-    """
-
-    def __init__(self, snapshot: Snapshot, begin: int, confirmed: int | None, tolerant: bool) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.offset = self.end = begin
-        self.confirmed = confirmed
-        self.tolerant = tolerant
-        self.verdict = Verdict.ZERO
-        settings = snapshot.settings
-        self._decode = settings.decoding(tag_items=False)
-        self._columns: Columns | None = None
-        self._plain_left = _PLAIN_RECORDS
-
-    def run(self) -> None:
-        """Walk to the end.
-
-        Raises:
-            DamagedLogError: the log breaks in front of what its writer calls whole.
-        """
-        for file in self.snapshot.log.files:
-            if file.end <= self.offset:
-                continue
-            if self._is_done() or (file.start > self.offset and not self.tolerant):
-                break
-            self.offset = max(self.offset, file.start)
-            if not self._walk_file(file):
-                break
-        if self.confirmed is not None and self.offset < self.confirmed and not self.tolerant:
-            raise DamagedLogError(
-                f"{place(self.snapshot.log, self.offset)}: {self.verdict.meaning}, though the log is told to go on to "
-                f"{self.confirmed}. Look with `reput check`"
-            )
-
-    def _is_done(self) -> bool:
-        return self.confirmed is not None and self.offset >= self.confirmed
-
-    def _walk_file(self, file: LogFile) -> bool:
-        """Walk through one file; whether the next one may go on."""
-        limit = file.end if self.confirmed is None else min(file.end, self.confirmed)
-        with fs.mapped(file.path, self.offset - file.start, file.end - self.offset) as buffer:
-            base = self.offset
-            if not self._walk_plainly(buffer, base, limit):
-                return False
-            if self.offset >= limit:
-                return True
-            if self._columns is None:
-                self._columns = Columns.for_range(_PIECE_BYTES)
-            decoder = RangeDecoder(buffer, base, self._decode, self._columns)
-            columns = self._columns
-            while self.offset < limit:
-                if columns.queues > _MOST_QUEUES:
-                    columns.clear()
-                columns.state[State.RECORDS] = columns.state[State.ITEMS] = columns.state[State.FURTHER] = 0
-                stop = decoder.decode(self.offset - base, min(limit, self.offset + _PIECE_BYTES) - base)
-                decoder.read_further()
-                self._note(columns)
-                self.offset = base + int(columns.state[State.POSITION])
-                if columns.records or stop is not Stop.NOT_A_RECORD:
-                    self.end = self.offset
-                if stop is Stop.NOT_A_RECORD:
-                    self.verdict = Verdict(int(columns.state[State.VERDICT]))
-                    if not self.tolerant:
-                        return False
-                    found = decoder.boundary(self.offset + 1 - base, min(limit, file.data_end) - base)
-                    self.offset = base + found if found >= 0 else file.end
-                if stop is Stop.FILE_END:
-                    break
-        return True
-
-    def _walk_plainly(self, buffer: NDArray[np.uint8], base: int, limit: int) -> bool:
-        """Walk over the first few records without the kernels: to load them takes longer. False where the log ends."""
-        while self.offset < limit and self._plain_left:
-            position = self.offset - base
-            verdict, size = examine(buffer.data, position, len(buffer), self.offset, self._decode.crc_check)
-            if verdict not in (Verdict.GOOD, Verdict.BLANK):
-                self.verdict = verdict
-                return self.tolerant
-            if verdict is Verdict.GOOD:
-                record = decode_record(buffer.data, position)
-                if _INNER in record.properties:
-                    # It takes more than one number: the kernels know how.
-                    self._plain_left = 0
-                    break
-                self._plain_left -= 1
-                self._note_boundary(self.offset)
-                if record.sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
-                    key = QueueKey(record.topic, record.queue_id)
-                    self._note_queue(key, record.queue_offset, record.queue_offset, record.store_timestamp)
-            self.offset = self.end = self.offset + size
-        return True
 
     def _note_boundary(self, offset: int) -> None:
         noted = self.snapshot.boundaries
@@ -296,7 +211,8 @@ class _TailWalk:
         known = self.snapshot.tails.get(key, TailSpan(_NO_OFFSET, 0, -1))
         self.snapshot.tails[key] = TailSpan(min(known.begin, first), max(known.end, last + 1), stored_ms)
 
-    def _note(self, columns: Columns) -> None:
+    def add(self, columns: Columns) -> None:
+        """Note the records of a piece of the log."""
         count = columns.records
         if not count:
             return
