@@ -231,8 +231,10 @@ class LogWalk:
     """A walk from log offset `begin`, a boundary, through the log's files, to the boundary `until` at most.
 
     `offset` is where the next record is expected, `records_end` where the last one ended. A `tolerant` walk goes on
-    after damage and missing files; `verdict` then describes the last damage.
+    after damage and missing files; `verdict` then describes the last damage. `file` is the current file.
     """
+
+    file: LogFile
 
     def __init__(
         self,
@@ -297,7 +299,7 @@ class LogWalk:
                 if not self.tolerant:
                     break
                 self.offset = file.start
-            begin = self.offset
+            self.file, begin = file, self.offset
             with fs.mapped(file.path, begin - file.start, file.end - begin) as buffer:
                 walk = self._range = RangeWalk(buffer, begin, self.rules, begin, end=self.until, columns=columns)
                 yield file, walk
