@@ -117,9 +117,6 @@ class LogAppender:
         self._files = RollingFiles(folder, size, owner, end_offset=end_offset, write_buffered=buffered)
         self._largest_batch = size - BLANK_SIZE
         self._lock, self._flush_lock = Lock(), Lock()
-        # These cost a put half of what a with statement does. A step of the iterator acquires the lock: behind a call
-        # an interrupt can come before the `try` that releases it, behind a step of `for` none can.
-        self._turns, self._release = iter(self._lock.acquire, None), self._lock.release
         auto_version = settings.auto_message_version_on_topic_len
         self._topics = TopicTable(queues or {}, end_offset, auto_version, batch_topics, stored)
         self._known = self._topics.by_name
@@ -226,7 +223,7 @@ class LogAppender:
             ):
                 return self._append_any(message, body, properties, topic, queue_id)
             crc, born = self._crc(body), message.born_timestamp
-            for _ in self._turns:
+            with self._lock:
                 try:
                     end = self._end + size
                     if end > self._room_end:
@@ -257,9 +254,6 @@ class LogAppender:
                 except BaseException:
                     self._take_back(size)
                     raise
-                finally:
-                    self._release()
-                break
         except (MessageRefusedError, AttributeError, TypeError) as problem:
             return self._refused(message, queue_id, problem)
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
