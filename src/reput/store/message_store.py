@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa  # type: ignore[import-untyped]
 
+    from reput.log.append import LogAppender
     from reput.log.flush import FlushService
     from reput.log.message import Message, PutManyResult, PutResult
     from reput.store.disk.layout import StoreLayout
@@ -98,7 +99,7 @@ class LocalStore(ProgressCalls, Reading):
         self._arrivals = Arrivals()
         # A put comes by these: one look each instead of three.
         self._tail, self._waiting = opened.view.queues_table.tail, self._arrivals.table
-        self._append: Callable[[Message, int], PutResult] = self._cannot_append
+        self._appender: LogAppender | None = None
         self._stop = threading.Event()
         self._house_calls = threading.Event()
         self._housekeeper: threading.Thread | None = None
@@ -163,7 +164,7 @@ class LocalStore(ProgressCalls, Reading):
             self.layout, self.config, opened, owned, is_new=is_new, notes=self.notes, flushed=self._on_flushed
         )
         self.config, self._flush = writing.config, writing.flush_service
-        self._append, self._sync_flush = writing.appender.append, writing.appender.settings.sync_flush
+        self._appender, self._sync_flush = writing.appender, writing.appender.settings.sync_flush
         self._housekeeper = threading.Thread(target=self._keep_house, args=[writing], name="reput-store", daemon=True)
         self._housekeeper.start()
 
@@ -207,7 +208,8 @@ class LocalStore(ProgressCalls, Reading):
         """
         if self._tail.entries >= self._tail_max:
             self._wait_for_tail()
-        result = self._append(message, queue_id)
+        appender = self._appender or self._writer().appender
+        result = appender.append(message, queue_id)
         if self._sync_flush and self._flush:
             result = self._flush.settle(result, message.waits_for_flush)
         if self._waiting and self._arrivals.waits(message.topic, queue_id):
@@ -228,7 +230,8 @@ class LocalStore(ProgressCalls, Reading):
         """
         if self._tail.entries >= self._tail_max:
             self._wait_for_tail()
-        result = self._append(message, queue_id)
+        appender = self._appender or self._writer().appender
+        result = appender.append(message, queue_id)
         assert self._flush is not None
         promised = self._flush.promise(result, message.waits_for_flush)
         # With sync flush it is visible later: the flush has the housekeeper tell.
@@ -259,9 +262,6 @@ class LocalStore(ProgressCalls, Reading):
         if self._arrivals:
             self._tell_arrivals()
         return result
-
-    def _cannot_append(self, message: Message, queue_id: int) -> PutResult:
-        return self._writer().appender.append(message, queue_id)
 
     def _writer(self) -> StoreWriter:
         self._check_open(to_write=True)
