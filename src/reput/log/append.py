@@ -33,7 +33,7 @@ from reput.formats.record import BLANK_SIZE
 from reput.kernels import encode_kernels
 from reput.log.append_file import AppendFile
 from reput.log.batch import CheckedBatch, MessageBatch, checked_body, raise_numbers, stored_nothing
-from reput.log.encode import LENGTH_SIZE, RecordEncoder, is_numbered
+from reput.log.encode import RecordEncoder, RecordParts, is_numbered
 from reput.log.inner import checked_inner
 from reput.log.message import (
     Message,
@@ -283,8 +283,8 @@ class LogAppender:
         self, message: Message, body: bytes, properties: bytes, topic: TopicState, queue_id: int
     ) -> PutResult:
         """Store a message of any kind; raises MessageRefusedError."""
-        frame = self._frame(message)
-        size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
+        parts = RecordParts.of(message, self._frame(message), body, properties, topic, queue_id)
+        size = parts.size
         with self._lock:
             if self._end + size > self._room_end:
                 self._make_room(size)
@@ -293,7 +293,7 @@ class LogAppender:
             now = self._now()
             numbered = is_numbered(message.sys_flag)
             number = number if numbered else 0
-            data = self._encode(message, frame, body, properties, topic, queue_id, number, offset, size, now)
+            data = self._encode(parts, number, offset, now)
             self._store(data, now, {(topic, queue_id): number + 1} if numbered else {})
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
 
@@ -310,13 +310,12 @@ class LogAppender:
                 further = inner.next_offsets(self._topics, self._end)
                 stored = inner.numbered(number, further)
                 properties = self._properties.encode(stored, inner=True)
-                size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
+                parts = RecordParts.of(stored, frame, body, properties, topic, queue_id)
+                size = parts.size
                 if self._end + size > self._room_end:
                     self._make_room(size)
                 offset, now = self._end, self._now()
-                data = self._encode(
-                    stored, frame, body, properties, topic, queue_id, number if numbered else 0, offset, size, now
-                )
+                data = self._encode(parts, number if numbered else 0, offset, now)
                 following = inner.following(further)
                 if numbered:
                     following[topic, queue_id] = number + inner.messages

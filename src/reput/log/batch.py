@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from reput.errors import ConfigError
 from reput.formats.record import TRANSACTION_MASK
-from reput.log.encode import LENGTH_SIZE, Frame, RecordEncoder
+from reput.log.encode import RecordEncoder, RecordParts
 from reput.log.message import (
     Message,
     MessageRefusedError,
@@ -69,16 +69,6 @@ def raise_numbers(
         raise
 
 
-class _MessageParts(NamedTuple):
-    message: Message
-    frame: Frame
-    body: bytes
-    properties: bytes
-    topic: TopicState
-    queue_id: int
-    size: int
-
-
 class MessageBatch:
     """A batch of `Message`s. Transactions and delayed messages cannot be in one, as with RocketMQ.
 
@@ -97,7 +87,7 @@ class MessageBatch:
     ) -> None:
         self._topics = topics
         self._records = records
-        self._parts: list[_MessageParts] = []
+        self._parts: list[RecordParts] = []
         if not isinstance(messages, Iterable):
             raise ConfigError(f"messages {messages!r:.80}: give a list of reput.Message, or an Arrow table")
         if isinstance(queue_id, str | bytes) or not (isinstance(queue_id, int) or hasattr(queue_id, "__len__")):
@@ -118,9 +108,8 @@ class MessageBatch:
             except (AttributeError, TypeError):
                 _check(message, row)
                 raise
-            size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(data)
             own_id = queue_id if isinstance(queue_id, int) else queue_id[row]
-            self._parts.append(_MessageParts(message, frame, body, data, topic, own_id, size))
+            self._parts.append(RecordParts.of(message, frame, body, data, topic, own_id))
         if not isinstance(queue_id, int) and len(queue_id) > len(self._parts):
             raise illegal(
                 f"{len(queue_id)} queue ids for {len(self._parts)} messages: give one for each, or one for all"
@@ -139,20 +128,7 @@ class MessageBatch:
                 number = following.get(queue)
                 if number is None:
                     number = self._topics.next_offset(part.topic, part.queue_id, start)
-                records.append(
-                    self._records.encode(
-                        part.message,
-                        part.frame,
-                        part.body,
-                        part.properties,
-                        part.topic,
-                        part.queue_id,
-                        number,
-                        start,
-                        part.size,
-                        now_ms,
-                    )
-                )
+                records.append(self._records.encode(part, number, start, now_ms))
             except MessageRefusedError as refusal:
                 _check(part.message, row)
                 raise _named(refusal, row) from None

@@ -61,6 +61,29 @@ class RecordShape(NamedTuple):
     tail: bytes
 
 
+class RecordParts(NamedTuple):
+    """A message that has been checked, with the parts of its record that are known before it has a place.
+
+    `size` is the record's length. `properties` end with room for the CRC property if the log has it.
+    """
+
+    message: Message
+    frame: Frame
+    body: bytes
+    properties: bytes
+    topic: TopicState
+    queue_id: int
+    size: int
+
+    @classmethod
+    def of(
+        cls, message: Message, frame: Frame, body: bytes, properties: bytes, topic: TopicState, queue_id: int
+    ) -> RecordParts:
+        """Return the parts of a message with the size of its record."""
+        size = frame.size + len(body) + len(topic.part) + LENGTH_SIZE + len(properties)
+        return cls(message, frame, body, properties, topic, queue_id, size)
+
+
 class RecordEncoder:
     """Makes records of messages that are stored by `store_host`."""
 
@@ -131,24 +154,13 @@ class RecordEncoder:
         packer = struct.Struct(HEAD.struct.format + f"{len(born)}sq{len(tail)}si")
         return Frame(packer, packer.size, born, tail, bits)
 
-    def encode(
-        self,
-        message: Message,
-        frame: Frame,
-        body: bytes,
-        properties: bytes,
-        topic: TopicState,
-        queue_id: int,
-        queue_offset: int,
-        physical_offset: int,
-        size: int,
-        now_ms: int,
-    ) -> bytes:
-        """The record, `size` bytes; `properties` end with the CRC property's place where it is wanted.
+    def encode(self, parts: RecordParts, queue_offset: int, physical_offset: int, now_ms: int) -> bytes:
+        """Return the record.
 
         Raises:
             MessageRefusedError: a number of the message is out of its field's range.
         """
+        message, frame, body, properties, topic, queue_id, size = parts
         born = message.born_timestamp
         try:
             head = frame.pack.pack(
