@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reput.formats.record import CHECK_BODY, Record, Verdict
-from reput.log.append import LogAppender
+from reput.log.append import LogAppender, LogStart
 from reput.log.files import list_log_files
 from reput.log.reader import end_of
 from reput.log.scan import LogWalk, checking
@@ -23,10 +23,10 @@ FILE_SIZE = 1 << 16
 
 def open_log(folder: Path, *, end_offset: int = 0, file_size: int = FILE_SIZE, **named: Any) -> LogAppender:
     """An appender with small files; `named` are its own arguments and fields of the settings."""
-    own = ("queues", "watermarks", "last_store_timestamp", "owner", "flushed_offset")
-    arguments = {name: named.pop(name) for name in own if name in named}
+    arguments = {name: named.pop(name) for name in ("watermarks", "owner") if name in named}
+    start = LogStart(end_offset, **{name: named.pop(name) for name in LogStart._fields if name in named})
     settings = LogSettings(mapped_file_size_commit_log=file_size, **named)
-    return LogAppender(folder, settings, end_offset=end_offset, **arguments)
+    return LogAppender(folder, settings, start, **arguments)
 
 
 def read_log(folder: Path, begin: int = 0, crc_check: int = CHECK_BODY) -> list[Record]:

@@ -1,6 +1,6 @@
 """The one writer of a CommitLog: puts get their places in the log and their numbers in their queues here.
 
-    with LogAppender(store / "commitlog", LogSettings(), end_offset=0) as log:
+    with LogAppender(store / "commitlog", LogSettings()) as log:
         log.append(Message("orders", b"body"), queue_id=2)      -> PutResult
         log.append_many(messages, queue_id=2)                   whole or not at all -> PutManyResult
         log.flush()                                             everything so far is durable
@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from mmap import mmap
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from reput.errors import ClosedError, FlushError, NoSpaceError, ReputError
@@ -68,37 +68,49 @@ class Flushed(NamedTuple):
     store_timestamp: int
 
 
+class LogStart(NamedTuple):
+    """The state in which an appender takes over a log.
+
+    Attributes:
+        end_offset: Log offset after the last good record.
+        flushed_offset: Log offset up to which the log is durable; the first flush syncs the rest. None: all is durable.
+        last_store_timestamp: Store time (ms) of the last record; no record gets an earlier one.
+        queues: The next offset of each queue, by topic (UTF-8) and queue id.
+        stored: Returns the next offset of any other queue, when the first message is put to it.
+    """
+
+    end_offset: int = 0
+    flushed_offset: int | None = None
+    last_store_timestamp: int = 0
+    queues: Mapping[tuple[bytes, int], int] = MappingProxyType({})
+    stored: Callable[[bytes, int], int] | None = None
+
+
+NEW_LOG = LogStart()
+
+
 class LogAppender:
-    """Appends to the log in `folder`, from `end_offset` on; safe to call from many threads.
+    """Appends to the log in `folder`; safe to call from many threads.
 
     Args:
         folder: the commitlog folder; made when it is not there.
         settings: sizes, limits, hosts, and whether readers wait for the flush.
-        end_offset: log offset behind the last good record, as recovery found it.
-        flushed_offset: up to where the log is known to be durable; the first flush syncs what lies between. By default
-            all of it is.
-        queues: the next offset of each queue, by topic (UTF-8) and queue id.
-        stored: asked for the next offset of any other queue when the first message is put to it.
-        watermarks: where wrote, flushed and confirmed are published for other processes.
-        last_store_timestamp: of the last record (ms); no record is given an earlier one.
-        owner: who new files belong to, by default the folder's owner.
+        start: the state of the log, by default that of a new one.
+        watermarks: publishes wrote, flushed and confirmed for other processes.
+        owner: owner of new files, by default the folder's owner.
         batch_topics: topics (UTF-8) whose queues take batches in one record (queue.type BatchCQ).
 
     Raises:
-        ConfigError: `end_offset` lies outside the files, or the last file has another size than the settings say.
+        ConfigError: the end offset lies outside the files, or the last file has another size than the settings say.
     """
 
     def __init__(
         self,
         folder: Path,
         settings: LogSettings,
+        start: LogStart = NEW_LOG,
         *,
-        end_offset: int = 0,
-        flushed_offset: int | None = None,
-        queues: Mapping[tuple[bytes, int], int] | None = None,
-        stored: Callable[[bytes, int], int] | None = None,
         watermarks: Watermarks | None = None,
-        last_store_timestamp: int = 0,
         owner: fs.Owner | None = None,
         batch_topics: Collection[bytes] = (),
     ) -> None:
@@ -114,11 +126,12 @@ class LogAppender:
             fs.sync_path(folder.parent)
         size, buffered = settings.mapped_file_size_commit_log, settings.write_buffered
         owner = owner or fs.owner_of(folder)
+        end_offset = start.end_offset
         self._files = RollingFiles(folder, size, owner, end_offset=end_offset, write_buffered=buffered)
         self._largest_batch = size - BLANK_SIZE
         self._lock, self._flush_lock = Lock(), Lock()
         auto_version = settings.auto_message_version_on_topic_len
-        self._topics = TopicTable(queues or {}, end_offset, auto_version, batch_topics, stored)
+        self._topics = TopicTable(start.queues, end_offset, auto_version, batch_topics, start.stored)
         self._known = self._topics.by_name
         self._properties = PropertyEncoder(settings.enabled_append_prop_crc, settings.enable_lmq)
         self._encode_properties = self._properties.encode
@@ -132,7 +145,7 @@ class LogAppender:
         self._stopped: ReputError | None = None
         self._blocked: MessageRefusedError | None = None
         # Of the last record, and of the last one that the files hold.
-        self._last_ms = self._committed_ms = last_store_timestamp
+        self._last_ms = self._committed_ms = start.last_store_timestamp
         # The file that is filled: its memory, its start, and the log offset up to which it takes records. Without room,
         # as long as there is no file.
         self._memory: mmap | None = None
@@ -144,7 +157,8 @@ class LogAppender:
         self._wrote, self._flushed, self._confirmed = self._cells
         for cell in self._cells:
             cell[0] = end_offset
-        self._recovered = range(end_offset if flushed_offset is None else min(flushed_offset, end_offset), end_offset)
+        durable = end_offset if start.flushed_offset is None else min(start.flushed_offset, end_offset)
+        self._recovered = range(durable, end_offset)
         self._flushed[0] = self._recovered.start
 
     # --- positions -----------------------------------------------------------------------------

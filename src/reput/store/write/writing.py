@@ -12,7 +12,7 @@ from threading import Lock
 
 from reput.config import StoreConfig
 from reput.files import forks, fs
-from reput.log.append import Flushed, LogAppender
+from reput.log.append import Flushed, LogAppender, LogStart
 from reput.log.flush import FlushService
 from reput.store.disk.checkpoint import read_checkpoint, write_checkpoint
 from reput.store.disk.frontier import Frontiers, durable_offset, read_frontier
@@ -100,11 +100,8 @@ class StoreWriter:
         return LogAppender(
             self.layout.commit_log,
             log_settings(self.config, view.log.file_size),
-            end_offset=opened.tail.end,
-            flushed_offset=self._flushed_to(),
-            stored=view.stored_next_offset,
+            LogStart(opened.tail.end, self._flushed_to(), opened.last_store_timestamp, stored=view.stored_next_offset),
             watermarks=self._owned.watermarks,
-            last_store_timestamp=opened.last_store_timestamp,
             owner=owner,
             batch_topics=view.settings.types.batch,
         )
