@@ -130,6 +130,36 @@ class LogMaps:
             found = self._maps.open(start, str(self.folder / paths.offset_name(start)), self.file_size)
         return found
 
+    def by_file(
+        self, offsets: NDArray[np.int64], *, strict: bool = False
+    ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64], int]]:
+        """Yield each file that holds some of these log offsets: its map, their row numbers, and the file's start.
+
+        A file that is shorter than the rest is mapped as it is. Unless `strict`, offsets in missing files are left out.
+
+        Raises:
+            ReputError: a file is missing, and `strict`.
+        """
+        starts = offsets // self.file_size * self.file_size
+        for start in np.unique(starts[offsets >= 0]).tolist():
+            array = self._any_array(start, strict)
+            if array is not None:
+                yield array, np.flatnonzero(starts == start), start
+
+    def _any_array(self, start: int, strict: bool) -> NDArray[np.uint8] | None:
+        """Return the map of a file of any length; None if it is missing."""
+        found = self._maps.get(start)
+        if found is not None:
+            return found
+        path = self.folder / paths.offset_name(start)
+        if not strict and not fs.exists(path):
+            return None
+        size = min(self.file_size, fs.size_of(path))
+        # A short map has a key of its own: every other caller expects a whole file.
+        key = start if size == self.file_size else (start, size)
+        found = self._maps.get(key)
+        return self._maps.open(key, str(path), size) if found is None else found
+
     @contextlib.contextmanager
     def for_one_pass(self, start: int, size: int) -> Iterator[NDArray[np.uint8]]:
         """The map of a file of which `size` bytes are read once: a long stretch is not kept in this process's memory.

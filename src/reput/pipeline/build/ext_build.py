@@ -32,6 +32,7 @@ from reput.formats.record import (
     STORE_TIMESTAMP_AT_V4,
     SYS_FLAG_AT,
 )
+from reput.log.maps import LogMaps
 from reput.pipeline.split.ext_job import ExtJob
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.sink import finish_folders, queue_path, write_entries
@@ -40,7 +41,6 @@ from reput.store.recover.ext_end import cut_units, end_of_units
 
 _ENTRIES_AT_ONCE = 1 << 16
 _QUEUES_A_TASK = 64
-_MOST_MAPS = 64
 _TIME_AT_V6 = STORE_TIMESTAMP_AT_V4 + HOST_V6_SIZE - HOST_V4_SIZE
 # Behind the hosts, two times and a count: what FLAG_STORE_HOST_V6 and FLAG_BORN_HOST_V6 move.
 _BODY_SIZE_AT_V4 = STORE_TIMESTAMP_AT_V4 + 8 + HOST_V4_SIZE + 4 + 8
@@ -78,7 +78,7 @@ def build_units(job: Job, work: Sequence[ExtWork]) -> int:
     units = 0
     with job.writing():
         reader = ExtReader(Path(job.ext_folder), job.ext.file_size)
-        log = UnitLogFiles(job.ext.log_folder, job.ext.log_file_size)
+        log = LogMaps(Path(job.ext.log_folder), job.ext.log_file_size)
         for one in work:
             units += _QueueUnits(job, job.ext, reader, log, one).build()
         finish_folders(job, (queue_path(job.queue_folder, one.key) for one in work))
@@ -86,31 +86,10 @@ def build_units(job: Job, work: Sequence[ExtWork]) -> int:
     return units
 
 
-class UnitLogFiles:
-    """Maps of log files, of which a split's last may be shorter than the rest."""
-
-    def __init__(self, folder: str, file_size: int) -> None:
-        self.folder, self.file_size = folder, file_size
-        self._maps: dict[int, NDArray[np.uint8]] = {}
-
-    def find(self, start: int) -> NDArray[np.uint8] | None:
-        """The map of that file; None where it is not there."""
-        return self.array(start) if fs.exists(f"{self.folder}/{offset_name(start)}") else None
-
-    def array(self, start: int) -> NDArray[np.uint8]:
-        """The map of the file that starts at a log offset."""
-        if start not in self._maps:
-            path = f"{self.folder}/{offset_name(start)}"
-            while len(self._maps) >= _MOST_MAPS:
-                del self._maps[next(iter(self._maps))]
-            self._maps[start] = fs.map_file(path, min(self.file_size, fs.size_of(path)))
-        return self._maps[start]
-
-
 class _QueueUnits:
     """The units of one queue's new entries; `at` is where the next one goes."""
 
-    def __init__(self, job: Job, ext: ExtJob, reader: ExtReader, log: UnitLogFiles, work: ExtWork) -> None:
+    def __init__(self, job: Job, ext: ExtJob, reader: ExtReader, log: LogMaps, work: ExtWork) -> None:
         self.job, self.ext, self.reader, self.log, self.work = job, ext, reader, log, work
         self.folder = queue_path(job.ext_folder, work.key)
         self.filters = [FilterBits.of(*one) for one in ext.filters.get(work.key.topic, ())]
@@ -154,10 +133,8 @@ class _QueueUnits:
         Source: `ConsumeQueue.multiDispatchLmqQueue`, `doDispatchLmqQueue`.
         """
         own = np.empty(len(positions), dtype=np.bool_)
-        starts = positions // self.log.file_size * self.log.file_size
-        for start in np.unique(starts).tolist():
-            mine = np.flatnonzero(starts == start)
-            own[mine] = are_of_topic(self.log.array(start), positions[mine] - start, self.work.key.topic)
+        for array, mine, start in self.log.by_file(positions, strict=True):
+            own[mine] = are_of_topic(array, positions[mine] - start, self.work.key.topic)
         return own
 
     def _plain_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -175,10 +152,7 @@ class _QueueUnits:
         head = np.zeros(len(codes), dtype=UNIT.dtype)
         head["size"], head["bitmap_size"] = UNIT_SIZE + bitmap_size, bitmap_size
         head["tags_code"] = codes
-        starts = positions // self.log.file_size * self.log.file_size
-        for start in np.unique(starts).tolist():
-            mine = np.flatnonzero(starts == start)
-            array = self.log.array(start)
+        for array, mine, start in self.log.by_file(positions, strict=True):
             inside = positions[mine] - start
             head["store_timestamp"][mine] = store_times(array, inside)
             if self.filters:

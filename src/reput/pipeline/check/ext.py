@@ -25,7 +25,8 @@ from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.consume_queue_ext import END_ROOM, MAX_ADDRESS, MIN_ADDRESS, UNIT_SIZE
 from reput.formats.paths import offset_name
 from reput.formats.record import LMQ_PREFIX, MIN_RECORD_SIZE
-from reput.pipeline.build.ext_build import UnitLogFiles, are_of_topic, store_times
+from reput.log.maps import LogMaps
+from reput.pipeline.build.ext_build import are_of_topic, store_times
 from reput.pipeline.check.ext_missing import EntriesWithoutUnit
 from reput.pipeline.check.queue_finding import QueueFinding
 from reput.pipeline.split.ext_job import ExtJob
@@ -62,7 +63,7 @@ def unit_findings(job: Job, key: QueueKey, first: int, end: int) -> list[QueueFi
         for file in list_ext_files(reader.folder, key)
         if file.size != job.ext.file_size and job.judged_to is None
     ]
-    log = UnitLogFiles(job.ext.log_folder, job.ext.log_file_size)
+    log = LogMaps(Path(job.ext.log_folder), job.ext.log_file_size)
     return found or _UnitWalk(job, job.ext, key, reader, log).findings(first, end)
 
 
@@ -112,7 +113,7 @@ class _Bitmaps:
 class _UnitWalk:
     """Goes through a queue's entries and units in order; `expected`: where the next unit must stand (-1: anywhere)."""
 
-    def __init__(self, job: Job, ext: ExtJob, key: QueueKey, reader: ExtReader, log: UnitLogFiles) -> None:
+    def __init__(self, job: Job, ext: ExtJob, key: QueueKey, reader: ExtReader, log: LogMaps) -> None:
         self.job, self.key, self.reader, self.log = job, key, reader, log
         self.folder = queue_path(f"{job.checked}/consumequeue", key)
         self.bitmaps = _Bitmaps(ext, key.topic) if ext.filters.get(key.topic) else None
@@ -179,10 +180,8 @@ class _UnitWalk:
         if self.bitmaps is None:
             return
         chosen = np.flatnonzero(is_right & (sizes == UNIT_SIZE + self.bitmaps.size))
-        starts = positions[chosen] // self.log.file_size * self.log.file_size
-        for start in np.unique(starts).tolist():
-            mine = chosen[starts == start]
-            array = self.log.array(start)
+        for array, rows, start in self.log.by_file(positions[chosen], strict=True):
+            mine = chosen[rows]
             inside = positions[mine] - start
             bitmaps = self.reader.bitmaps(self.key, addresses[mine], self.bitmaps.size)
             judged = self.bitmaps.judge(bitmaps, store_times(array, inside), RecordProperties(array, inside))
@@ -204,12 +203,9 @@ class _UnitWalk:
         own = np.zeros(len(positions), dtype=np.bool_)
         if self.key.topic.startswith(LMQ_PREFIX):
             return own
-        starts = positions // self.log.file_size * self.log.file_size
-        for start in np.unique(starts).tolist():
-            array = self.log.find(start) if start >= 0 else None
-            if array is not None:
-                mine = np.flatnonzero((starts == start) & (positions - start + MIN_RECORD_SIZE <= len(array)))
-                own[mine] = are_of_topic(array, positions[mine] - start, self.key.topic)
+        for array, rows, start in self.log.by_file(positions):
+            mine = rows[positions[rows] - start + MIN_RECORD_SIZE <= len(array)]
+            own[mine] = are_of_topic(array, positions[mine] - start, self.key.topic)
         return own
 
     def _note_bare(self) -> None:
@@ -223,12 +219,9 @@ class _UnitWalk:
     def _times(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Store times of the records; -1 where the log has none there, which is another rule's business."""
         times = np.full(len(positions), -1, dtype=np.int64)
-        starts = positions // self.log.file_size * self.log.file_size
-        for start in np.unique(starts).tolist():
-            array = self.log.find(start) if start >= 0 else None
-            if array is not None:
-                mine = np.flatnonzero((starts == start) & (positions - start + MIN_RECORD_SIZE <= len(array)))
-                times[mine] = store_times(array, positions[mine] - start)
+        for array, rows, start in self.log.by_file(positions):
+            mine = rows[positions[rows] - start + MIN_RECORD_SIZE <= len(array)]
+            times[mine] = store_times(array, positions[mine] - start)
         return times
 
     def _out_of_order(

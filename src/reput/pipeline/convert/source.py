@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from reput.errors import DamagedStoreError
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.formats.record import HEAD, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from reput.pipeline.build.ext_build import UnitLogFiles, store_times
+from reput.log.maps import LogMaps
+from reput.pipeline.build.ext_build import store_times
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import QueueRanges
@@ -171,7 +172,7 @@ class _EntryReader:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.log = UnitLogFiles(str(source.layout.commit_log), source.log_file_size)
+        self.log = LogMaps(source.layout.commit_log, source.log_file_size)
         size = source.ext_file_size
         self.ext = ExtReader(source.layout.consume_queue_ext, size) if size is not None else None
         self.blanks = self.without_record = 0
@@ -224,13 +225,12 @@ class _EntryReader:
     ) -> NDArray[np.int64]:
         """The store times of the records at these places; -1 where there is none."""
         times = np.full(len(places), -1, dtype=np.int64)
-        starts = places // self.log.file_size * self.log.file_size
-        for start in np.unique(starts[~blank]).tolist():
-            array = self.log.find(start)
-            if array is not None:
-                mine = np.flatnonzero(~blank & (starts == start) & (places - start + sizes <= len(array)))
-                mine = mine[_is_record(array, places[mine] - start, places[mine], sizes[mine])]
-                times[mine] = store_times(array, places[mine] - start)
+        records = np.flatnonzero(~blank)
+        for array, rows, start in self.log.by_file(places[records]):
+            mine = records[rows]
+            mine = mine[places[mine] - start + sizes[mine] <= len(array)]
+            mine = mine[_is_record(array, places[mine] - start, places[mine], sizes[mine])]
+            times[mine] = store_times(array, places[mine] - start)
         self.without_record += int(np.count_nonzero((times < 0) & ~blank))
         return times
 
