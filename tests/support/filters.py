@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from string import Formatter
+
 import pyarrow as pa
 from hypothesis import strategies as st
 
@@ -46,19 +48,6 @@ def stored(properties: list[bytes]) -> RawProperties:
     return RawProperties(*arrow_texts(pa.array(properties, pa.binary())).places)
 
 
-@st.composite
-def conditions(draw: st.DrawFn, depth: int = 3) -> str:
-    """Filters, each right by the grammar."""
-    if depth == 0 or draw(st.integers(0, 2)) == 0:
-        return f"({_simple(draw)})"
-    inner = [draw(conditions(depth=depth - 1)) for _ in range(3)]
-    form = draw(st.sampled_from(FORMS))
-    # A literal in parentheses is still one: NULL cannot be compared, nor TRUE with a text or a number.
-    if ("=" in form or "<>" in form) and any(inner[n] in LITERALS for n in range(3)):
-        form = "({0} AND {1})"
-    return form.format(*inner, draw(st.sampled_from([*NAMES, "'x'", "'true'", "5"])))
-
-
 LITERALS = ("(NULL)", "(TRUE)", "(FALSE)")
 FORMS = (
     "({0} AND {1})",
@@ -67,40 +56,72 @@ FORMS = (
     "(NOT {0})",
     "({0} = {1})",
     "({0} <> {1})",
-    "({0} = {3})",
-    "({3} = {0})",
+    "({0} = {simple})",
+    "({simple} = {0})",
     "(-{0} < 5)",
     "(b >= -{0})",
     "({0} CONTAINS 'x')",
     "({0} IS NULL)",
     "({0} IS NOT NULL)",
 )
+SIMPLE_FORMS = (
+    "{numeric} {order} {other}",
+    "{either} {equal} {other}",
+    "{other} {equal} {either}",
+    "{name} {equal} {truth}",
+    "{truth} = {name}",
+    "{either} IS {no}NULL",
+    "{name} {no}IN ({text}, 'xy')",
+    "{name} {no}BETWEEN {numeric} AND b",
+    "{either} {no}{place} {text}",
+    "{name}",
+    "{truth}",
+    "NULL",
+)
+_QUOTED = [f"'{text}'" for text in TEXTS]
+_NUMERIC = [*NAMES, *NUMBERS, "-a", "-'x'"]
+_PARTS = {
+    "name": st.sampled_from(NAMES),
+    "text": st.sampled_from(_QUOTED),
+    "numeric": st.sampled_from(_NUMERIC),
+    "other": st.sampled_from([*NAMES, *NUMBERS, "-b"]),
+    "either": st.one_of(st.sampled_from(_NUMERIC), st.sampled_from(_QUOTED)),
+    "no": st.sampled_from(["", "NOT "]),
+    "order": st.sampled_from(["<", "<=", ">", ">="]),
+    "equal": st.sampled_from(["=", "<>"]),
+    "place": st.sampled_from(["CONTAINS", "STARTSWITH", "ENDSWITH"]),
+    "truth": st.sampled_from(["TRUE", "FALSE"]),
+    "simple": st.sampled_from([*NAMES, "'x'", "'true'", "5"]),
+}
 
 
+def _parts_of(form: str) -> set[str]:
+    """Return the names of the parts that a form has."""
+    return {name for _, name, _, _ in Formatter().parse(form) if name}
+
+
+@st.composite
 def _simple(draw: st.DrawFn) -> str:
     """A condition without another inside."""
-    name, text = draw(st.sampled_from(NAMES)), f"'{draw(st.sampled_from(TEXTS))}'"
-    numeric = draw(st.sampled_from([*NAMES, *NUMBERS, "-a", "-'x'"]))
-    other = draw(st.sampled_from([*NAMES, *NUMBERS, "-b"]))
-    no = draw(st.sampled_from(["", "NOT "]))
-    order, equal = draw(st.sampled_from(["<", "<=", ">", ">="])), draw(st.sampled_from(["=", "<>"]))
-    place, truth = (
-        draw(st.sampled_from(["CONTAINS", "STARTSWITH", "ENDSWITH"])),
-        draw(st.sampled_from(["TRUE", "FALSE"])),
-    )
-    either = draw(st.sampled_from([numeric, text]))
-    simple = (
-        f"{numeric} {order} {other}",
-        f"{either} {equal} {other}",
-        f"{other} {equal} {either}",
-        f"{name} {equal} {truth}",
-        f"{truth} = {name}",
-        f"{either} IS {no}NULL",
-        f"{name} {no}IN ({text}, 'xy')",
-        f"{name} {no}BETWEEN {numeric} AND b",
-        f"{either} {no}{place} {text}",
-        name,
-        truth,
-        "NULL",
-    )
-    return draw(st.sampled_from(simple))
+    form = draw(st.sampled_from(SIMPLE_FORMS))
+    return f"({form.format(**{name: draw(_PARTS[name]) for name in sorted(_parts_of(form))})})"
+
+
+@st.composite
+def _joined(draw: st.DrawFn, inside: st.SearchStrategy[str]) -> str:
+    """A condition made of others."""
+    form = draw(st.sampled_from(FORMS))
+    names = _parts_of(form)
+    inner = [draw(inside) for _ in range(sum(name.isdigit() for name in names))]
+    # A literal in parentheses is still one: NULL cannot be compared, nor TRUE with a text or a number.
+    if ("=" in form or "<>" in form) and any(condition in LITERALS for condition in inner):
+        return f"({inner[0]} AND {inner[-1]})"
+    return form.format(*inner, simple=draw(_PARTS["simple"]))
+
+
+def conditions(depth: int = 3) -> st.SearchStrategy[str]:
+    """Filters that the grammar allows. Each strategy is made once: making them anew took most of a test's time."""
+    found = _simple()
+    for _ in range(depth):
+        found = st.one_of(_simple(), _joined(found), _joined(found))
+    return found
