@@ -17,13 +17,10 @@ import pytest
 import reput
 from reput.config import StoreConfig
 from reput.errors import EngineError, ReputError
-from reput.files import fs
-from reput.formats import paths
 from reput.pipeline.build import grow
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
-from support import stores
-from support.checked import assert_sound
+from support import faults, growing, stores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +35,7 @@ CONFIG = StoreConfig(
 LARGER = StoreConfig(
     mapped_file_size_commit_log=1 << 18, mapped_file_size_consume_queue=4000, max_hash_slot_num=256, max_index_num=512
 )
-KILLED, KILLED_AHEAD = 77, 78
+KILLED, KILLED_AHEAD = faults.KILLED_STATUS, 78
 ENOUGH_S = 30
 
 
@@ -49,33 +46,9 @@ class Ahead:
     times = 0
 
 
-def spoil(function: str, at: int, torn: bool) -> None:
-    """Die instead of the `at`th call of a function of the file seam, or in the middle of that write."""
-    true = getattr(fs, function)
-    calls = 0
-
-    def spoiled(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == at:
-            if torn:
-                descriptor, data, offset = arguments
-                true(descriptor, memoryview(data)[: len(data) // 2], offset)
-            os._exit(KILLED_AHEAD if Ahead.now else KILLED)
-        return true(*arguments, **named)
-
-    setattr(fs, function, spoiled)
-
-
-def take_long_ranges() -> None:
-    """Have every range decoded by several tasks into parts."""
-    grow.ONE_SPLIT_BYTES, grow._PARALLEL_SPLIT_BYTES = 100, 250
-
-
 def decode_ahead() -> None:
     """Cut a step into several such ranges, each of which is decoded while the one before is placed; count that."""
-    take_long_ranges()
-    grow._RANGE_BYTES = 1200
+    growing.many_splits(pytest.MonkeyPatch(), 250, above_bytes=100, range_bytes=1200)
     placing = grow.Grower._place
 
     def counted(grower: grow.Grower, proved: Any, ahead: Any) -> Any:
@@ -91,7 +64,7 @@ def decode_ahead() -> None:
 def work(path: Path, ranges: str, function: str, at: int, torn: bool) -> None:
     """Put, follow in steps that take part of it, make durable now and then, close; or follow a backlog."""
     if ranges == "long":
-        take_long_ranges()
+        growing.many_splits(pytest.MonkeyPatch(), 250, above_bytes=100)
     if ranges == "ahead":
         decode_ahead()
     store = reput.MessageStore.open(path, CONFIG, create=True)
@@ -99,7 +72,7 @@ def work(path: Path, ranges: str, function: str, at: int, torn: bool) -> None:
     if ranges == "ahead":
         for number in range(40):
             put(store, number)
-    spoil(function, at, torn)
+    faults.spoil(function, at, "torn" if torn else "kill", lambda: KILLED_AHEAD if Ahead.now else KILLED)
     for number in range(40, 44) if ranges == "ahead" else range(40):
         put(store, number)
         if number % 3 == 0:
@@ -119,20 +92,6 @@ def put(store: reput.MessageStore, number: int) -> None:
     """One message of two queues."""
     result = store.put_message(reput.Message("ab"[number % 2], b"%d" % number, keys="k", tags="t"))
     assert result.status is reput.PutStatus.PUT_OK
-
-
-def assert_as_rebuilt(path: Path, folder: Path, config: StoreConfig = CONFIG) -> None:
-    """The indexes are sound, and those that a rebuild makes of the log alone."""
-    assert_sound(path, config)
-    copy = stores.copy(path, folder)
-    for name in (paths.CONSUME_QUEUE, paths.INDEX, paths.REPUT):
-        shutil.rmtree(copy / name, ignore_errors=True)
-    stores.rebuild(copy, config)
-    found, wanted = stores.indexes(path), stores.indexes(copy)
-    found.pop("checkpoint")
-    wanted.pop("checkpoint")
-    assert found == wanted
-    shutil.rmtree(copy)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +124,7 @@ def test_killed_at_any_call(ranges: str, function: str, torn: bool, stride: int,
         killed_ahead += process.exitcode == KILLED_AHEAD
         handle = reput.follow(path, spark=False, config=CONFIG, until_caught_up=True)
         assert handle.wait(ENOUGH_S), (function, at)
-        assert_as_rebuilt(path, tmp_path / "copy")
+        stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
         shutil.rmtree(path)
         if process.exitcode == 0:
             assert at > 1
@@ -228,4 +187,4 @@ def test_python_workers_killed(spark: SparkContext, tmp_path: Path) -> None:
                 assert time.monotonic() < deadline, handle.progress
                 assert not handle.wait(0.05)
     assert killed > 0
-    assert_as_rebuilt(path, tmp_path / "copy", LARGER)
+    stores.assert_as_rebuilt(path, tmp_path / "copy", LARGER)

@@ -7,15 +7,13 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import reput
 from reput.config import StoreConfig
-from reput.files import fs
 from reput.formats import paths
-from support import stores
+from support import faults, stores
 from support.checked import assert_sound
 from support.opened import bodies, put
 
@@ -24,30 +22,11 @@ CONFIG = StoreConfig(
 )
 SMALL = replace(CONFIG, mapped_file_size_commit_log=1 << 11)
 """Where a cut removes files of the log, too."""
-KILLED = 77
-
-
-def spoil(function: str, at: int, torn: bool) -> None:
-    """Die instead of the `at`th call of a function of the file seam, or in the middle of that write."""
-    true = getattr(fs, function)
-    calls = 0
-
-    def spoiled(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == at:
-            if torn:
-                descriptor, data, offset = arguments
-                true(descriptor, data[: len(data) // 2], offset)
-            os._exit(KILLED)
-        return true(*arguments, **named)
-
-    setattr(fs, function, spoiled)
 
 
 def work(path: Path, function: str, at: int, torn: bool, acknowledged: int) -> None:
     """Put, catch up, put again and close; die instead of the `at`th call of a function of the file seam."""
-    spoil(function, at, torn)
+    faults.spoil(function, at, "torn" if torn else "kill")
     store = reput.MessageStore.open(path, CONFIG, create=True)
     for number in range(40):
         result = store.put_message(reput.Message("ab"[number % 2], b"%d" % number, keys="k", tags="t"))
@@ -68,7 +47,7 @@ def run(path: Path, function: str, at: int, torn: bool) -> tuple[int, list[int]]
     with os.fdopen(reading) as pipe:
         told = [int(line) for line in pipe]
     process.join()
-    assert process.exitcode in (0, KILLED)
+    assert process.exitcode in (0, faults.KILLED_STATUS)
     return process.exitcode, told
 
 
@@ -121,7 +100,7 @@ def torn_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def open_torn(path: Path, function: str, at: int, torn: bool) -> None:
     """Open a torn store; die instead of the `at`th call of a function of the file seam."""
-    spoil(function, at, torn)
+    faults.spoil(function, at, "torn" if torn else "kill")
     reput.MessageStore.open(path, SMALL, create=True).close()
     os._exit(0)
 
@@ -137,7 +116,7 @@ def test_killed_at_any_call_that_cuts(function: str, torn: bool, torn_store: Pat
         process = multiprocessing.get_context("fork").Process(target=open_torn, args=(path, function, at, torn))
         process.start()
         process.join()
-        assert process.exitcode in (0, KILLED)
+        assert process.exitcode in (0, faults.KILLED_STATUS)
         with reput.MessageStore.open(path, SMALL, create=True) as store:
             assert bodies(store) == [b"%d" % number for number in (*range(10), *range(5))]
             assert put(store, 1)

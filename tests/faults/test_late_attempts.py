@@ -12,12 +12,11 @@ import reput
 from reput.config import StoreConfig, parse_properties
 from reput.errors import ReputError, StaleEpochError
 from reput.files import fs
-from reput.pipeline.build import grow
 from reput.pipeline.build.rebuild import rebuild_store
 from reput.pipeline.build.rebuild_state import RebuildOptions
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.split.merge import SplitQueues
-from support import golden, stores
+from support import golden, growing, stores
 from support.checked import assert_sound
 from support.late import LateAttempts
 
@@ -47,9 +46,7 @@ def put(store: reput.MessageStore, count: int) -> None:
 def test_a_late_attempt_of_an_earlier_step(ranges: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What pauses at the fence in one step is refused in any later one, so the live IndexFile loses no item."""
     if ranges == "long":
-        monkeypatch.setattr(grow, "ONE_SPLIT_BYTES", 100)
-        monkeypatch.setattr(grow, "_PARALLEL_SPLIT_BYTES", 250)
-        monkeypatch.setattr(grow, "_RANGE_BYTES", 1000)
+        growing.many_splits(monkeypatch, 250, above_bytes=100, range_bytes=1000)
     path, engine = tmp_path / "store", LateAttempts(monkeypatch)
     names = set()
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
@@ -121,8 +118,7 @@ def test_a_late_attempt_behind_ext_units_of_a_step(
 ) -> None:
     """The same where the live queues go on: a step's entries keep the addresses that they were given."""
     if ranges == "long":
-        monkeypatch.setattr(grow, "ONE_SPLIT_BYTES", 1000)
-        monkeypatch.setattr(grow, "_PARALLEL_SPLIT_BYTES", 3000)
+        growing.many_splits(monkeypatch, 3000, above_bytes=1000)
     path, late = tmp_path / "store", BehindUnits(monkeypatch)
     with reput.MessageStore.open(path, EXT_CONFIG, create=True) as store:
         follower = Follow(path, late.engine, EXT_CONFIG)

@@ -22,8 +22,8 @@ from reput.store.info.info import store_info
 from reput.store.info.values import CLEAN
 from reput.store.owner.holders import Who
 from reput.store.owner.owner import own_store
-from support import golden, inner, stores
-from support.broker import broker_at_work
+from support import golden, inner
+from support.broker import broker_at_work, indexed_store
 from support.opened import CONFIG, put
 from support.records import LogBuilder
 
@@ -125,11 +125,7 @@ def test_a_follower_at_work(tmp_path: Path) -> None:
 
 def test_beside_a_broker(tmp_path: Path) -> None:
     """A live broker's log is whole up to what its queues refer to; what it writes behind that is not torn."""
-    log = LogBuilder(file_size=4096)
-    for number in range(30):
-        log.message("orders", keys=f"k{number}", queue_id=number % 2)
-    store = stores.with_log(tmp_path, log)
-    stores.rebuild(store)
+    store, log = indexed_store(tmp_path)
     end = log.end
     log.message("orders")
     log.garbage(b"half a record")

@@ -1,4 +1,4 @@
-"""A stand-in for a broker: another process that holds RocketMQ's lock."""
+"""A stand-in for a broker: another process that holds RocketMQ's lock, and a store as one is writing it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from reput.formats import paths
+from support import stores
+from support.records import LogBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +22,16 @@ fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
 print("locked", flush=True)
 sys.stdin.read()
 """
+
+
+def indexed_store(folder: Path) -> tuple[Path, LogBuilder]:
+    """Make a store of 30 messages with their indexes; write more of the log to let it run ahead of them."""
+    log = LogBuilder(file_size=4096)
+    for number in range(30):
+        log.message("orders", keys=f"k{number}", queue_id=number % 2)
+    store = stores.with_log(folder, log)
+    stores.rebuild(store)
+    return store, log
 
 
 @contextlib.contextmanager

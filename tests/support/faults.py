@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KILLED, FAILED, DONE = "killed", "failed", "done"
-_KILLED_STATUS = 77
+KILLED_STATUS = 77
 
 
 class Outcome(NamedTuple):
@@ -106,7 +106,7 @@ def serve() -> None:
         with os.fdopen(reading) as pipe:
             answer = pipe.read()
         _, status = os.waitpid(child, 0)
-        if os.waitstatus_to_exitcode(status) == _KILLED_STATUS:
+        if os.waitstatus_to_exitcode(status) == KILLED_STATUS:
             answer = json.dumps([KILLED])
         sys.stdout.write((answer or json.dumps([FAILED, "Crash", str(status)])) + "\n")
         sys.stdout.flush()
@@ -135,7 +135,7 @@ def _work(job: dict[str, Any], writing: int) -> None:
 
     # What a collection touches would be copied, and this process does not live long.
     gc.disable()
-    count = _spoil(job["function"], job["at"], job["what"])
+    count = spoil(job["function"], job["at"], job["what"])
     try:
         if job["user"] is not None:
             os.setgroups([])
@@ -159,8 +159,11 @@ def _work(job: dict[str, Any], writing: int) -> None:
     os._exit(0)
 
 
-def _spoil(function: str, at: int, what: str) -> Callable[[], int]:
-    """Replace a function of the file seam by one whose `at`th call meets its fate; returns a reader of the count."""
+def spoil(function: str, at: int, what: str, status: Callable[[], int] = lambda: KILLED_STATUS) -> Callable[[], int]:
+    """Replace a function of the file seam by one whose `at`th call meets its fate; return a reader of the count.
+
+    `what` is one of those of `FaultyRebuilds.run`. A process that dies exits with `status`.
+    """
     from reput.files import fs
 
     true = getattr(fs, function)
@@ -184,7 +187,7 @@ def _spoil(function: str, at: int, what: str) -> Callable[[], int]:
             # All others name what they were doing themselves.
             with fs.errors_named("somewhere", function):
                 raise refusal
-        os._exit(_KILLED_STATUS)
+        os._exit(status())
 
     setattr(fs, function, spoiled)
     return lambda: calls

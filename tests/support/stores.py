@@ -22,7 +22,7 @@ from reput.formats import index_file, paths
 from reput.formats.consume_queue import ENTRY_SIZE, decode_entry
 from reput.formats.hashing import java_string_hash_utf8
 from reput.formats.properties import TAGS, decode_properties
-from support import golden
+from support import databases, golden
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from support.records import LogBuilder, Placed
 
 _PAGE = 4096
+_QUEUE_FOLDERS = (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.BATCH_CONSUME_QUEUE)
 
 SMALL = StoreConfig(
     mapped_file_size_consume_queue=200,
@@ -138,6 +139,36 @@ def indexes(store: Path) -> dict[str, bytes]:
     checkpoint = store / paths.CHECKPOINT
     found["checkpoint"] = checkpoint.read_bytes() if checkpoint.exists() else b""
     return found
+
+
+def built(store: Path) -> dict[str, bytes]:
+    """Everything that is built from the log: queue and ext files by path, IndexFiles by number, keys of RocksDB."""
+    found = {f"index {number}": data for number, (_, data) in enumerate(index_files(store))}
+    for folder in _QUEUE_FOLDERS:
+        # Files that lie in consumequeue itself are RocksDB's.
+        files = [path for path in (store / folder).glob("*/*/*") if path.is_file()]
+        found |= {str(path.relative_to(store)): path.read_bytes() for path in files}
+    if databases.rocksdb(store).is_present():
+        for family, values in databases.content(store).items():
+            found |= {f"{family} {key!r}": value for key, value in values.items()}
+    return found
+
+
+def assert_as_rebuilt(store: Path, folder: Path, config: StoreConfig | None = SMALL) -> None:
+    """Fail unless a store is sound, no job left a file, and a rebuild of its log alone builds the same.
+
+    `folder` is where the copy that is rebuilt lies for a while.
+    """
+    assert_sound(store, config)
+    assert leftovers(store) == []
+    twin = copy(store, folder)
+    for name in (*_QUEUE_FOLDERS, paths.INDEX, paths.REPUT):
+        shutil.rmtree(twin / name, ignore_errors=True)
+    rebuild(twin, config)
+    found, wanted = built(store), built(twin)
+    assert sorted(found) == sorted(wanted)
+    assert [name for name in found if found[name] != wanted[name]] == []
+    shutil.rmtree(twin)
 
 
 def queue_files(store: Path) -> list[tuple[str, int, int, bytes]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,45 +15,17 @@ import pytest
 import reput
 from reput.formats import paths
 from reput.formats.record import FLAG_INNER_BATCH
-from reput.pipeline.build import grow, grow_rocksdb
 from reput.pipeline.follow.follow import Follow
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.disk.layout import find_store
 from reput.store.owner.holders import marks_of
-from support import databases, inner, stores
+from support import growing, inner, stores
 from support.checked import assert_sound
 
 if TYPE_CHECKING:
-    from reput.config import StoreConfig
+    pass
 
 KINDS = inner.KINDS
-QUEUES = (paths.CONSUME_QUEUE, paths.CONSUME_QUEUE_EXT, paths.BATCH_CONSUME_QUEUE)
-
-
-def content(store: Path) -> dict[str, bytes]:
-    """Every queue file and ext file by path, every IndexFile by number, every key of RocksDB."""
-    found = {f"index {number}": data for number, (_, data) in enumerate(stores.index_files(store))}
-    for folder in QUEUES:
-        # What stands in consumequeue itself are RocksDB's files.
-        files = [path for path in (store / folder).glob("*/*/*") if path.is_file()]
-        found |= {str(path.relative_to(store)): path.read_bytes() for path in files}
-    if databases.rocksdb(store).is_present():
-        for family, values in databases.content(store).items():
-            found |= {f"{family} {key!r}": value for key, value in values.items()}
-    return found
-
-
-def assert_as_rebuilt(store: Path, config: StoreConfig, folder: Path) -> None:
-    """All that was built from the log is what a rebuild builds of a copy that has the log alone."""
-    copy = stores.copy(store, folder)
-    for name in (*QUEUES, paths.INDEX, paths.REPUT):
-        shutil.rmtree(copy / name, ignore_errors=True)
-    reput.rebuild(copy, spark=False, config=config)
-    found, wanted = content(store), content(copy)
-    assert sorted(found) == sorted(wanted)
-    assert [name for name in found if found[name] != wanted[name]] == []
-    assert_sound(store, config)
-    assert_sound(copy, config)
 
 
 @pytest.mark.parametrize("long_ranges", [False, True])
@@ -62,9 +33,8 @@ def assert_as_rebuilt(store: Path, config: StoreConfig, folder: Path) -> None:
 def test_followed(name: str, long_ranges: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside a writer, step by step, every queue reads as the model says; in the end all is as a rebuild makes it."""
     if long_ranges:
-        monkeypatch.setattr(grow_rocksdb, "ONE_BATCH_ENTRIES", 0)
-        monkeypatch.setattr(grow, "ONE_SPLIT_BYTES", 0)
-        monkeypatch.setattr(grow, "_PARALLEL_SPLIT_BYTES", 3000)
+        growing.rocksdb_by_tables(monkeypatch)
+        growing.many_splits(monkeypatch, 3000)
     config, path, rng = KINDS[name], tmp_path / "store", random.Random(1)
     model = inner.Model(config)
     with inner.new_store(path, config) as store:
@@ -81,7 +51,7 @@ def test_followed(name: str, long_ranges: bool, tmp_path: Path, monkeypatch: pyt
             pass
         follower.close()
         model.compare(store, rng)
-    assert_as_rebuilt(path, config, tmp_path / "copy")
+    stores.assert_as_rebuilt(path, tmp_path / "copy", config)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -100,7 +70,7 @@ def test_killed_while_followed(name: str, tmp_path: Path) -> None:
         handle = reput.follow(path, spark=False, config=config, until_caught_up=True)
         assert handle.wait(300)
         handle.stop()
-        assert_as_rebuilt(path, config, tmp_path / f"copy{seed}")
+        stores.assert_as_rebuilt(path, tmp_path / f"copy{seed}", config)
 
 
 @pytest.mark.spark
@@ -130,7 +100,7 @@ def test_killed_beside_spark(name: str, tmp_path: Path) -> None:
     assert handle.wait(300)
     handle.stop()
     assert list((path / paths.CONSUME_QUEUE_EXT).glob("*/*/*"))
-    assert_as_rebuilt(path, config, tmp_path / "copy")
+    stores.assert_as_rebuilt(path, tmp_path / "copy", config)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -15,14 +15,7 @@ from reput.errors import ConfigError
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE, BatchEntry, decode_batch_entry, encode_batch_entry
 from reput.formats.record import FLAG_INNER_BATCH
-from reput.pipeline.build import grow as room
-from reput.pipeline.follow.catch_up import SparkIndexer
-from reput.pipeline.spark.engine import LoopEngine
-from reput.store.disk.layout import find_store
-from reput.store.open.opening import open_view
-from reput.store.owner.indexer import CatchUpTask
-from reput.store.owner.owner import own_store
-from support import golden, stores
+from support import growing, stores
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
@@ -118,16 +111,6 @@ def batch_entries(store: Path, queue: str) -> list[BatchEntry]:
     return found[:end]
 
 
-def queue_bytes(store: Path) -> dict[str, bytes]:
-    """Every queue file and every IndexFile."""
-    found = {}
-    for folder in (paths.CONSUME_QUEUE, paths.BATCH_CONSUME_QUEUE):
-        found |= {
-            str(path.relative_to(store)): path.read_bytes() for path in (store / folder).rglob("0*") if path.is_file()
-        }
-    return found | {f"index {number}": data for number, (_, data) in enumerate(golden.index_files(store))}
-
-
 def check(store: Path) -> CheckReport:
     """A check with the sizes above."""
     return reput.check(store, spark=False, config=CONFIG)
@@ -164,20 +147,7 @@ def test_rebuild_with_spark(spark: SparkContext, tmp_path: Path) -> None:
     copy = stores.copy(store, tmp_path / "copy")
     stores.rebuild(store, CONFIG)
     reput.rebuild(copy, spark=spark, config=CONFIG, split_mb=0.002)
-    assert queue_bytes(copy) == queue_bytes(store)
-
-
-def catch_up(store: Path) -> list[str]:
-    """One catch-up in this process."""
-    layout = find_store(store, CONFIG)
-    with own_store(layout) as owned:
-        view = open_view(layout, CONFIG).view
-        ends = view.queues_table.durable_ends()
-        task = CatchUpTask(layout, view.settings, owned, view.frontiers, view.follower.offset, ends, tag_items=True)
-        try:
-            return SparkIndexer(LoopEngine()).catch_up(task).crooked_queues
-        finally:
-            view.close()
+    assert stores.built(copy) == stores.built(store)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -185,23 +155,19 @@ def catch_up(store: Path) -> list[str]:
 def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caught up in steps of any length, a store is what a rebuild makes."""
     if splits == "many":
-        monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 500)
-        monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 700)
+        growing.many_splits(monkeypatch, 700, above_bytes=500)
     rng, writer = random.Random(seed), Writer()
     for step in range(6):
         writer.some(rng, rng.randrange(1, 25))
         store = writer.log.write(tmp_path / "store")
         topics_json(store)
-        assert catch_up(store) == []
-        copy = stores.copy(store, tmp_path / f"copy{step}")
-        stores.rebuild(copy, CONFIG)
-        assert queue_bytes(store) == queue_bytes(copy)
+        assert growing.catch_up(store, CONFIG).crooked_queues == []
+        stores.assert_as_rebuilt(store, tmp_path / f"copy{step}", CONFIG)
 
 
 def test_a_long_range_learns_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one record of a long range tells that its topic has queues of batches, all splits know it, as rebuilt."""
-    monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 100)
-    monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 400)
+    growing.many_splits(monkeypatch, 400, above_bytes=100)
     writer = Writer()
     for _ in range(12):
         writer.alone()
@@ -209,10 +175,8 @@ def test_a_long_range_learns_types(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     writer.batch(3)
     writer.alone()
     store = writer.log.write(tmp_path / "store")
-    copy = stores.copy(store, tmp_path / "copy")
-    assert catch_up(store) == []
-    stores.rebuild(copy, CONFIG)
-    assert queue_bytes(store) == queue_bytes(copy)
+    assert growing.catch_up(store, CONFIG).crooked_queues == []
+    stores.assert_as_rebuilt(store, tmp_path / "copy", CONFIG)
     assert batch_entries(store, "batches/0") == writer.entries["batches/0"]
 
 
@@ -222,15 +186,15 @@ def test_a_repeated_step_writes_the_same(tmp_path: Path) -> None:
     writer.some(random.Random(3), 40)
     store = writer.log.write(tmp_path / "store")
     topics_json(store)
-    catch_up(store)
+    growing.catch_up(store, CONFIG)
     frontier = (store / paths.REPUT / "frontier").read_bytes()
     writer.some(random.Random(4), 40)
     store = writer.log.write(tmp_path / "store")
-    catch_up(store)
-    once = queue_bytes(store)
+    growing.catch_up(store, CONFIG)
+    once = stores.built(store)
     (store / paths.REPUT / "frontier").write_bytes(frontier)
-    catch_up(store)
-    assert queue_bytes(store) == once
+    growing.catch_up(store, CONFIG)
+    assert stores.built(store) == once
 
 
 def test_repeats_gaps_and_restarts(tmp_path: Path) -> None:
@@ -339,13 +303,13 @@ def test_single_topics(tmp_path: Path) -> None:
     store = stores.with_log(tmp_path, writer.log)
     topics_json(store)
     stores.rebuild(store, CONFIG)
-    whole = queue_bytes(store)
+    whole = stores.built(store)
     victim = store / paths.BATCH_CONSUME_QUEUE / "batches" / "0" / paths.offset_name(0)
     victim.write_bytes(bytes(5 * BATCH_ENTRY_SIZE))
     stores.rebuild(store, CONFIG, skip_topics=["batches"])
     assert not any(victim.read_bytes())
     stores.rebuild(store, CONFIG, topics=["batches"])
-    assert queue_bytes(store) == whole
+    assert stores.built(store) == whole
     with pytest.raises(ConfigError, match="nothing"):
         stores.rebuild(store, CONFIG, topics=["nothing"])
 

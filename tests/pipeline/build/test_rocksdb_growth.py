@@ -18,30 +18,20 @@ from reput.files.database import DatabaseReader
 from reput.formats import paths
 from reput.formats import rocksdb as fmt
 from reput.formats.record import TRANSACTION_PREPARED
-from reput.pipeline.build import grow, grow_rocksdb
 from reput.queue.rocksdb_entries import EntryTable
 from reput.queue.rocksdb_kind import open_reader
-from support import databases, dying, kinds, stores
+from support import databases, dying, growing, kinds, stores
 from support.checked import assert_sound
 from support.crooked import CASES
 from support.opened import forget_known_good
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
-    from reput.config import StoreConfig
+    pass
 
 ROCKSDB = replace(kinds.CONFIG, store_type="defaultRocksDB")
 BOTH = replace(kinds.CONFIG, rocksdb_cq_double_write_enable=True)
 CONFIGS = {"rocksdb": ROCKSDB, "both": BOTH}
-
-
-def rebuilt(store: Path, folder: Path, config: StoreConfig) -> dict[str, dict[bytes, bytes]]:
-    """What a rebuild of a copy puts into its database."""
-    copy = stores.copy(store, folder)
-    for name in (paths.CONSUME_QUEUE, paths.REPUT):
-        shutil.rmtree(copy / name)
-    reput.rebuild(copy, spark=False, config=config)
-    return databases.content(copy)
 
 
 @pytest.mark.parametrize("long_ranges", [False, True])
@@ -49,9 +39,8 @@ def rebuilt(store: Path, folder: Path, config: StoreConfig) -> dict[str, dict[by
 def test_as_a_rebuild(name: str, long_ranges: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put, caught up in steps by batches or by tables, closed: every key and value is a rebuild's."""
     if long_ranges:
-        monkeypatch.setattr(grow_rocksdb, "ONE_BATCH_ENTRIES", 0)
-        monkeypatch.setattr(grow, "ONE_SPLIT_BYTES", 0)
-        monkeypatch.setattr(grow, "_PARALLEL_SPLIT_BYTES", 30_000)
+        growing.rocksdb_by_tables(monkeypatch)
+        growing.many_splits(monkeypatch, 30_000)
     path, config = tmp_path / "store", CONFIGS[name]
     with kinds.open_store(path, config) as store:
         for seed in range(3):
@@ -59,7 +48,7 @@ def test_as_a_rebuild(name: str, long_ranges: bool, tmp_path: Path, monkeypatch:
             store.reput(spark=False)
             assert store.view.queues_table.tail.entries == 0
     assert not (path / paths.ABORT).exists()
-    assert databases.content(path) == rebuilt(path, tmp_path / "copy", config)
+    stores.assert_as_rebuilt(path, tmp_path / "copy", config)
     if name == "both":
         databases.assert_same_queues(path)
     assert_sound(path, config)
@@ -70,7 +59,7 @@ def test_as_a_rebuild(name: str, long_ranges: bool, tmp_path: Path, monkeypatch:
 def test_crooked_queues(name: str, long_ranges: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However a log with repeats, restarts and gaps is cut, RocksDB takes it in as files do."""
     if long_ranges:
-        monkeypatch.setattr(grow_rocksdb, "ONE_BATCH_ENTRIES", 0)
+        growing.rocksdb_by_tables(monkeypatch)
     config = replace(stores.SMALL, rocksdb_cq_double_write_enable=True)
     offsets = CASES[name].offsets
     for cut in sorted({1, len(offsets) // 2, len(offsets) - 1}):
@@ -139,7 +128,7 @@ def test_killed_while_it_writes(at: int, when: str, tmp_path: Path) -> None:
         assert sum(queue.max_offset for queue in store.queues()) > 0
         store.reput(spark=False)
     databases.assert_same_queues(path)
-    assert databases.content(path) == rebuilt(path, tmp_path / "copy", BOTH)
+    stores.assert_as_rebuilt(path, tmp_path / "copy", BOTH)
     assert_sound(path, BOTH)
 
 
@@ -299,12 +288,12 @@ def test_follow(name: str, tmp_path: Path) -> None:
     assert_sound(path, config)
     with reput.MessageStore.open(path, config, read_only=True) as opened:
         assert opened.queues() == spans
-    assert databases.content(path) == rebuilt(path, tmp_path / "copy", config)
+    stores.assert_as_rebuilt(path, tmp_path / "copy", config)
 
 
 def test_a_reader_misses_nothing_of_an_owner_that_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Below the frontier a reader that is open has every entry, whether its owner writes tables, flushes or closes."""
-    monkeypatch.setattr(grow_rocksdb, "ONE_BATCH_ENTRIES", 0)
+    growing.rocksdb_by_tables(monkeypatch)
     for number in range(8):
         path = tmp_path / str(number)
         with kinds.open_store(path, ROCKSDB) as store:

@@ -23,10 +23,9 @@ from reput.store.disk.report import NOTE
 from reput.store.owner.holders import Who, marks_of
 from reput.store.owner.owner import own_store
 from support import inner, stores
-from support.broker import broker_at_work
+from support.broker import broker_at_work, indexed_store
 from support.checked import assert_sound
 from support.opened import CONFIG, put
-from support.records import LogBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,11 +197,7 @@ def test_entries_behind_the_frontier_are_passed_over(tmp_path: Path) -> None:
 
 def test_beside_a_broker(tmp_path: Path) -> None:
     """Beside a live broker the log is judged up to what its queues refer to, whatever it writes behind that."""
-    log = LogBuilder(file_size=4096)
-    for number in range(30):
-        log.message("orders", keys=f"k{number}", queue_id=number % 2)
-    store = stores.with_log(tmp_path, log)
-    stores.rebuild(store)
+    store, log = indexed_store(tmp_path)
     end = log.end
     for number in range(5):
         log.message("orders", keys=f"l{number}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,53 +10,11 @@ import pytest
 import reput
 from reput.errors import DamagedLogError
 from reput.formats import own, paths
-from reput.pipeline.build import grow as room
-from reput.pipeline.follow.catch_up import SparkIndexer
-from reput.pipeline.spark.engine import LoopEngine
-from reput.store.disk.layout import find_store
-from reput.store.open.opening import open_view
-from reput.store.owner.indexer import CatchUp, CatchUpTask
-from reput.store.owner.owner import own_store
-from support import stores
-from support.checked import assert_sound
+from support import growing, stores
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from reput.config import StoreConfig
-
-
-def catch_up(store: Path, config: StoreConfig = stores.SMALL, end: int | None = None) -> CatchUp:
-    """One catch-up in this process, as an open store does it."""
-    layout = find_store(store, config)
-    with own_store(layout) as owned:
-        view = open_view(layout, config).view
-        ends = view.queues_table.durable_ends()
-        task = CatchUpTask(
-            layout, view.settings, owned, view.frontiers, end or view.follower.offset, ends, tag_items=True
-        )
-        try:
-            return SparkIndexer(LoopEngine()).catch_up(task)
-        finally:
-            view.close()
-
-
-def rebuilt(store: Path, folder: Path) -> dict[str, bytes]:
-    """The queue files and IndexFiles that a rebuild of a copy makes."""
-    copy = stores.copy(store, folder)
-    shutil.rmtree(copy / paths.CONSUME_QUEUE, ignore_errors=True)
-    shutil.rmtree(copy / paths.INDEX, ignore_errors=True)
-    shutil.rmtree(copy / paths.REPUT, ignore_errors=True)
-    stores.rebuild(copy)
-    return contents(copy)
-
-
-def contents(store: Path) -> dict[str, bytes]:
-    """Queue files and IndexFiles, without the checkpoint."""
-    found = stores.indexes(store)
-    del found["checkpoint"]
-    return found
 
 
 def grow(log: LogBuilder, rng: random.Random, count: int) -> None:
@@ -73,18 +30,15 @@ def grow(log: LogBuilder, rng: random.Random, count: int) -> None:
 def test_steps_equal_a_rebuild(seed: int, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caught up in steps of any length, over file borders, with one split or many, a store is what a rebuild makes."""
     if splits == "many":
-        monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 500)
-        monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 700)
+        growing.many_splits(monkeypatch, 700, above_bytes=500)
     rng = random.Random(seed)
     log = LogBuilder(4096)
     for step in range(8):
         grow(log, rng, rng.randrange(1, 25))
         store = stores.with_log(tmp_path, log)
-        done = catch_up(store)
+        done = growing.catch_up(store)
         assert done.frontiers == (log.end, log.end)
-        assert contents(store) == rebuilt(store, tmp_path / f"copy{step}")
-        assert stores.leftovers(store) == []
-    assert_sound(store, stores.SMALL)
+        stores.assert_as_rebuilt(store, tmp_path / f"copy{step}")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -93,9 +47,7 @@ def test_ranges_decoded_ahead(seed: int, tmp_path: Path, monkeypatch: pytest.Mon
 
     Bodies that imitate records, at whose borders splits begin, leave no trace in place.
     """
-    monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 100)
-    monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 230)
-    monkeypatch.setattr(room, "_RANGE_BYTES", 2000)
+    growing.many_splits(monkeypatch, 230, above_bytes=100, range_bytes=2000)
     rng = random.Random(seed)
     log = LogBuilder(4096)
     for step in range(3):
@@ -104,11 +56,9 @@ def test_ranges_decoded_ahead(seed: int, tmp_path: Path, monkeypatch: pytest.Mon
         for _ in range(5):
             log.imitation("d")
         store = stores.with_log(tmp_path, log)
-        done = catch_up(store)
+        done = growing.catch_up(store)
         assert done.frontiers == (log.end, log.end)
-        assert contents(store) == rebuilt(store, tmp_path / f"copy{step}")
-        assert stores.leftovers(store) == []
-    assert_sound(store, stores.SMALL)
+        stores.assert_as_rebuilt(store, tmp_path / f"copy{step}")
 
 
 @pytest.mark.parametrize("odd", ["repeat", "gap", "restart"])
@@ -116,22 +66,21 @@ def test_ranges_decoded_ahead(seed: int, tmp_path: Path, monkeypatch: pytest.Mon
 def test_crooked_queues(odd: str, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeated, missing and restarting queue offsets right behind the frontier are met by the rebuild's rules."""
     if splits == "many":
-        monkeypatch.setattr(room, "ONE_SPLIT_BYTES", 500)
-        monkeypatch.setattr(room, "_PARALLEL_SPLIT_BYTES", 700)
+        growing.many_splits(monkeypatch, 700, above_bytes=500)
     log = LogBuilder(4096)
     for _ in range(15):
         log.message("a", keys="k")
         log.message("b", keys="k")
     store = stores.with_log(tmp_path, log)
-    catch_up(store)
+    growing.catch_up(store)
     begin = {"repeat": 12, "gap": 18, "restart": 0}[odd]
     for number in range(8):
         log.message("a", queue_offset=begin + number, keys="k")
         log.message("b", keys="k")
     stores.with_log(tmp_path, log)
-    done = catch_up(store)
+    done = growing.catch_up(store)
     assert [text.split(":")[0] for text in done.crooked_queues] == ["a/0"]
-    assert contents(store) == rebuilt(store, tmp_path / "copy")
+    stores.assert_as_rebuilt(store, tmp_path / "copy")
 
 
 def test_nothing_to_do(tmp_path: Path) -> None:
@@ -139,9 +88,9 @@ def test_nothing_to_do(tmp_path: Path) -> None:
     log = LogBuilder(4096)
     log.message("a", keys="k")
     store = stores.with_log(tmp_path, log)
-    catch_up(store)
+    growing.catch_up(store)
     before = stores.digest(store, inodes=True)
-    assert catch_up(store).messages == 0
+    assert growing.catch_up(store).messages == 0
     assert stores.digest(store, inodes=True) == before
 
 
@@ -152,9 +101,9 @@ def test_up_to_the_confirmed_offset(tmp_path: Path) -> None:
     middle = log.end
     log.message("a", keys="k")
     store = stores.with_log(tmp_path, log)
-    assert catch_up(store, end=middle).frontiers == (middle, middle)
+    assert growing.catch_up(store, end=middle).frontiers == (middle, middle)
     assert len(stores.entries(store, "a", 0)[1]) == 1
-    assert catch_up(store).frontiers == (log.end, log.end)
+    assert growing.catch_up(store).frontiers == (log.end, log.end)
     assert len(stores.entries(store, "a", 0)[1]) == 2
 
 
@@ -164,12 +113,12 @@ def test_lost_frontier(tmp_path: Path) -> None:
     rng = random.Random(1)
     grow(log, rng, 40)
     store = stores.with_log(tmp_path, log)
-    catch_up(store)
+    growing.catch_up(store)
     (store / paths.REPUT / own.FRONTIER_NAME).unlink()
     grow(log, rng, 30)
     stores.with_log(tmp_path, log)
-    catch_up(store)
-    assert contents(store) == rebuilt(store, tmp_path / "copy")
+    growing.catch_up(store)
+    stores.assert_as_rebuilt(store, tmp_path / "copy")
 
 
 def test_index_file_without_length(tmp_path: Path) -> None:
@@ -178,12 +127,12 @@ def test_index_file_without_length(tmp_path: Path) -> None:
     rng = random.Random(1)
     grow(log, rng, 40)
     store = stores.with_log(tmp_path, log)
-    catch_up(store)
+    growing.catch_up(store)
     (store / paths.INDEX / "99991231235959999").touch()
     grow(log, rng, 30)
     stores.with_log(tmp_path, log)
-    catch_up(store)
-    assert contents(store) == rebuilt(store, tmp_path / "copy")
+    growing.catch_up(store)
+    stores.assert_as_rebuilt(store, tmp_path / "copy")
 
 
 def test_queue_file_without_length(tmp_path: Path) -> None:
@@ -192,7 +141,7 @@ def test_queue_file_without_length(tmp_path: Path) -> None:
     for _ in range(15):
         log.message("a", keys="k")
     store = stores.with_log(tmp_path, log)
-    catch_up(store)
+    growing.catch_up(store)
     folder = store / paths.CONSUME_QUEUE / "a" / "0"
     (folder / paths.offset_name(400)).touch()
     (folder / paths.offset_name(600)).write_bytes(bytes(200))
@@ -201,7 +150,7 @@ def test_queue_file_without_length(tmp_path: Path) -> None:
     stores.with_log(tmp_path, log)
     with reput.MessageStore.open(store, stores.SMALL, create=True) as opened:
         assert opened.max_offset("a", 0) == 40
-    assert contents(store) == rebuilt(store, tmp_path / "copy")
+    stores.assert_as_rebuilt(store, tmp_path / "copy")
 
 
 def test_damage_moves_nothing(tmp_path: Path) -> None:
@@ -209,7 +158,7 @@ def test_damage_moves_nothing(tmp_path: Path) -> None:
     log = LogBuilder(4096)
     log.message("a", keys="k")
     store = stores.with_log(tmp_path, log)
-    catch_up(store)
+    growing.catch_up(store)
     frontier = (store / paths.REPUT / own.FRONTIER_NAME).read_bytes()
     at = log.end
     log.message("a", body=b"x" * 50)
@@ -220,5 +169,5 @@ def test_damage_moves_nothing(tmp_path: Path) -> None:
     data[at + 100] ^= 1
     path.write_bytes(data)
     with pytest.raises(DamagedLogError, match=f"log offset {at}"):
-        catch_up(store, end=log.end)
+        growing.catch_up(store, end=log.end)
     assert (store / paths.REPUT / own.FRONTIER_NAME).read_bytes() == frontier

@@ -20,7 +20,6 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedLogError, NotAStoreError, StoreLockedError
 from reput.files.watermarks import Watermarks
 from reput.formats import own, paths
-from reput.pipeline.build import grow as grow_room
 from reput.pipeline.follow import follow as room
 from reput.pipeline.follow.follow import Follow, FollowProgress
 from reput.pipeline.spark.engine import LoopEngine
@@ -28,7 +27,7 @@ from reput.pipeline.spark.listener import ProgressListener
 from reput.store.disk.frontier import read_frontier
 from reput.store.disk.layout import find_store
 from reput.store.owner.owner import own_store
-from support import stores
+from support import growing, stores
 from support.broker import broker_at_work
 from support.checked import assert_sound
 from support.records import LogBuilder
@@ -85,20 +84,6 @@ def pull(store: reput.MessageStore, topic: str, queue_id: int) -> list[bytes]:
         assert [message.queue_offset for message in result] == list(range(len(found), result.next_offset))
         found += [message.body for message in result]
     return found
-
-
-def assert_as_rebuilt(store: Path, config: StoreConfig, folder: Path) -> None:
-    """The indexes are those that a rebuild makes of a copy without them."""
-    copy = stores.copy(store, folder)
-    for name in (paths.CONSUME_QUEUE, paths.INDEX, paths.REPUT):
-        shutil.rmtree(copy / name, ignore_errors=True)
-    stores.rebuild(copy, config)
-    found, wanted = stores.indexes(store), stores.indexes(copy)
-    found.pop("checkpoint")
-    wanted.pop("checkpoint")
-    assert found == wanted
-    assert_sound(store, config)
-    assert stores.leftovers(store) == []
 
 
 # --- beside a writer -------------------------------------------------------------------------------
@@ -159,7 +144,7 @@ def test_steps_beside_a_writer(seed: int, tmp_path: Path) -> None:
     follower.close()
     assert store.behind_bytes == 0
     store.close()
-    assert_as_rebuilt(path, CONFIG, tmp_path / "copy")
+    stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
 
 
 def test_a_store_follows_itself(tmp_path: Path) -> None:
@@ -173,7 +158,7 @@ def test_a_store_follows_itself(tmp_path: Path) -> None:
         assert store.follower.progress.messages == 300
         assert store.lag() == (0, 0, 0)
     assert not (path / paths.ABORT).exists()
-    assert_as_rebuilt(path, CONFIG, tmp_path / "copy")
+    stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
 
 
 @pytest.mark.spark
@@ -192,7 +177,7 @@ def test_a_store_follows_itself_on_spark(spark: SparkContext, tmp_path: Path) ->
         assert query.name == f"reput follow {path}"
         soon(lambda: query.lastProgress is not None, "Spark's progress")
     assert not query.isActive
-    assert_as_rebuilt(path, CONFIG, tmp_path / "copy")
+    stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
 
 
 def test_read_only_beside_a_follower(tmp_path: Path) -> None:
@@ -251,7 +236,7 @@ def test_goes_on_with_the_next_writer(tmp_path: Path, monkeypatch: pytest.Monkey
             follower.step()
             follower.tend()
     follower.close()
-    assert_as_rebuilt(path, CONFIG, tmp_path / "copy")
+    stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
 
 
 def test_durable_follows_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +278,7 @@ def test_catches_up_a_store_at_rest(max_batch_bytes: int, tmp_path: Path) -> Non
     assert handle.wait(SOON_S)
     assert handle.progress.frontier == handle.progress.durable == log.end
     assert handle.progress.messages == 62
-    assert_as_rebuilt(store, stores.SMALL, tmp_path / "copy")
+    stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
 
 
 @pytest.mark.spark
@@ -307,7 +292,7 @@ def test_catches_up_on_spark(spark: SparkContext, tmp_path: Path) -> None:
         handle = reput.follow(store, spark=spark, config=stores.SMALL, until_caught_up=True, max_bytes_per_trigger=3000)
         assert handle.wait(SOON_S)
         assert handle.progress.messages == messages
-    assert_as_rebuilt(store, stores.SMALL, tmp_path / "copy")
+    stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
 
 
 def test_grows_with_a_log_that_strangers_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +314,7 @@ def test_grows_with_a_log_that_strangers_write(tmp_path: Path, monkeypatch: pyte
     while follower.step() or not follower.caught_up():
         follower.tend()
     follower.close()
-    assert_as_rebuilt(store, stores.SMALL, tmp_path / "copy")
+    stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
 
 
 def test_falls_forward(tmp_path: Path) -> None:
@@ -358,8 +343,7 @@ def test_falls_forward(tmp_path: Path) -> None:
 def test_damage_stops_it(what: str, splits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What lies before damage is indexed, nothing behind it, and the error names the offset."""
     if splits == "many":
-        monkeypatch.setattr(grow_room, "ONE_SPLIT_BYTES", 500)
-        monkeypatch.setattr(grow_room, "_PARALLEL_SPLIT_BYTES", 700)
+        growing.many_splits(monkeypatch, 700, above_bytes=500)
     log = LogBuilder(4096)
     for _ in range(30):
         log.message("a", keys="k")
@@ -396,7 +380,7 @@ def test_lets_go_for_a_writer(tmp_path: Path) -> None:
             assert store.put_message(reput.Message("a", b"new")).queue_offset == 1000
             soon(lambda: follower.progress.state == "following", "following beside the writer")
             soon(lambda: store.lag().bytes == 0, "no lag")
-    assert_as_rebuilt(path, CONFIG, tmp_path / "copy")
+    stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
 
 
 def test_second_follower_is_refused(tmp_path: Path) -> None:
@@ -462,7 +446,7 @@ def test_waits_while_another_job_is_at_work(tmp_path: Path, monkeypatch: pytest.
     assert follower.progress.frontier == log.end
     follower.close()
     assert "catching up" in states
-    assert_as_rebuilt(store, stores.SMALL, tmp_path / "copy")
+    stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
 
 
 @pytest.mark.spark
@@ -483,7 +467,7 @@ def test_checkpoint_of_another_store(spark: SparkContext, tmp_path: Path) -> Non
     second.stop()
     with reput.follow(tmp_path / "two" / "store", **options | {"checkpoint": tmp_path / "other"}) as third:
         soon(lambda: third.progress.frontier == log.end, "the second store's end")
-    assert_as_rebuilt(tmp_path / "two" / "store", stores.SMALL, tmp_path / "copy")
+    stores.assert_as_rebuilt(tmp_path / "two" / "store", tmp_path / "copy", stores.SMALL)
 
 
 @pytest.mark.spark
@@ -514,7 +498,7 @@ def test_frontier_overrules_the_checkpoint(spark: SparkContext, tmp_path: Path) 
     options["checkpoint"] = tmp_path / "checkpoint2"
     with reput.follow(store, **options) as again:
         soon(lambda: again.progress.frontier == log.end, "the end again")
-    assert_as_rebuilt(store, stores.SMALL, tmp_path / "copy")
+    stores.assert_as_rebuilt(store, tmp_path / "copy", stores.SMALL)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "file", "empty"])
@@ -562,7 +546,7 @@ def test_driver_and_writer_killed(hundreds: int, tmp_path: Path) -> None:
         killed_writer(path, True, hundreds)
         handle = reput.follow(path, spark=False, config=CONFIG, until_caught_up=True)
         assert handle.wait(SOON_S)
-        assert_as_rebuilt(path, CONFIG, tmp_path / f"copy{time.monotonic_ns()}")
+        stores.assert_as_rebuilt(path, tmp_path / f"copy{time.monotonic_ns()}", CONFIG)
 
 
 def test_writer_killed_beside_a_follower(tmp_path: Path) -> None:
@@ -576,7 +560,7 @@ def test_writer_killed_beside_a_follower(tmp_path: Path) -> None:
         assert handle.progress.messages >= 400
     with reput.MessageStore.open(path, CONFIG, create=True) as store:
         assert sum(queue.max_offset for queue in store.queues()) >= 800
-    assert_as_rebuilt(path, CONFIG, tmp_path / "copy")
+    stores.assert_as_rebuilt(path, tmp_path / "copy", CONFIG)
 
 
 def test_progress_as_values() -> None:
