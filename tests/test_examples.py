@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import QUICK_JVM
+from support.processes import quick_jvm
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,7 +19,7 @@ def run_example(folder: Path, *arguments: object) -> subprocess.CompletedProcess
     pytest.importorskip("matplotlib")
     environment = {
         **os.environ,
-        **QUICK_JVM,
+        **quick_jvm(),
         "PYTHONPATH": str(ROOT / "src"),
         "TMPDIR": str(folder),
         "MPLCONFIGDIR": str(folder),

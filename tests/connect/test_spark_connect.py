@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support import stores
-from support.processes import QUICK_JVM
+from support.processes import quick_jvm
 from support.records import LogBuilder
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def test_spark_connect(tmp_path: Path) -> None:
     out.mkdir()
     environment = {
         **os.environ,
-        **QUICK_JVM,
+        **quick_jvm(),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         # Spark takes a port that is free, where this is set.

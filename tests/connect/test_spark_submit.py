@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 from support import golden
-from support.processes import QUICK_JVM
+from support.processes import quick_jvm
 
 SOURCE = Path(__file__).parents[2] / "src"
 PROGRAM = """
@@ -54,7 +54,7 @@ def test_spark_submit(tmp_path: Path) -> None:
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
-        **QUICK_JVM,
+        **quick_jvm(),
         "PYTHONPATH": os.pathsep.join([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(home),

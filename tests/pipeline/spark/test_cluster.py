@@ -16,7 +16,7 @@ import pytest
 
 import reput
 from support import golden, stores
-from support.processes import QUICK_JVM
+from support.processes import quick_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ class Cluster:
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(self.source),
-            **QUICK_JVM,
+            **quick_jvm(),
         }
 
     def start(self, name: str, kind: str, *arguments: str) -> Path:
@@ -119,9 +119,8 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
     try:
         log = cluster.start("master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         address = cluster.wait_for(log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
-        for number in range(2):
-            options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0", address)
-            worker = cluster.start(f"worker{number}", "worker.Worker", *options)
+        options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0", address)
+        for worker in [cluster.start(f"worker{number}", "worker.Worker", *options) for number in range(2)]:
             cluster.wait_for(worker, r"(Successfully registered) with master")
         yield address, cluster.environment
     finally:
