@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -173,6 +174,18 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """Parse a module, once for all rules."""
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def walked(tree: ast.AST) -> list[ast.AST]:
+    """List the nodes of a tree, once for all rules."""
+    return list(ast.walk(tree))
+
+
 def name_of(path: Path) -> str:
     """A module's path inside the package, as the tables above write it."""
     return path.relative_to(PACKAGE).as_posix()
@@ -187,7 +200,7 @@ def room_of(path: Path) -> str:
 def imports_of(tree: ast.Module) -> Iterator[Import]:
     """All imports of reput's rooms, also those in functions and type-checking blocks."""
     top = set(map(id, tree.body))
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "reput":
             parts = node.module.split(".")
             rooms = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
@@ -231,7 +244,7 @@ def is_writing_open(call: ast.Call) -> bool:
 
 def forbidden_calls(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
     """The calls that only files/ may make: line, call, what to use instead."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if not isinstance(node, ast.Call):
             continue
         name = dotted(node.func)
@@ -246,7 +259,7 @@ def forbidden_calls(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
 
 def kinds_named(tree: ast.Module) -> Iterator[str]:
     """The names, imports and texts (but for docstrings and help, which are prose) by which a kind is told."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.ImportFrom):
             found = [node.module or "", *(alias.name for alias in node.names)]
         elif isinstance(node, ast.Import):
@@ -262,7 +275,7 @@ def kinds_named(tree: ast.Module) -> Iterator[str]:
 
 def functions_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Every function of a module with the number of lines from `def` to its end."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             yield node.name, node.end_lineno - node.lineno + 1
@@ -281,7 +294,7 @@ def texts() -> Iterator[Path]:
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_imports_go_down(path: Path) -> None:
     """A module imports rooms below its own, and none beside or above."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     if path == PACKAGE / "__init__.py":
         # The public face may name everything, but only for type checkers and when it is asked.
         assert not [found for found in imports_of(tree) if not found.inside]
@@ -313,7 +326,7 @@ def folder_arrows_up(name: str, tree: ast.Module) -> Iterator[str]:
     """The folders of its own room that a module imports, and that are not below its own."""
     room, *inner = name.split("/")[:-1]
     levels, own = FOLDER_LEVELS[room], inner[0] if inner else ""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"reput.{room}."):
             parts = str(node.module).split(".")[2:]
             named = parts[:1] if parts else [alias.name for alias in node.names]
@@ -335,7 +348,7 @@ def test_folders_keep_their_levels(room: str) -> None:
             continue
         folder = path.parent.name if path.parent.name != room else ""
         assert folder in levels, f"{name}: which folder is it for?"
-        arrows = list(folder_arrows_up(name, ast.parse(path.read_text())))
+        arrows = list(folder_arrows_up(name, parsed(path)))
         assert bool(arrows) == (name in FOLDER_EXCEPT) or name not in FOLDER_EXCEPT, f"{name} keeps the rule"
         found += [] if name in FOLDER_EXCEPT else arrows
     assert not found
@@ -362,7 +375,7 @@ def test_a_class_name_is_one_thing() -> None:
     """No two classes of the package share a name."""
     homes: dict[str, list[str]] = {}
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in walked(parsed(path)):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(name_of(path))
     assert not {name: places for name, places in homes.items() if len(places) > 1}
@@ -373,9 +386,7 @@ def test_only_files_touches_the_file_system(path: Path) -> None:
     """Calls that change files stand in files/: there faults are injected, and durability can be read."""
     if room_of(path) == "files" or name_of(path) in FILES_ONLY_EXCEPT:
         return
-    found = [
-        f"{name_of(path)}:{line}: {call}: use {use}" for line, call, use in forbidden_calls(ast.parse(path.read_text()))
-    ]
+    found = [f"{name_of(path)}:{line}: {call}: use {use}" for line, call, use in forbidden_calls(parsed(path))]
     assert not found
 
 
@@ -402,7 +413,7 @@ def test_kinds_of_queues_are_not_named(path: Path) -> None:
     """No import and no name of store, pipeline, data source or commands is a kind's: what differs the kind is asked."""
     if name_of(path) in KINDS_LISTED or OF_ONE_KIND.search(path.name):
         return
-    assert list(kinds_named(ast.parse(path.read_text()))) == []
+    assert list(kinds_named(parsed(path))) == []
 
 
 @pytest.mark.parametrize(
@@ -428,7 +439,7 @@ def test_sizes_are_bounded(path: Path) -> None:
     """No file is above 600 lines, no function above 70, but for those listed with their reason."""
     text = path.read_text()
     assert len(text.splitlines()) <= FILE_LINES_MAX, f"{name_of(path)}: split it by what it does"
-    for name, lines in functions_of(ast.parse(text)):
+    for name, lines in functions_of(parsed(path)):
         limit, _ = LONG_FUNCTIONS.get((name_of(path), name), (FUNCTION_LINES_MAX, ""))
         assert lines <= limit, f"{name_of(path)}: {name} has {lines} lines, {limit} are allowed"
 
@@ -438,22 +449,22 @@ def test_exceptions_are_needed() -> None:
     for name in FILES_ONLY_EXCEPT:
         path = PACKAGE / name
         assert path.exists(), name
-        assert list(forbidden_calls(ast.parse(path.read_text()))), f"{name} keeps the rule: drop the exception"
+        assert list(forbidden_calls(parsed(path))), f"{name} keeps the rule: drop the exception"
     for (name, function), (limit, _) in LONG_FUNCTIONS.items():
-        lines = dict(functions_of(ast.parse((PACKAGE / name).read_text())))[function]
+        lines = dict(functions_of(parsed(PACKAGE / name)))[function]
         assert FUNCTION_LINES_MAX < lines == limit, f"{name}: {function} has {lines} lines: lower the ratchet"
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_modules_say_what_they_are(path: Path) -> None:
     """Each module and each package opens with a docstring."""
-    assert ast.get_docstring(ast.parse(path.read_text())), f"{name_of(path)} has no docstring"
+    assert ast.get_docstring(parsed(path)), f"{name_of(path)} has no docstring"
 
 
 def unplain(path: Path) -> Iterator[str]:
     """The docstrings of a module with a beginning that the rule forbids, and its lines with a private word."""
     text = path.read_text()
-    for node in ast.walk(ast.parse(text)):
+    for node in walked(parsed(path)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             found = NO_BEGINNING.match(ast.get_docstring(node) or "")
             if found:
