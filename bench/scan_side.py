@@ -92,9 +92,9 @@ def decode(store: str) -> int:
             decoder = RangeDecoder(buffer, file.start, DecodeSettings(CHECK_BODY, False, ()), columns)
             position, stop = 0, Stop.REACHED_END
             while position < file.size and stop is Stop.REACHED_END:
-                columns.state[[State.RECORDS, State.ITEMS, State.FURTHER]] = 0
+                columns.state[[State.records, State.items, State.further]] = 0
                 stop = decoder.decode(position, min(file.size, position + PIECE_BYTES))
-                position = int(columns.state[State.POSITION])
+                position = int(columns.state[State.position])
                 records += columns.records
     return records
 

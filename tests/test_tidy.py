@@ -110,7 +110,7 @@ FILES_ONLY_EXCEPT = {
 # Functions that may be longer than that, how long, and why. A ratchet: lower it, never raise it.
 LONG_FUNCTIONS = {
     ("kernels/compiled/decode.py", "decode_range"): (
-        141,
+        86,
         "one compiled loop; calls in it would cost a third",
     ),
 }

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from reput.errors import DamagedStoreError
 from reput.files import fs
 from reput.files.database import DatabaseOwner, DatabaseReader
-from reput.files.rocksdb_table import EntryPieces, Prefixes, TableFile, grouped
+from reput.files.rocksdb_table import TableFile, grouped
 from reput.formats import rocksdb as rocksdb_fmt
 from reput.formats import rocksdb_table as fmt
 from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import ENTRY_FAMILY, OFFSET_FAMILY
+from reput.kernels.table_columns import EntryPieces, Prefixes
 from support import tables
 from support.tables import Queues, queues, take_apart
 

@@ -19,17 +19,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from reput.files.maps import MapTable, address_of
+from reput.files.maps import MapTable
 from reput.formats.consume_queue import ENTRY_SIZE
 from reput.formats.hashing import index_key_hash, java_string_hash_utf8
 from reput.formats.index_file import ITEM_SIZE
-from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
-from reput.kernels import decode_arguments, filter_kernels, kernels, lookup_kernels, queue_arguments
+from reput.formats.record import CHECK_NONE, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2
+from reput.kernels import field_kernels, filter_kernels, kernels, line_kernels, lookup_kernels
 from reput.kernels.batch_layout import Batch
-from reput.kernels.columns import IN_QUEUE, Columns, State, Stop
+from reput.kernels.columns import (
+    IN_QUEUE,
+    Columns,
+    DecodeRules,
+    FurtherEntries,
+    FurtherRecords,
+    State,
+    Stop,
+)
 from reput.kernels.compiled.crc import crc32
 from reput.kernels.compiled.hashing import java_hash
-from reput.kernels.lookup_columns import Room
+from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
+from reput.kernels.line_columns import ROWS, LinePiece, Stopped
+from reput.kernels.lookup_layout import (
+    FIRST_PLACE,
+    INDEX_LAYOUT,
+    KEY_TOPIC_LAYOUT,
+    QUEUE_LAYOUT,
+    WATCH_LAYOUT,
+    Answers,
+)
+from reput.kernels.pack import EntrySources, Packed
+from reput.kernels.records import address_of, words_of
 from reput.log.column_batch import ColumnBatches
 from reput.log.encode import RecordEncoder
 from reput.log.message import MessageRefusedError
@@ -44,6 +63,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROOM = GuardedRoom(1 << 14)
+TEXTS_ROOM = GuardedRoom(13)
+STRETCHES = (
+    FieldRow.BODY_AT, FieldRow.TOPIC_AT, FieldRow.PROPERTIES_AT, FieldRow.KEYS_AT, FieldRow.TAGS_AT,
+    FieldRow.UNIQUE_KEY_AT,
+)  # fmt: skip
 ENTRIES, INDEX = [GuardedRoom(100) for _ in range(2)], GuardedRoom(200)
 LENGTHS = (0, 1, 0x5A, 0x5B, 0x7F, 0xFF, 0x7FFF, 0x8000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 LISTS = (b"%LMQ%a,%LMQ%b", b"1,2", b"%LMQ%a,x,y/z,%LMQ%", b"0,1,2,3", b",", b"3,,4", b"%LM")
@@ -140,14 +164,22 @@ def run_case(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) ->
         while stop in (Stop.RECORDS_FULL, Stop.ITEMS_FULL, Stop.QUEUES_FULL) and position < size:
             stop = Stop(
                 twin.decode_range(
-                    buffer, 0, position, size, size, crc_check, True, DELAYS_MS, *decode_arguments(columns)
+                    buffer,
+                    0,
+                    position,
+                    size,
+                    size,
+                    DecodeRules(crc_check, True, DELAYS_MS),
+                    columns.record_columns,
+                    columns.queue_table,
+                    columns.state,
                 )
             )
             use(columns)
             use_further(buffer, columns)
-            if position == columns.state[State.POSITION]:
+            if position == columns.state[State.position]:
                 break
-            position = int(columns.state[State.POSITION])
+            position = int(columns.state[State.position])
             columns.clear()
 
 
@@ -164,12 +196,30 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
     queue_files = [ENTRIES[n].at_end(entries[n * 100 : n * 100 + 100]) for n in range(2)]
     for number, file in enumerate(queue_files):
         files.put(number, file)
-    watch = [0, 0, 0, 0, 0, 0, log.address, size, size]
-    window = [5, 10, address_of(queue_files[1]), chance.randrange(2), 0, size, 1 << 40, 1 << 40, 1 << 40]
-    queue = np.array([*watch, 0, 10, 5, files.address, *window], dtype=np.int64)
+    watch = dict.fromkeys(WATCH_LAYOUT.offsets, 0) | {
+        "log_at": log.address, "log_file_size": size, "log_end": size
+    }  # fmt: skip
+    of_queue = words_of(
+        QUEUE_LAYOUT,
+        **watch,
+        first=0,
+        end=10,
+        file_entries=5,
+        files_at=files.address,
+        window_begin=5,
+        window_end=10,
+        entries_at=address_of(queue_files[1]),
+        is_last=chance.randrange(2),
+        records_begin=0,
+        records_end=size,
+        most_messages=1 << 40,
+        most_bytes=1 << 40,
+        stop_bytes=1 << 40,
+    )
+    queue = np.array(of_queue, dtype=np.int64)
     for offset in range(4, 11):
-        room = guarded_room(chance)
-        run.pull_entries(address_of(queue), offset, 3, 1000, address_of(room))
+        answers = guarded_answers(chance)
+        run.pull_entries(address_of(queue), offset, 3, 1000, address_of(answers))
     for _ in range(8):
         run.seek_time(
             address_of(queue), chance.choice((0, 1 << 40, near(chance, positions, size))), chance.randrange(2)
@@ -187,20 +237,22 @@ def look_up(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> 
             ">iqii", index_key_hash(topic + b"#" + key), place, 0, chance.randrange(-1, items + 2)
         )
     index_file = INDEX.at_end(bytes(data))
-    index = np.array([*watch, slots, items, size, 1, address_of(index_file)], dtype=np.int64)
-    padded = topic + bytes(-len(topic) % 8)
-    words = struct.pack("<qqq", address_of(index), java_string_hash_utf8(topic + b"#"), len(topic)) + padded
-    asked = guarded_array(len(words) // 8, np.int64)
-    asked[:] = np.frombuffer(words, dtype=np.int64)
+    of_index = words_of(INDEX_LAYOUT, **watch, slots=slots, items=items, below=size, count=1)
+    index = np.array([*of_index, address_of(index_file)], dtype=np.int64)
+    padded = np.frombuffer(topic + bytes(-len(topic) % 8), dtype=np.int64)
+    topic_hash = java_string_hash_utf8(topic + b"#")
+    words = words_of(KEY_TOPIC_LAYOUT, index_at=address_of(index), hash=topic_hash, size=len(topic))
+    asked = guarded_array(len(words) + len(padded), np.int64)
+    asked[:] = [*words, *padded]
     for most in (1, 2, 9):
-        room = guarded_room(chance)
-        run.find_key(address_of(asked), key, most, address_of(room))
+        answers = guarded_answers(chance)
+        run.find_key(address_of(asked), key, most, address_of(answers))
 
 
-def guarded_room(chance: Random) -> NDArray[np.int64]:
-    """Room for a few places in front of a guard page."""
-    words = guarded_array(Room.PLACES + chance.randrange(8), np.int64)
-    words[Room.FREE], words[Room.END] = Room.PLACES, len(words)
+def guarded_answers(chance: Random) -> NDArray[np.int64]:
+    """An answer buffer for a few places, before a guard page."""
+    words = guarded_array(FIRST_PLACE + chance.randrange(8), np.int64)
+    words[Answers.free], words[Answers.end] = FIRST_PLACE, len(words)
     return words
 
 
@@ -231,6 +283,32 @@ def run_filters(chance: Random, buffer: NDArray[np.uint8], positions: list[int])
         twin.compare_whole(*texts, word, -(1 << 63), (1 << 63) - 1, 5, 4, 2, status)
         twin.compare_double(*texts, 5, 4, 2, status)
         twin.read_double(*texts, guarded_array(count, np.float64), status)
+
+
+def run_lines(chance: Random, buffer: NDArray[np.uint8], positions: list[int]) -> None:
+    """The kernels of fields and lines: stretches of what seem to be records, and stretches and texts anywhere."""
+    size, count = len(buffer), len(positions) + 3
+    table, one = guarded_array(ROWS * count, np.int64).reshape(ROWS, count), field_table(1)
+    anywhere = (-1, 0, 1, 2, 3, 8, size - 1, size, size + 1, 1 << 62, -(1 << 62), chance.randrange(size + 1))
+    table[:] = np.array(chance.choices(anywhere, k=ROWS * count)).reshape(ROWS, count)
+    for number, place in enumerate(positions):
+        position, length = np.array([place]), np.array([int.from_bytes(buffer[place : place + 4].tobytes())])
+        wants = FIND_PROPERTIES | COUNT_PAIRS
+        arguments = position, length.astype(np.uint32).view(np.int32), one
+        if field_kernels("compiled").read_fields(buffer, 0, size, CHECK_NONE, wants, *arguments):
+            table[: len(FieldRow), number] = one[:, 0]
+    pieces = chance.choices(list(LinePiece), k=chance.randrange(1, 5))
+    program = guarded_array(3 * len(pieces), np.int64).reshape(-1, 3)
+    for step, piece in enumerate(pieces):
+        row = chance.choice((*STRETCHES, *STRETCHES, chance.randrange(ROWS - 1)))
+        program[step] = piece, row, chance.choice((-1, 0, 1, 2, 3, 1 << 40))
+    texts, text_at = TEXTS_ROOM.at_end(b"one text, two"), guarded_array(4, np.int64)
+    text_at[:] = 0, 9, 9, 13
+    out, begin = guarded_array(chance.choice((0, 100, 1000, 20_000)), np.uint8), 0
+    while begin < count:
+        begin, used, why = line_kernels("compiled").write_lines(buffer, table, begin, program, texts, text_at, out)
+        assert used <= len(out)
+        begin += why == Stopped.LEFT or (why == Stopped.FULL and not used)
 
 
 def run_batch(chance: Random) -> None:
@@ -297,23 +375,13 @@ def use(columns: Columns) -> None:
     twin, queues, records = kernels("compiled"), columns.queues, columns.records
     count = int(np.count_nonzero(columns.flags[:records] & IN_QUEUE))
     per_queue = [guarded_array(queues + more, np.int64) for more in (1, 0, 0)]
-    arrays = (getattr(columns, name) for name in ("position", "size", "queue", "queue_offset", "tags_code", "flags"))
-    twin.pack_entries(
-        records,
-        queues,
-        *arrays,
-        guarded_array(count * ENTRY_SIZE, np.uint8),
-        *per_queue,
-        guarded_array(queues, np.uint8),
-    )
+    packed = Packed(guarded_array(count * ENTRY_SIZE, np.uint8), *per_queue, guarded_array(queues, np.uint8))
+    twin.pack_entries(queues, EntrySources.of(columns), packed)
     twin.chain_items(
+        columns.item_sources,
         0,
         0,
         columns.items,
-        columns.first_item,
-        columns.position,
-        columns.store_timestamp,
-        columns.item_hash,
         guarded_array(7, np.int32),
         1,
         0,
@@ -330,11 +398,12 @@ def use_further(buffer: NDArray[np.uint8], columns: Columns) -> None:
     record, queue_id = (guarded_array(records, np.int32) for _ in range(2))
     record[:], queue_id[:] = np.arange(records), 0
     room = 3
-    out = guarded_array(room, np.int32), guarded_array(room, np.int32), guarded_array(room, np.int64)
+    out = FurtherEntries(guarded_array(room, np.int32), guarded_array(room, np.int32), guarded_array(room, np.int64))
+    asked = FurtherRecords(record, position, queue_id)
     begin = 0
     while begin < records:
-        columns.state[State.FURTHER] = 0
-        stop, begin = twin.further_queues(buffer, 0, begin, record, position, queue_id, *queue_arguments(columns), *out)
+        columns.state[State.further] = 0
+        stop, begin = twin.further_queues(buffer, 0, begin, asked, columns.queue_table, columns.state, out)
         if stop != Stop.REACHED_END:
             begin += 1
 
@@ -355,6 +424,7 @@ def main(note: str, what: str, cases: int = 0) -> None:
             positions = [at for at in range(4, len(data)) if data[at : at + 3] == b"\xda\xa3\x20"]
             run_case(chance, place(data), [at - 4 for at in positions])
             run_filters(chance, place(data), [at - 4 for at in positions])
+            run_lines(chance, place(data), [at - 4 for at in positions])
             run_batch(chance)
 
 

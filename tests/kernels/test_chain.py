@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reput.formats import index_file as fmt
 from reput.kernels import kernels
+from reput.kernels.columns import ItemSources
 from support import golden
 from support.twins import GOLDEN_DELAYS_MS, TWINS, Call, decode
 
@@ -25,15 +26,6 @@ class Item(NamedTuple):
     store_timestamp: int
 
 
-class Columns(NamedTuple):
-    """What chaining reads: items by record, and what it needs of the records."""
-
-    first_item: np.ndarray
-    position: np.ndarray
-    store_timestamp: np.ndarray
-    item_hash: np.ndarray
-
-
 class Chained(NamedTuple):
     """A part of an IndexFile: slots, items' bytes, how many slots were empty, the begin time from then on."""
 
@@ -43,10 +35,10 @@ class Chained(NamedTuple):
     begin: int
 
 
-def columns_of(records: list[tuple[int, int, list[int]]]) -> Columns:
-    """Columns of records, each (position, store time, hashes of its items)."""
+def columns_of(records: list[tuple[int, int, list[int]]]) -> ItemSources:
+    """ItemSources of records, each (position, store time, hashes of its items)."""
     counts = [len(hashes) for _, _, hashes in records]
-    return Columns(
+    return ItemSources(
         np.cumsum([0, *counts], dtype=np.int32),
         np.array([position for position, _, _ in records], dtype=np.int64),
         np.array([time for _, time, _ in records], dtype=np.int64),
@@ -56,7 +48,7 @@ def columns_of(records: list[tuple[int, int, list[int]]]) -> Columns:
 
 def chain(
     twin: str,
-    columns: Columns,
+    columns: ItemSources,
     begin_end: tuple[int, int],
     slots: np.ndarray,
     number: int = 1,
@@ -66,7 +58,7 @@ def chain(
     item, end = begin_end
     record = int(np.searchsorted(columns.first_item, item, side="right")) - 1
     out = np.full((end - item) * fmt.ITEM_SIZE, 0xEE, dtype=np.uint8)
-    fresh, begin = kernels(twin).chain_items(record, item, end, *columns, slots, number, begin, out)
+    fresh, begin = kernels(twin).chain_items(columns, record, item, end, slots, number, begin, out)
     return Chained(slots.tolist(), out.tobytes(), int(fresh), int(begin))
 
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reput import kernels
-from reput.files.maps import address_of
 from reput.formats.properties import encode_properties
 from reput.formats.record import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, Host, Record, encode_record
 from reput.kernels.batch_layout import BATCH_LAYOUT, LAID_OUT, NEW_QUEUE, REFUSED, TEXTS_LAYOUT, Batch, Refusal, Texts
+from reput.kernels.records import address_of
 from reput.log import column_batch, queue_directory
 from reput.log.column_batch import ColumnBatch
 from reput.log.encode import RecordEncoder

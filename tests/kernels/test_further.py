@@ -44,7 +44,7 @@ def read(twin: str, log: LogBuilder, multi_dispatch: bool = True) -> Second:
     patch.undo()
     kernels.cache_clear()
     assert columns.records == len(log.placed)
-    assert len(columns.further_record) == columns.state[State.FURTHER]
+    assert len(columns.further_record) == columns.state[State.further]
     queues = columns.further_queue.tolist()
     rows = zip(
         columns.further_record.tolist(),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.files.maps import MapTable, address_of
+from reput.files.maps import MapTable
 from reput.formats import index_file
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, LAST_BLANK, PRE_BLANK
 from reput.formats.hashing import index_key_hash, java_string_hash_utf8
@@ -18,17 +18,24 @@ from reput.formats.index_file import HEADER_SIZE, ITEM, ITEM_SIZE, SLOT_SIZE, He
 from reput.formats.record import Record, encode_record
 from reput.kernels import LookupKernels, lookup_kernels
 from reput.kernels.compiled import lookup
-from reput.kernels.lookup_columns import (
+from reput.kernels.lookup_layout import (
     ASK,
-    COUNT_BITS,
-    COUNT_MASK,
+    BUFFER_FULL,
+    INDEX_LAYOUT,
+    KEY_TOPIC_LAYOUT,
     MOST_MESSAGES,
-    NEEDS_FILE,
-    NEEDS_ROOM,
-    Index,
-    Queue,
+    PLACE_WORDS,
+    QUEUE_LAYOUT,
+    WATCH_LAYOUT,
+    Answers,
     Watch,
+    answer_at,
+    answer_count,
+    needed_file,
+    pack_answer,
+    pack_needed,
 )
+from reput.kernels.records import address_of, words_of
 from support.twins import TWINS
 
 if TYPE_CHECKING:
@@ -57,14 +64,14 @@ class World:
         self.log_table, self.queue_table = MapTable(0, 2, 64), MapTable(0, files, 64)
         if mapped:
             for number in range(2):
-                self.map(NEEDS_FILE - 2 * number)
+                self.map(pack_needed(number, False))
             for number in range(files):
-                self.map(NEEDS_FILE - 2 * number - 1)
+                self.map(pack_needed(number, True))
         self.mark = np.zeros(3, dtype=np.int64)
 
     def map(self, needed: int) -> None:
         """Map the file that a kernel asks for."""
-        number, of_queue = divmod(NEEDS_FILE - needed, 2)
+        number, of_queue = needed_file(needed)
         table, files = (self.queue_table, self.queue_files) if of_queue else (self.log_table, self.log)
         assert table.put(number, files[number])
 
@@ -100,24 +107,28 @@ class World:
             data[at : at + SLOT_SIZE] = number.to_bytes(SLOT_SIZE, "big")
         return np.frombuffer(bytes(data), dtype=np.uint8)
 
-    def _watch(self) -> list[int]:
+    def _watch(self) -> dict[str, int]:
         cells = [address_of(self.mark) + 8 * n for n in range(3)]
-        return [cells[0], 0, cells[1], 0, cells[2], 0, self.log_table.address, FILE_SIZE, 2 * FILE_SIZE]
+        return dict.fromkeys(WATCH_LAYOUT.offsets, 0) | {
+            "confirmed_at": cells[0], "frontier_at": cells[1], "generation_at": cells[2],
+            "log_at": self.log_table.address, "log_file_size": FILE_SIZE, "log_end": 2 * FILE_SIZE,
+        }  # fmt: skip
 
-    def queue(self, begin: int, behind: int, **words: int) -> NDArray[np.int64]:
-        """The queue's vector, with a window."""
+    def queue(self, begin: int, end: int, **fields: int) -> NDArray[np.int64]:
+        """The queue's vector, with the window [begin, end)."""
         self.window = np.frombuffer(self.entries[begin * ENTRY_SIZE :], dtype=np.uint8)
-        values = {
-            "FIRST": 0, "END": len(self.places), "FILE_ENTRIES": FILE_ENTRIES, "FILES_AT": self.queue_table.address,
-            "BEGIN": begin, "BEHIND": behind, "ENTRIES_AT": address_of(self.window), "IS_LAST": 1, "RECORDS_BEGIN": 0,
-            "RECORDS_END": 2 * FILE_SIZE, "MOST_MESSAGES": 1 << 40, "MOST_BYTES": 1 << 40, "STOP_BYTES": 1 << 40,
-        } | words  # fmt: skip
-        return np.array([*self._watch(), *(values[word.name] for word in Queue)], dtype=np.int64)
+        given = self._watch() | {
+            "first": 0, "end": len(self.places), "file_entries": FILE_ENTRIES, "files_at": self.queue_table.address,
+            "window_begin": begin, "window_end": end, "entries_at": address_of(self.window), "is_last": 1,
+            "records_begin": 0, "records_end": 2 * FILE_SIZE,
+            "most_messages": 1 << 40, "most_bytes": 1 << 40, "stop_bytes": 1 << 40,
+        }  # fmt: skip
+        return np.array(words_of(QUEUE_LAYOUT, **given | fields), dtype=np.int64)
 
     def index_vector(self, below: int = 2 * FILE_SIZE) -> NDArray[np.int64]:
         """The index's vector."""
-        assert next(iter(Index)) == len(Watch)
-        return np.array([*self._watch(), SLOTS, ITEMS, below, 1, address_of(self.index)], dtype=np.int64)
+        fields = words_of(INDEX_LAYOUT, **self._watch(), slots=SLOTS, items=ITEMS, below=below, count=1)
+        return np.array([*fields, address_of(self.index)], dtype=np.int64)
 
 
 TIMES = st.lists(st.integers(0, 30), min_size=1, max_size=ITEMS - 1).map(sorted)
@@ -132,37 +143,40 @@ def worlds(draw: Any, mapped: bool = True) -> World:
     return World(times, keys, draw(st.sets(st.integers(0, len(times) - 1), max_size=5)), mapped)
 
 
-class Room:
-    """Room for some places, of which others have taken two words already."""
+class AnswerBuffer:
+    """A buffer for some places, of which another answer has taken one already."""
 
     def __init__(self, most: int) -> None:
-        self.words = np.full(4 + 2 * most, -7, dtype=np.int64)
-        self.words[:2] = 4, len(self.words)
+        self.words = np.full(4 + PLACE_WORDS * most, -7, dtype=np.int64)
+        self.words[Answers.free], self.words[Answers.end] = 4, len(self.words)
         self.address = address_of(self.words)
 
-    def told(self, answer: int) -> tuple[int, list[int]]:
-        """How many an answer says there are, or why it says nothing; and the places that it names."""
+    def read(self, answer: int) -> tuple[int, list[int]]:
+        """The number of messages in an answer, or the reason why it has none; and the places that it names."""
+        free = int(self.words[Answers.free])
         if answer < 0:
-            assert self.words[0] == 4, "who finds nothing keeps nothing"
+            assert free == 4, "a kernel that finds nothing keeps nothing"
             return answer, []
-        assert answer >> COUNT_BITS == 4
-        places = self.words[4 : self.words[0]].tolist()
-        assert self.words[self.words[0] :].tolist() == [-7] * (len(self.words) - int(self.words[0]))
-        return answer & COUNT_MASK, places
+        assert answer_at(answer) == 4
+        assert self.words[free:].tolist() == [-7] * (len(self.words) - free)
+        return answer_count(answer), self.words[4:free].tolist()
 
 
 def topic_vector(name: bytes, index: NDArray[np.int64]) -> NDArray[np.int64]:
     """A topic as the kernels take it."""
     data = np.frombuffer(name.ljust(-(-len(name) // 8) * 8, b"\0"), dtype=np.int64)
-    return np.concatenate([[address_of(index), java_string_hash_utf8(name + b"#"), len(name)], data])
+    topic_hash = java_string_hash_utf8(name + b"#")
+    return np.concatenate(
+        [words_of(KEY_TOPIC_LAYOUT, index_at=address_of(index), hash=topic_hash, size=len(name)), data]
+    )
 
 
 def pull(
     run: LookupKernels, vector: NDArray[np.int64], offset: int, most: int, most_bytes: int
 ) -> tuple[int, list[int]]:
     """The answer to a pull: how many, or why none; and their places."""
-    room = Room(most)
-    return room.told(run.pull_entries(address_of(vector), offset, most, most_bytes, room.address))
+    buffer = AnswerBuffer(most)
+    return buffer.read(run.pull_entries(address_of(vector), offset, most, most_bytes, buffer.address))
 
 
 @given(worlds(), st.data())
@@ -172,8 +186,8 @@ def test_twins_pull_alike(world: World, data: st.DataObject) -> None:
     count = len(world.places)
     begin = data.draw(st.integers(0, count - 1))
     vector = world.queue(
-        begin, count, IS_LAST=data.draw(st.integers(0, 1)), MOST_MESSAGES=data.draw(st.integers(1, 9)),
-        RECORDS_END=data.draw(st.sampled_from([FILE_SIZE, 2 * FILE_SIZE])), MOST_BYTES=data.draw(st.integers(100, 900)),
+        begin, count, is_last=data.draw(st.integers(0, 1)), most_messages=data.draw(st.integers(1, 9)),
+        records_end=data.draw(st.sampled_from([FILE_SIZE, 2 * FILE_SIZE])), most_bytes=data.draw(st.integers(100, 900)),
     )  # fmt: skip
     asked = data.draw(st.tuples(st.integers(begin - 1, count + 1), st.integers(1, 12), st.integers(-5, 2000)))
     answers = [pull(lookup_kernels(kind), vector, *asked) for kind in TWINS]
@@ -219,11 +233,11 @@ def test_twins_find_keys_alike(world: World, key: bytes, most: int, below: int) 
     topic = topic_vector(TOPIC, vector)
     answers = []
     for run in map(lookup_kernels, TWINS):
-        room, cramped = Room(most), Room(most - 1)
+        buffer, cramped = AnswerBuffer(most), AnswerBuffer(most - 1)
         asked = address_of(topic), key, most
-        answers.append(room.told(run.find_key(*asked, room.address)))
-        small = cramped.told(run.find_key(*asked, cramped.address))
-        assert small == (answers[-1] if answers[-1][0] < most else (NEEDS_ROOM, []))
+        answers.append(buffer.read(run.find_key(*asked, buffer.address)))
+        small = cramped.read(run.find_key(*asked, cramped.address))
+        assert small == (answers[-1] if answers[-1][0] < most else (BUFFER_FULL, []))
     assert answers[0] == answers[1]
     count, places = answers[0]
     assert len(places) == 2 * min(count, most)
@@ -233,21 +247,21 @@ def test_twins_find_keys_alike(world: World, key: bytes, most: int, below: int) 
 
 
 @pytest.mark.parametrize("kind", TWINS)
-def test_a_room_that_is_full_is_told(kind: str) -> None:
-    """What has no room for its answer says so, and leaves the room as it is."""
-    world, room, run = World([1, 2], [b"k", b"k"], set()), Room(1), lookup_kernels(kind)
-    assert run.pull_entries(address_of(world.queue(0, 2)), 0, 2, 1000, room.address) == NEEDS_ROOM
-    assert room.told(run.pull_entries(address_of(world.queue(0, 2)), 1, 2, 1000, room.address))[0] == 1
-    assert run.pull_entries(address_of(world.queue(0, 2)), 0, MOST_MESSAGES + 1, 1000, room.address) == ASK
+def test_a_full_buffer_is_reported(kind: str) -> None:
+    """A kernel without space for its answer says so, and leaves the buffer as it is."""
+    world, buffer, run = World([1, 2], [b"k", b"k"], set()), AnswerBuffer(1), lookup_kernels(kind)
+    assert run.pull_entries(address_of(world.queue(0, 2)), 0, 2, 1000, buffer.address) == BUFFER_FULL
+    assert buffer.read(run.pull_entries(address_of(world.queue(0, 2)), 1, 2, 1000, buffer.address))[0] == 1
+    assert run.pull_entries(address_of(world.queue(0, 2)), 0, MOST_MESSAGES + 1, 1000, buffer.address) == ASK
 
 
 @pytest.mark.parametrize("kind", TWINS)
 def test_keys_that_are_not_ascii_are_not_looked_for(kind: str) -> None:
     """Bytes that are no ASCII are another text to whoever decodes them; the general way compares texts."""
-    world, room, run = World([1], ["ключ".encode()], set()), Room(1), lookup_kernels(kind)
+    world, buffer, run = World([1], ["ключ".encode()], set()), AnswerBuffer(1), lookup_kernels(kind)
     vector = world.index_vector()
     topic = topic_vector(TOPIC, vector)
-    assert run.find_key(address_of(topic), "ключ".encode(), 1, room.address) == ASK
+    assert run.find_key(address_of(topic), "ключ".encode(), 1, buffer.address) == ASK
 
 
 @pytest.mark.parametrize("kind", TWINS)
@@ -255,18 +269,18 @@ def test_keys_that_are_not_ascii_are_not_looked_for(kind: str) -> None:
 def test_what_has_changed_is_not_answered(kind: str, mark: int) -> None:
     """More confirmed, more indexed, or another generation: the kernels leave the answer to the general way."""
     world, run = World([1, 2], [b"k", b"k"], set()), lookup_kernels(kind)
-    queue, index, room = world.queue(0, 2), world.index_vector(), Room(9)
+    queue, index, buffer = world.queue(0, 2), world.index_vector(), AnswerBuffer(9)
     topic = topic_vector(TOPIC, index)
-    queue[[Watch.CONFIRMED, Watch.FRONTIER, Watch.GENERATION]] = 5
-    index[[Watch.CONFIRMED, Watch.FRONTIER, Watch.GENERATION]] = 5
+    queue[[Watch.confirmed, Watch.frontier, Watch.generation]] = 5
+    index[[Watch.confirmed, Watch.frontier, Watch.generation]] = 5
     world.mark[:] = 5
     assert pull(run, queue, 0, 9, 1000)[0] == 2
     assert run.seek_time(address_of(queue), 2, 0) == 1
-    assert run.find_key(address_of(topic), b"k", 9, Room(9).address) & COUNT_MASK == 2
+    assert answer_count(run.find_key(address_of(topic), b"k", 9, AnswerBuffer(9).address)) == 2
     world.mark[mark] = 6
     assert pull(run, queue, 0, 9, 1000)[0] == ASK
     assert run.seek_time(address_of(queue), 2, 0) == ASK
-    assert run.find_key(address_of(topic), b"k", 9, room.address) == ASK
+    assert run.find_key(address_of(topic), b"k", 9, buffer.address) == ASK
 
 
 @pytest.mark.parametrize("name", LookupKernels._fields)
@@ -276,3 +290,27 @@ def test_twins_take_the_same_arguments(name: str) -> None:
     assert list(inspect.signature(getattr(lookup, name).py_func).parameters) == list(
         inspect.signature(reference).parameters
     )
+
+
+@given(st.integers(0, 1 << 40), st.integers(0, MOST_MESSAGES + 1))
+def test_an_answer_says_what_was_packed(at: int, count: int) -> None:
+    """An answer gives back its number of messages and their place, and is no refusal."""
+    answer = pack_answer(at, count)
+    assert (answer_at(answer), answer_count(answer)) == (at, count)
+    assert answer >= 0
+
+
+@given(st.integers(0, 1 << 40), st.booleans())
+def test_a_needed_file_says_what_was_packed(number: int, of_queue: bool) -> None:
+    """An answer that asks for a file names it, and is not taken for another refusal."""
+    assert needed_file(pack_needed(number, of_queue)) == (number, of_queue)
+    assert BUFFER_FULL < pack_needed(number, of_queue) < ASK
+
+
+def test_words_come_in_the_layouts_order() -> None:
+    """Fields are given by name, each of them once."""
+    assert words_of(KEY_TOPIC_LAYOUT, size=3, index_at=1, hash=2) == [1, 2, 3]
+    with pytest.raises(ValueError, match="2 fields are given, 3 words are needed"):
+        words_of(KEY_TOPIC_LAYOUT, size=3, index_at=1)
+    with pytest.raises(KeyError, match="hash"):
+        words_of(KEY_TOPIC_LAYOUT, size=3, index_at=1, hsah=2)

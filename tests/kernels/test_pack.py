@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from reput.formats.consume_queue import ENTRY_SIZE, Entry, decode_entry
 from reput.kernels import kernels
 from reput.kernels.columns import IN_INDEX, IN_QUEUE
+from reput.kernels.pack import EntrySources
+from reput.kernels.pack import Packed as PackedArrays
 from support import golden
 from support.records import LogBuilder
 from support.twins import GOLDEN_DELAYS_MS, TWINS, Call, decode
@@ -49,7 +51,8 @@ def pack_arrays(twin: str, records: int, queues: int, *columns: np.ndarray) -> P
     entries = np.full(int(np.count_nonzero(flags & IN_QUEUE)) * ENTRY_SIZE, 0xEE, dtype=np.uint8)
     start, first, last = (np.full(queues + more, -77, dtype=np.int64) for more in (1, 0, 0))
     steady = np.full(queues, 77, dtype=np.uint8)
-    count = kernels(twin).pack_entries(records, queues, *columns, entries, start, first, last, steady)
+    sources = EntrySources(*(column[:records] for column in columns))
+    count = kernels(twin).pack_entries(queues, sources, PackedArrays(entries, start, first, last, steady))
     assert count == start[queues] == len(entries) // ENTRY_SIZE
     assert start[0] == 0
     data = entries.tobytes()

@@ -5,16 +5,27 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from reput.errors import ConfigError
-from reput.kernels import SWITCH, Kernels, decode_arguments, kernels
+from reput.kernels import (
+    SWITCH,
+    Kernels,
+    backlog_kernels,
+    encode_kernels,
+    field_kernels,
+    filter_kernels,
+    kernels,
+    line_kernels,
+    lookup_kernels,
+    table_kernels,
+)
 from reput.kernels.columns import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture(autouse=True)
@@ -57,15 +68,26 @@ def test_twins_take_the_same_arguments(name: str) -> None:
     assert list(inspect.signature(compiled).parameters) == list(inspect.signature(reference).parameters)
 
 
-def test_decode_arguments_are_in_order() -> None:
-    """The columns are handed over under the names of the parameters that take them."""
-    columns = Columns(1, 1, 1)
-    parameters = list(inspect.signature(kernels("reference").decode_range).parameters)[8:]
-    arguments = decode_arguments(columns)
+ALL_KERNELS = (
+    kernels, encode_kernels, lookup_kernels, filter_kernels, backlog_kernels, field_kernels, line_kernels,
+    table_kernels,
+)  # fmt: skip
+MOST_PARAMETERS = 10
 
-    assert len(parameters) == len(arguments)
-    for parameter, argument in zip(parameters, arguments, strict=True):
-        assert argument is getattr(columns, parameter.removesuffix("_out"))
+
+@pytest.mark.parametrize("choose", ALL_KERNELS)
+def test_kernels_take_few_arguments(choose: Callable[[str], tuple[Callable[..., Any], ...]]) -> None:
+    """A kernel has at most ten parameters: what belongs together comes as one record."""
+    for kernel in choose("reference"):
+        assert len(inspect.signature(kernel).parameters) <= MOST_PARAMETERS, kernel.__name__
+
+
+@pytest.mark.parametrize("name", ["record_columns", "queue_table", "item_sources"])
+def test_records_have_the_arrays_of_their_names(name: str) -> None:
+    """Each array of a record is that of the columns under the same name."""
+    columns = Columns(1, 1, 1)
+    for field, array in getattr(columns, name)._asdict().items():
+        assert array is getattr(columns, field)
 
 
 @pytest.mark.parametrize(

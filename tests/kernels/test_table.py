@@ -9,12 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.files.rocksdb_table import EntryPieces, Prefixes
 from reput.formats.consume_queue import Entry
 from reput.formats.rocksdb import VALUE_SIZE, encode_value
 from reput.kernels import table_kernels
 from reput.kernels.columns import IN_INDEX, IN_QUEUE
-from reput.kernels.table_columns import ENTRY_ROOM, KEY_END, MOST_RESTARTS, TableBlock, TableState
+from reput.kernels.pack import EntrySources
+from reput.kernels.table_columns import (
+    ENTRY_ROOM,
+    KEY_END,
+    MOST_RESTARTS,
+    EntryPieces,
+    Prefixes,
+    TableBlock,
+    TableState,
+)
 from support.tables import Queues, queues
 
 
@@ -34,17 +42,17 @@ def fill(kind: str, given_queues: Queues, room: int, most_blocks: int) -> list[F
     out, restarts = np.zeros(room, dtype=np.uint8), np.zeros(MOST_RESTARTS, dtype=np.uint32)
     blocks = np.zeros((most_blocks, len(TableBlock)), dtype=np.int64)
     state = np.zeros(len(TableState), dtype=np.int64)
-    state[TableState.LAST_ROW] = -1
+    state[TableState.last_row] = -1
     calls = []
-    while state[TableState.PIECE] < len(pieces.row):
-        whole = table_kernels(kind).fill_blocks(*prefixes, *pieces, out, restarts, blocks, state)
-        begin, at = int(state[TableState.BEGIN]), int(state[TableState.AT])
-        known = int(state[TableState.RESTARTS])
+    while state[TableState.piece] < len(pieces.row):
+        whole = table_kernels(kind).fill_blocks(prefixes, pieces, out, restarts, blocks, state)
+        begin, at = int(state[TableState.begin]), int(state[TableState.at])
+        known = int(state[TableState.restarts])
         calls.append(
             Filled(whole, out[:at].tobytes(), blocks[:whole].tolist(), restarts[:known].tolist(), state.tolist())
         )
         out[: at - begin] = out[begin:at].copy()
-        state[TableState.BEGIN], state[TableState.AT] = 0, at - begin
+        state[TableState.begin], state[TableState.at] = 0, at - begin
     return calls
 
 
@@ -57,7 +65,7 @@ def test_twins(given_queues: Queues, more: int, most_blocks: int) -> None:
     reference = fill("reference", given_queues, room, most_blocks)
 
     assert fill("compiled", given_queues, room, most_blocks) == reference
-    assert reference[-1].state[TableState.ENTRIES] == given_queues.entries
+    assert reference[-1].state[TableState.entries] == given_queues.entries
 
 
 @pytest.mark.parametrize("kind", ["compiled", "reference"])
@@ -66,8 +74,8 @@ def test_nothing(kind: str) -> None:
     none = np.empty(0, dtype=np.int64)
     state = np.zeros(len(TableState), dtype=np.int64)
     whole = table_kernels(kind).fill_blocks(
-        *Prefixes.of([]),
-        *EntryPieces(none, none, none, none),
+        Prefixes.of([]),
+        EntryPieces(none, none, none, none),
         np.zeros(100, dtype=np.uint8),
         np.zeros(MOST_RESTARTS, dtype=np.uint32),
         np.zeros((1, len(TableBlock)), dtype=np.int64),
@@ -106,5 +114,6 @@ def test_values(data: st.DataObject) -> None:
         )
     for kind in ("compiled", "reference"):
         out = np.zeros(total * VALUE_SIZE, dtype=np.uint8)
-        table_kernels(kind).pack_values(numbers[0], size, queue, numbers[1], flags, numbers[2], place.copy(), out)
+        sources = EntrySources(numbers[0], size, queue, np.zeros(count, np.int64), numbers[1], flags)
+        table_kernels(kind).pack_values(sources, numbers[2], place.copy(), out)
         assert out.tobytes() == expected

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from reput.formats.consume_queue import QueueKey
 from reput.formats.record import Record, encode_record
-from reput.kernels import SWITCH, backlog_kernels, decode_arguments, kernels
-from reput.kernels.columns import IN_QUEUE, Columns, Stop
+from reput.kernels import SWITCH, backlog_kernels, kernels
+from reput.kernels.columns import IN_QUEUE, Columns, DecodeRules, Stop
 from reput.kernels.pack import EntrySources
+from reput.kernels.records import address_of
 from reput.queue.backlog import Backlog
 from reput.queue.queues import Queues
 from support.twins import TWINS
@@ -57,7 +58,8 @@ def table_of_queues() -> Columns:
     columns = Columns(QUEUES, QUEUES, QUEUES)
     delays_ms = np.array([-1], dtype=np.int64)
     buffer = np.frombuffer(log, dtype=np.uint8)
-    kernels().decode_range(buffer, 0, 0, at, at, 0, True, delays_ms, *decode_arguments(columns))
+    arrays = columns.record_columns, columns.queue_table, columns.state
+    kernels().decode_range(buffer, 0, 0, at, at, DecodeRules(0, True, delays_ms), *arrays)
     assert columns.queues == QUEUES
     return columns
 
@@ -131,15 +133,15 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def test_a_queue_is_found_by_its_name_and_id(kind: str) -> None:
     """Neither another id, nor another topic, nor a row that came later is taken for it."""
     columns = table_of_queues()
-    table = (columns.queue_id, columns.topic_at, columns.topic_size, columns.names, columns.queue_table,
-             columns.queue_key)  # fmt: skip
+    addresses = columns.queue_table.addresses()
+    table = address_of(addresses)
     run: BacklogKernels = backlog_kernels()
     for queue in range(QUEUES):
-        topic = np.frombuffer(key(queue).topic, dtype=np.uint8)
-        assert run.find_row(topic, queue, QUEUES, *table) == queue
-        assert run.find_row(topic, queue, queue, *table) == -1
-        assert run.find_row(topic, queue + 7, QUEUES, *table) == -1
-        assert run.find_row(topic[:-1], queue, QUEUES, *table) == -1
+        topic = key(queue).topic
+        assert run.find_row(topic, queue, QUEUES, table) == queue
+        assert run.find_row(topic, queue, queue, table) == -1
+        assert run.find_row(topic, queue + 7, QUEUES, table) == -1
+        assert run.find_row(topic[:-1], queue, QUEUES, table) == -1
 
 
 def test_a_table_of_queues_that_grows_finds_its_rows(kind: str) -> None:
@@ -147,11 +149,11 @@ def test_a_table_of_queues_that_grows_finds_its_rows(kind: str) -> None:
     columns = table_of_queues()
     for _ in range(3):
         columns.grow(Stop.QUEUES_FULL)
-    table = (columns.queue_id, columns.topic_at, columns.topic_size, columns.names, columns.queue_table,
-             columns.queue_key)  # fmt: skip
+    addresses = columns.queue_table.addresses()
+    table = address_of(addresses)
     for queue in range(QUEUES):
-        topic = np.frombuffer(key(queue).topic, dtype=np.uint8)
-        assert backlog_kernels().find_row(topic, queue, QUEUES, *table) == queue
+        topic = key(queue).topic
+        assert backlog_kernels().find_row(topic, queue, QUEUES, table) == queue
 
 
 @settings(deadline=None)
@@ -165,7 +167,7 @@ def test_both_kinds_of_kernels(puts: list[tuple[int, int]], asked: list[int]) ->
         numbered = run.number_rows(given.queue, given.flags, marks, rows, numbers[:count])
         entries, offset = np.zeros(20 * count, dtype=np.uint8), np.zeros(count, dtype=np.int64)
         previous, newest = np.zeros(count, dtype=np.int32), np.full(QUEUES, -1, dtype=np.int32)
-        used = run.chain_entries(*given, 0, entries, offset, previous, newest)
+        used = run.chain_entries(given, 0, entries, offset, previous, newest)
         start, index = np.zeros(len(asked) + 1, dtype=np.int64), np.zeros(count, dtype=np.int32)
         wanted = np.array(asked, dtype=np.int64)
         total = run.take_chains(wanted, newest, previous, start, index)

@@ -40,8 +40,8 @@ OUTPUTS = (
     "topic_hash",
     "is_schedule",
     "names",
-    "queue_table",
-    "queue_key",
+    "hash_table",
+    "hash_key",
     "state",
 )
 

@@ -10,12 +10,12 @@ import numpy as np
 import rocksdict
 from hypothesis import strategies as st
 
-from reput.files.rocksdb_table import EntryPieces
 from reput.formats import rocksdb_table as fmt
 from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import VALUE_SIZE, entry_key, queue_prefix
 from reput.formats.rocksdb_table import Handle
 from reput.formats.xxhash import xxhash64
+from reput.kernels.table_columns import EntryPieces
 from reput.pipeline.split.parts import key_order
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reput.formats.record import CHECK_BODY, Verdict
-from reput.kernels import Kernels, decode_arguments, kernels
-from reput.kernels.columns import Columns, State, Stop
+from reput.kernels import Kernels, kernels
+from reput.kernels.columns import Columns, DecodeRules, State, Stop
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,14 +72,14 @@ class Decoded:
     @property
     def position(self) -> int:
         """Where the last call stopped."""
-        return int(self.columns.state[State.POSITION])
+        return int(self.columns.state[State.position])
 
     @property
     def verdict(self) -> Verdict:
         """What stands there."""
-        return Verdict(int(self.columns.state[State.VERDICT]))
+        return Verdict(int(self.columns.state[State.verdict]))
 
-    def state(self, place: State) -> int:
+    def state(self, place: int) -> int:
         """A counter of the state vector."""
         return int(self.columns.state[place])
 
@@ -91,7 +91,7 @@ def decode(kind: str, data: bytes, call: Call | None = None, columns: Columns | 
     begin = call.begin
     while stops[-1] in FULL:
         columns.grow(stops[-1])
-        begin = int(columns.state[State.POSITION])
+        begin = int(columns.state[State.position])
         stops.append(decode_once(kind, data, call, columns, begin))
     return Decoded(plain(columns), stops, columns)
 
@@ -105,10 +105,10 @@ def decode_once(kind: str, data: bytes, call: Call, columns: Columns, begin: int
             call.begin if begin is None else begin,
             len(data) if call.end < 0 else call.end,
             len(data) if call.limit < 0 else call.limit,
-            call.crc_check,
-            call.tag_items,
-            call.delays_ms,
-            *decode_arguments(columns),
+            DecodeRules(call.crc_check, call.tag_items, call.delays_ms),
+            columns.record_columns,
+            columns.queue_table,
+            columns.state,
         )
     )
 
@@ -127,6 +127,6 @@ def plain(columns: Columns) -> dict[str, Any]:
     values |= {name: getattr(columns, name)[:queues].tolist() for name in QUEUE_COLUMNS}
     values["first_item"] = columns.first_item[: records + 1].tolist()
     values["item_hash"] = columns.item_hash[: columns.items].tolist()
-    values["names"] = columns.names[: int(columns.state[State.NAMES])].tobytes()
-    values["state"] = {place.name: int(columns.state[place]) for place in State}
+    values["names"] = columns.names[: int(columns.state[State.names])].tobytes()
+    values["state"] = dict(zip(State._fields, columns.state.tolist(), strict=True))
     return values

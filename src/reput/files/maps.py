@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.files.holes import Holes
-from reput.kernels.lookup_columns import Table
+from reput.kernels.lookup_layout import FIRST_FILE, FileTable
+from reput.kernels.records import address_of
 
 
 class MapCache:
@@ -53,13 +53,13 @@ class MapCache:
 class MapTable:
     """The maps of the files of one kind by number, and their addresses, for kernels that go from file to file.
 
-    `words` is what `reput.kernels.lookup_columns.Table` describes, and `address` where it stands. `arrays` names all
+    `words` is what `reput.kernels.lookup_layout.FileTable` describes, and `address` where it stands. `arrays` names all
     maps that a kernel can have found in the table; whoever holds it keeps them.
     """
 
     def __init__(self, first: int, count: int, most: int) -> None:
-        self.words: NDArray[np.int64] = np.zeros(Table.FILES + count, dtype=np.int64)
-        self.words[Table.FIRST], self.words[Table.COUNT] = first, count
+        self.words: NDArray[np.int64] = np.zeros(FIRST_FILE + count, dtype=np.int64)
+        self.words[FileTable.first], self.words[FileTable.count] = first, count
         self.address = address_of(self.words)
         self.arrays: dict[int, NDArray[np.uint8]] = {}
         self.most = most
@@ -67,7 +67,7 @@ class MapTable:
 
     def put(self, number: int, array: NDArray[np.uint8] | None) -> bool:
         """Have a file found at its map from now on; None: there is no such file. False where `most` maps are there."""
-        place = Table.FILES + number - int(self.words[Table.FIRST])
+        place = FIRST_FILE + number - int(self.words[FileTable.first])
         with self._lock:
             if array is None:
                 self.words[place] = -1
@@ -77,8 +77,3 @@ class MapTable:
             self.arrays = {**self.arrays, number: array}
             self.words[place] = address_of(array)
             return True
-
-
-def address_of(array: NDArray[Any]) -> int:
-    """Where an array's first element stands in memory; keep the array as long as this is in use."""
-    return int(array.__array_interface__["data"][0])

@@ -7,58 +7,29 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
-from numpy.typing import NDArray
 
 from reput.files import fs
 from reput.formats import rocksdb_table as fmt
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.formats.rocksdb_table import Handle, TableCounts
 from reput.kernels import table_kernels
-from reput.kernels.table_columns import ENTRY_ROOM, KEY_END, MOST_RESTARTS, TableBlock, TableState
+from reput.kernels.table_columns import (
+    ENTRY_ROOM,
+    KEY_END,
+    MOST_RESTARTS,
+    EntryPieces,
+    Prefixes,
+    TableBlock,
+    TableState,
+)
 
 _OUT_BYTES = 1 << 20
 _MOST_BLOCKS = 2 * _OUT_BYTES // fmt.BLOCK_SIZE
 _SESSION_SIGNS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SESSION_SIZE = 20
-
-
-class Prefixes(NamedTuple):
-    """What the keys of queues begin with: that of queue r is `names[end[r] : end[r + 1]]` (uint8; int64, rows + 1)."""
-
-    names: NDArray[np.uint8]
-    end: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, prefixes: list[bytes]) -> Prefixes:
-        """The prefixes of some queues."""
-        end = np.zeros(len(prefixes) + 1, dtype=np.int64)
-        np.cumsum([len(prefix) for prefix in prefixes], out=end[1:])
-        return cls(np.frombuffer(b"".join(prefixes), dtype=np.uint8), end)
-
-    def longest(self) -> int:
-        """Bytes of the longest one."""
-        return int(np.diff(self.end).max(initial=0))
-
-    def key(self, row: int, queue_offset: int) -> bytes:
-        """The key of an entry."""
-        return self.names[self.end[row] : self.end[row + 1]].tobytes() + queue_offset.to_bytes(8)
-
-
-class EntryPieces(NamedTuple):
-    """Consecutive entries of queues, in the order of their keys, one place a piece.
-
-    int64 each: `row` the queue, `first` queue offset of the first entry, `entries` how many (at least one), `address`
-    where in memory their values lie (28 bytes each); whoever made this keeps that memory.
-    """
-
-    row: NDArray[np.int64]
-    first: NDArray[np.int64]
-    entries: NDArray[np.int64]
-    address: NDArray[np.int64]
 
 
 class TableFile:
@@ -81,7 +52,7 @@ class TableFile:
         self._restarts = np.zeros(MOST_RESTARTS, dtype=np.uint32)
         self._blocks = np.zeros((_MOST_BLOCKS, len(TableBlock)), dtype=np.int64)
         self._state = np.zeros(len(TableState), dtype=np.int64)
-        self._state[TableState.LAST_ROW] = -1
+        self._state[TableState.last_row] = -1
         self._index: list[tuple[bytes, Handle]] = []
         self._size = 0
         fs.save_array(path)
@@ -89,16 +60,16 @@ class TableFile:
     @property
     def entries(self) -> int:
         """How many entries it has so far."""
-        return int(self._state[TableState.ENTRIES])
+        return int(self._state[TableState.entries])
 
     def add(self, pieces: EntryPieces) -> None:
         """Add entries behind those before them."""
         state = self._state
-        state[TableState.PIECE] = state[TableState.DONE] = 0
+        state[TableState.piece] = state[TableState.done] = 0
         while True:
-            whole = self._kernels.fill_blocks(*self._prefixes, *pieces, self._out, self._restarts, self._blocks, state)
+            whole = self._kernels.fill_blocks(self._prefixes, pieces, self._out, self._restarts, self._blocks, state)
             self._write(whole)
-            if state[TableState.PIECE] == len(pieces.row):
+            if state[TableState.piece] == len(pieces.row):
                 return
 
     def finish(self) -> None:
@@ -113,9 +84,9 @@ class TableFile:
         state = self._state
         counts = TableCounts(
             data_blocks=len(self._index),
-            entries=int(state[TableState.ENTRIES]),
-            raw_key_size=int(state[TableState.KEY_BYTES]),
-            raw_value_size=int(state[TableState.ENTRIES]) * VALUE_SIZE,
+            entries=int(state[TableState.entries]),
+            raw_key_size=int(state[TableState.key_bytes]),
+            raw_value_size=int(state[TableState.entries]) * VALUE_SIZE,
             data_size=data_size,
             index_size=len(index_block) + fmt.TRAILER.size,
         )
@@ -135,16 +106,16 @@ class TableFile:
             handle = self._append(found, self._stored(data[begin:end]))
             self._index.append((fmt.separator(last, following), handle))
         fs.append(self._path, b"".join(found))
-        begin, at = int(self._state[TableState.BEGIN]), int(self._state[TableState.AT])
+        begin, at = int(self._state[TableState.begin]), int(self._state[TableState.at])
         self._out[: at - begin] = self._out[begin:at].copy()
-        self._state[TableState.BEGIN], self._state[TableState.AT] = 0, at - begin
+        self._state[TableState.begin], self._state[TableState.at] = 0, at - begin
 
     def _end_last_block(self) -> None:
         state = self._state
-        at, known = int(state[TableState.AT]), int(state[TableState.RESTARTS])
+        at, known = int(state[TableState.at]), int(state[TableState.restarts])
         end = np.append(self._restarts[:known], np.uint32(known)).astype("<u4")
         block = self._out[:at].tobytes() + end.tobytes()
-        last = self._prefixes.key(int(state[TableState.LAST_ROW]), int(state[TableState.LAST_OFFSET]))
+        last = self._prefixes.key(int(state[TableState.last_row]), int(state[TableState.last_offset]))
         found: list[bytes] = []
         self._index.append((last, self._append(found, self._stored(block))))
         fs.append(self._path, b"".join(found))

@@ -223,13 +223,18 @@ class BacklogKernels(NamedTuple):
     number_rows: Callable[..., int]
     chain_entries: Callable[..., int]
     take_chains: Callable[..., int]
-    find_row: Callable[..., int]
+    find_row: Callable[[bytes, int, int, int], int]
 
 
 @_KernelChoice
 def backlog_kernels(kind: str) -> BacklogKernels:
     """The backlog's kernels of that kind."""
-    return _all_of(BacklogKernels, "backlog", kind)
+    found = _all_of(BacklogKernels, "backlog", kind)
+    if kind == COMPILED:
+        from reput.kernels.compiled.jit import entry_point
+
+        return found._replace(find_row=entry_point(found.find_row))
+    return found
 
 
 class FieldKernels(NamedTuple):
@@ -277,34 +282,3 @@ def table_kernels(kind: str) -> TableKernels:
 
         return found._replace(hash_bytes=entry_point(found.hash_bytes))
     return found
-
-
-def decode_arguments(columns: Any) -> tuple[Any, ...]:
-    """The arrays of `columns` in the order in which the decode kernels take them."""
-    return (
-        columns.position,
-        columns.size,
-        columns.queue,
-        columns.queue_offset,
-        columns.tags_code,
-        columns.store_timestamp,
-        columns.flags,
-        columns.first_item,
-        columns.item_hash,
-        *queue_arguments(columns),
-    )
-
-
-def queue_arguments(columns: Any) -> tuple[Any, ...]:
-    """The arrays of the table of queues, and the state, in the order in which kernels take them."""
-    return (
-        columns.queue_id,
-        columns.topic_at,
-        columns.topic_size,
-        columns.topic_hash,
-        columns.is_schedule,
-        columns.names,
-        columns.queue_table,
-        columns.queue_key,
-        columns.state,
-    )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from reput.formats.layout import Field, Layout
 from reput.formats.record import MIN_RECORD_SIZE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from reput.kernels.records import address_of, words_of
 
 IN_QUEUE = 1
 IN_INDEX = 2
@@ -39,27 +39,32 @@ class Stop(IntEnum):
     QUEUES_FULL = 5
 
 
-class State(IntEnum):
-    """Places in the state vector: counters that go on from call to call, and where the last call stopped."""
-
-    RECORDS = 0
-    ITEMS = 1
-    QUEUES = 2
-    NAMES = 3
-    POSITION = 4
-    VERDICT = 5
-    PREPARED = 6
-    ROLLED_BACK = 7
-    INNER_BATCHES = 8
-    FIRST_INNER_BATCH = 9
-    MULTI_DISPATCHES = 10
-    FIRST_MULTI_DISPATCH = 11
-    TIME_REGRESSIONS = 12
-    FIRST_TIME_REGRESSION = 13
-    LAST_STORE_TIMESTAMP = 14
-    FIRST_STORE_TIMESTAMP = 15
-    MAX_STORE_TIMESTAMP = 16
-    FURTHER = 17
+STATE_LAYOUT = Layout(
+    "The state of a decoding: counters that go on from call to call, and the place where the last call stopped",
+    "reput",
+    [
+        Field("records", "q", "records in the columns"),
+        Field("items", "q", "index items in the columns"),
+        Field("queues", "q", "rows in the table of queues"),
+        Field("names", "q", "bytes of the topics in that table"),
+        Field("position", "q", "the place in the buffer where the last call stopped"),
+        Field("verdict", "q", "the `Verdict` on what is there"),
+        Field("prepared", "q", "prepared messages of transactions"),
+        Field("rolled_back", "q", "rolled-back messages of transactions"),
+        Field("inner_batches", "q", "records that hold a batch of messages"),
+        Field("first_inner_batch", "q", "log offset of the first of them, -1: none"),
+        Field("multi_dispatches", "q", "records with the properties of a message for further queues"),
+        Field("first_multi_dispatch", "q", "log offset of the first of them, -1: none"),
+        Field("time_regressions", "q", "records whose store time is below that of the record before"),
+        Field("first_time_regression", "q", "log offset of the first of them, -1: none"),
+        Field("last_store_timestamp", "q", "store time (ms) of the last record, -1: none"),
+        Field("first_store_timestamp", "q", "store time (ms) of the first record, -1: none"),
+        Field("max_store_timestamp", "q", "the highest store time (ms), -1: none"),
+        Field("further", "q", "entries in further queues"),
+    ],
+    "=",
+)
+State = STATE_LAYOUT.words
 
 
 class Pull(IntEnum):
@@ -89,6 +94,107 @@ class Code(IntEnum):
     UNKNOWN = 2
     NO_ANSWER = 3
     LEFT = 4
+
+
+class DecodeRules(NamedTuple):
+    """How records are decoded.
+
+    `crc_check`: one of `reput.formats.record.CHECK_NONE`, `CHECK_BODY` and `CHECK_PROPERTY`. `tag_items`: tags get
+    index items (RocketMQ 5.4.0 and later). `delays_ms[level]`: the delay of a level, -1 for an unknown one; place 0 is
+    not used.
+    """
+
+    crc_check: int
+    tag_items: bool
+    delays_ms: NDArray[np.int64]
+
+
+class RecordColumns(NamedTuple):
+    """The arrays of `Columns` with a place for each record or index item."""
+
+    position: NDArray[np.int64]
+    size: NDArray[np.int32]
+    queue: NDArray[np.int32]
+    queue_offset: NDArray[np.int64]
+    tags_code: NDArray[np.int64]
+    store_timestamp: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    first_item: NDArray[np.int32]
+    item_hash: NDArray[np.int32]
+
+
+QUEUE_TABLE_LAYOUT = Layout(
+    "The addresses of a table of queues, for a look-up of one queue",
+    "reput",
+    [
+        Field("hash_table_at", "q", "the hash table: int32, row + 1, 0 for a free place"),
+        Field("mask", "q", "its places - 1"),
+        Field("hash_key_at", "q", "per row the hash, uint64"),
+        Field("queue_id_at", "q", "per row the queue id, int32"),
+        Field("topic_at_at", "q", "per row where its topic begins in the names, int32"),
+        Field("topic_size_at", "q", "per row the topic's bytes, int32"),
+        Field("names_at", "q", "the topics' bytes"),
+    ],
+    "=",
+)
+QueueTableAt = QUEUE_TABLE_LAYOUT.words
+
+
+class QueueTable(NamedTuple):
+    """The arrays of `Columns` with a row for each queue, and the hash table that leads to the rows."""
+
+    queue_id: NDArray[np.int32]
+    topic_at: NDArray[np.int32]
+    topic_size: NDArray[np.int32]
+    topic_hash: NDArray[np.int32]
+    is_schedule: NDArray[np.uint8]
+    names: NDArray[np.uint8]
+    hash_table: NDArray[np.int32]
+    hash_key: NDArray[np.uint64]
+
+    def topic(self, row: int) -> bytes:
+        """Return the topic of a row."""
+        begin = int(self.topic_at[row])
+        return self.names[begin : begin + int(self.topic_size[row])].tobytes()
+
+    def addresses(self) -> NDArray[np.int64]:
+        """Return the fields of `QUEUE_TABLE_LAYOUT`; keep the arrays as long as they are in use."""
+        words = words_of(
+            QUEUE_TABLE_LAYOUT,
+            hash_table_at=address_of(self.hash_table),
+            mask=len(self.hash_table) - 1,
+            hash_key_at=address_of(self.hash_key),
+            queue_id_at=address_of(self.queue_id),
+            topic_at_at=address_of(self.topic_at),
+            topic_size_at=address_of(self.topic_size),
+            names_at=address_of(self.names),
+        )
+        return np.array(words, dtype=np.int64)
+
+
+class FurtherRecords(NamedTuple):
+    """Records that get entries in further queues: their numbers, log offsets, and the ids of their own queues."""
+
+    record: NDArray[np.int32]
+    position: NDArray[np.int64]
+    queue_id: NDArray[np.int32]
+
+
+class FurtherEntries(NamedTuple):
+    """Entries in further queues: the record that gets it, the queue's row, and the record's number there."""
+
+    record: NDArray[np.int32]
+    queue: NDArray[np.int32]
+    offset: NDArray[np.int64]
+
+
+class ItemSources(NamedTuple):
+    """The columns of which index items are made, as in `Columns`."""
+
+    first_item: NDArray[np.int32]
+    position: NDArray[np.int64]
+    store_timestamp: NDArray[np.int64]
+    item_hash: NDArray[np.int32]
 
 
 def _records_in(size: int) -> int:
@@ -154,8 +260,8 @@ class Columns:
         self.names: NDArray[np.uint8] = np.empty(queues * 64 + MAX_NAME_SIZE, dtype=np.uint8)
         # Open addressing, at most a quarter full: the queue's row + 1, and 0 for a free place. Its places are
         # found with a mask, so their number is a power of two.
-        self.queue_table: NDArray[np.int32] = np.zeros(1 << (4 * queues - 1).bit_length(), dtype=np.int32)
-        self.queue_key: NDArray[np.uint64] = np.empty(queues, dtype=np.uint64)
+        self.hash_table: NDArray[np.int32] = np.zeros(1 << (4 * queues - 1).bit_length(), dtype=np.int32)
+        self.hash_key: NDArray[np.uint64] = np.empty(queues, dtype=np.uint64)
 
     @classmethod
     def for_range(cls, size: int) -> Columns:
@@ -169,19 +275,19 @@ class Columns:
 
     def clear(self, *, keep_queues: bool = False) -> None:
         """Empty the columns, so that they can take another range; the table of queues may stay."""
-        queues, names = self.queues, int(self.state[State.NAMES])
+        queues, names = self.queues, int(self.state[State.names])
         self.state[:] = 0
-        self.state[State.FIRST_INNER_BATCH] = -1
-        self.state[State.FIRST_MULTI_DISPATCH] = -1
-        self.state[State.FIRST_TIME_REGRESSION] = -1
-        self.state[State.FIRST_STORE_TIMESTAMP] = -1
-        self.state[State.LAST_STORE_TIMESTAMP] = -1
-        self.state[State.MAX_STORE_TIMESTAMP] = -1
+        self.state[State.first_inner_batch] = -1
+        self.state[State.first_multi_dispatch] = -1
+        self.state[State.first_time_regression] = -1
+        self.state[State.first_store_timestamp] = -1
+        self.state[State.last_store_timestamp] = -1
+        self.state[State.max_store_timestamp] = -1
         self.first_item[0] = 0
         if keep_queues:
-            self.state[State.QUEUES], self.state[State.NAMES] = queues, names
+            self.state[State.queues], self.state[State.names] = queues, names
         else:
-            self.queue_table[:] = 0
+            self.hash_table[:] = 0
         if len(self.batch_record) or len(self.further_record):
             self.forget_second_step()
 
@@ -215,15 +321,15 @@ class Columns:
             self._grow_queues()
 
     def _grow_queues(self) -> None:
-        names = ("queue_id", "topic_at", "topic_size", "topic_hash", "is_schedule", "names", "queue_key")
+        names = ("queue_id", "topic_at", "topic_size", "topic_hash", "is_schedule", "names", "hash_key")
         old = {name: getattr(self, name) for name in names}
         self._allocate_queues(2 * len(self.queue_id) + 16)
         for name in names:
             getattr(self, name)[: len(old[name])] = old[name]
         # All at once: those that find their place taken look at the next one, in the next round.
-        table, rows = self.queue_table, np.arange(self.queues, dtype=np.int64)
+        table, rows = self.hash_table, np.arange(self.queues, dtype=np.int64)
         mask = np.uint64(len(table) - 1)
-        places = self.queue_key[: len(rows)] & mask
+        places = self.hash_key[: len(rows)] & mask
         while len(rows):
             free = table[places] == 0
             table[places[free]] = rows[free] + 1
@@ -231,19 +337,53 @@ class Columns:
             rows, places = rows[left], places[left] + np.uint64(1) & mask
 
     @property
+    def record_columns(self) -> RecordColumns:
+        """The arrays with a place for each record or item, as kernels take them."""
+        return RecordColumns(
+            self.position,
+            self.size,
+            self.queue,
+            self.queue_offset,
+            self.tags_code,
+            self.store_timestamp,
+            self.flags,
+            self.first_item,
+            self.item_hash,
+        )
+
+    @property
+    def queue_table(self) -> QueueTable:
+        """The arrays of the table of queues, as kernels take them."""
+        return QueueTable(
+            self.queue_id,
+            self.topic_at,
+            self.topic_size,
+            self.topic_hash,
+            self.is_schedule,
+            self.names,
+            self.hash_table,
+            self.hash_key,
+        )
+
+    @property
+    def item_sources(self) -> ItemSources:
+        """The arrays of which index items are made, as kernels take them."""
+        return ItemSources(self.first_item, self.position, self.store_timestamp, self.item_hash)
+
+    @property
     def records(self) -> int:
         """Records in the columns."""
-        return int(self.state[State.RECORDS])
+        return int(self.state[State.records])
 
     @property
     def items(self) -> int:
         """Index items in the columns."""
-        return int(self.state[State.ITEMS])
+        return int(self.state[State.items])
 
     @property
     def queues(self) -> int:
         """Rows in the table of queues."""
-        return int(self.state[State.QUEUES])
+        return int(self.state[State.queues])
 
     def topic(self, row: int) -> bytes:
         """The topic of a row in the table of queues."""

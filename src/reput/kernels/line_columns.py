@@ -7,7 +7,7 @@ such as the parts of times, are kept once, one after the other, and columns and 
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, auto
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,19 +74,19 @@ class More(IntEnum):
 
     POSITION = len(FieldRow)
     """Log offset."""
-    SIZE = len(FieldRow) + 1
-    VERSION = len(FieldRow) + 2
-    SECOND = len(FieldRow) + 3
+    SIZE = auto()
+    VERSION = auto()
+    SECOND = auto()
     """The number of the text of the store time up to its second."""
-    MILLISECOND = len(FieldRow) + 4
+    MILLISECOND = auto()
     """The milliseconds of the store time; -1 where it is no date, and its text is a number."""
-    ZONE = len(FieldRow) + 5
+    ZONE = auto()
     """The number of the text of the store time's zone."""
-    BORN_HOST = len(FieldRow) + 6
-    STORE_HOST = len(FieldRow) + 7
+    BORN_HOST = auto()
+    STORE_HOST = auto()
     """The numbers of the hosts' texts."""
-    TRANSACTION = len(FieldRow) + 8
-    COMPRESSION = len(FieldRow) + 9
+    TRANSACTION = auto()
+    COMPRESSION = auto()
     """The numbers of the texts of what sysFlag says."""
 
 

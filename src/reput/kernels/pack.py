@@ -64,5 +64,5 @@ def pack_entries(queues: int, sources: EntrySources) -> Packed:
         last=np.empty(queues, dtype=np.int64),
         steady=np.empty(queues, dtype=np.uint8),
     )
-    kernels().pack_entries(places, queues, *sources, *packed)
+    kernels().pack_entries(queues, sources, packed)
     return packed

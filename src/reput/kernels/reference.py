@@ -1,17 +1,17 @@
 """The kernels in plain Python: the specification that the compiled ones are tested against.
 
-Both twins take the same arguments and fill the same arrays in place. A `buffer` is a contiguous `uint8` array
-with the bytes of one log file or a part of it; `base` is the log offset of `buffer[0]`; `begin`, `end` and
-`limit` are positions in `buffer`. Nothing at or past `limit`, the end of the file's bytes, is looked at.
-`crc_check` is one of `reput.formats.record.CHECK_NONE`, `CHECK_BODY` and `CHECK_PROPERTY`. What a column
-means stands at `reput.kernels.columns.Columns`. No kernel raises because of what the bytes say.
+Both twins take the same arguments and fill the same arrays in place. A `buffer` is a contiguous `uint8` array with the
+bytes of one log file or a part of it. `base` is the log offset of `buffer[0]`; `begin`, `end` and `limit` are positions
+in `buffer`. Nothing at or past `limit`, the end of the file's bytes, is read. Arrays that belong together come as one
+named tuple (`reput.kernels.columns`), and a vector of numbers has a layout (`State`). No kernel raises because of what
+the bytes say.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +32,27 @@ from reput.formats.record import (
     decode_record,
     examine,
 )
-from reput.kernels.columns import HAS_TAG_ITEM, IN_INDEX, IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, State, Stop
+from reput.kernels.columns import (
+    HAS_TAG_ITEM,
+    IN_INDEX,
+    IN_QUEUE,
+    INNER_BATCH,
+    MULTI_DISPATCH,
+    DecodeRules,
+    ItemSources,
+    QueueTable,
+    RecordColumns,
+    State,
+    Stop,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from reput.kernels.pack import EntrySources, Packed
+
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
-UInt64s = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 
 MAX_TIME_DIFF_S = 0x7FFFFFFF
@@ -50,9 +63,12 @@ _JAVA_INT = re.compile(rb"[+-]?[0-9]+")
 
 
 def find_boundary(buffer: Bytes, base: int, begin: int, end: int, limit: int, crc_check: int) -> int:
-    """The first position in [begin, end) where a record stands, -1 for none."""
+    """Return the first position in [begin, end) where a record begins, -1 for none.
+
+    `crc_check` is as in `DecodeRules`.
+    """
     data = buffer.data
-    # No magic behind that place begins a record in front of `end`: the file behind it may be a gigabyte of zeros.
+    # No magic after that place belongs to a record that begins before `end`, and a gigabyte of zeros may follow.
     for match in _MAGIC.finditer(data, begin + MAGIC_AT, min(limit, end + MAGIC_AT + _MAGIC_SIZE - 1)):
         position = match.start() - MAGIC_AT
         if examine(data, position, limit, base + position, crc_check)[0] is Verdict.GOOD:
@@ -60,93 +76,59 @@ def find_boundary(buffer: Bytes, base: int, begin: int, end: int, limit: int, cr
     return -1
 
 
-class QueueArrays(NamedTuple):
-    """The arrays of the table of queues, under the names of `Columns`."""
-
-    queue_id: Int32s
-    topic_at: Int32s
-    topic_size: Int32s
-    topic_hash: Int32s
-    is_schedule: Bytes
-    names: Bytes
-    state: Int64s
-
-
-class _Arrays(NamedTuple):
-    """The arrays that `decode_range` fills, under the names of `Columns`."""
-
-    position: Int64s
-    size: Int32s
-    queue: Int32s
-    queue_offset: Int64s
-    tags_code: Int64s
-    store_timestamp: Int64s
-    flags: Bytes
-    first_item: Int32s
-    item_hash: Int32s
-    queues: QueueArrays
-    state: Int64s
-
-
 def decode_range(
-    buffer: Bytes, base: int, begin: int, end: int, limit: int, crc_check: int, tag_items: bool,
-    delays_ms: Int64s, position_out: Int64s, size_out: Int32s, queue_out: Int32s, queue_offset_out: Int64s,
-    tags_code_out: Int64s, store_timestamp_out: Int64s, flags_out: Bytes, first_item_out: Int32s,
-    item_hash_out: Int32s, queue_id_out: Int32s, topic_at_out: Int32s, topic_size_out: Int32s,
-    topic_hash_out: Int32s, is_schedule_out: Bytes, names: Bytes, queue_table: Int32s, queue_key: UInt64s,
+    buffer: Bytes,
+    base: int,
+    begin: int,
+    end: int,
+    limit: int,
+    rules: DecodeRules,
+    records: RecordColumns,
+    queues: QueueTable,
     state: Int64s,
-) -> int:  # fmt: skip
-    """Decode records from `begin` until one starts at or past `end`; returns why it stopped (`Stop`).
+) -> int:
+    """Decode records from `begin` until one starts at or past `end`; return why it stopped (`Stop`).
 
-    `tag_items` says whether tags get index items (RocketMQ 5.4.0 and later), `delays_ms[level]` is the delay
-    of a level in milliseconds (-1 for an unknown one, place 0 is not used). The records are appended to what
-    `state` says is there already, and `state` goes on: a call that stopped full may be repeated from
-    `state[POSITION]` after `Columns.grow`. `queue_table` and `queue_key` are the compiled twin's way to find
-    a queue's row; here a dict finds it.
+    The records are appended to those that `state` (`State`) counts, and `state` goes on: a call that stopped full may
+    be repeated from `state[State.position]` after `Columns.grow`. `hash_table` and `hash_key` of the queues lead the
+    compiled twin to a queue's row; here a dict finds it.
     """
-    data = buffer.data[:limit]
-    arrays = _Arrays(
-        position_out, size_out, queue_out, queue_offset_out, tags_code_out, store_timestamp_out, flags_out,
-        first_item_out, item_hash_out,
-        QueueArrays(queue_id_out, topic_at_out, topic_size_out, topic_hash_out, is_schedule_out, names, state), state,
-    )  # fmt: skip
-    rows = queue_rows(arrays.queues)
+    data, rows = buffer.data[:limit], queue_rows(queues, state)
     position, verdict, stop = begin, Verdict.GOOD, Stop.REACHED_END
     while position < end and stop is Stop.REACHED_END:
-        verdict, size = examine(data, position, limit, base + position, crc_check)
+        verdict, size = examine(data, position, limit, base + position, rules.crc_check)
         if verdict is Verdict.BLANK:
             stop = Stop.FILE_END
         elif verdict is not Verdict.GOOD:
             stop = Stop.NOT_A_RECORD
         else:
-            stop = _append(decode_record(data, position), tag_items, delays_ms, rows, arrays)
+            stop = _append(decode_record(data, position), rules, rows, (records, queues, state))
         if stop in (Stop.REACHED_END, Stop.FILE_END):
             position += size
-    state[State.POSITION] = position
-    state[State.VERDICT] = verdict
+    state[State.position] = position
+    state[State.verdict] = verdict
     return int(stop)
 
 
-def queue_rows(arrays: QueueArrays) -> dict[tuple[bytes, int], int]:
-    """The row of each queue, by topic and queue id."""
-    rows = {}
-    for row in range(int(arrays.state[State.QUEUES])):
-        begin = int(arrays.topic_at[row])
-        topic = arrays.names[begin : begin + int(arrays.topic_size[row])].tobytes()
-        rows[topic, int(arrays.queue_id[row])] = row
-    return rows
+def queue_rows(queues: QueueTable, state: Int64s) -> dict[tuple[bytes, int], int]:
+    """Return the row of each queue, by topic and queue id."""
+    count = int(state[State.queues])
+    return {(queues.topic(row), int(queues.queue_id[row])): row for row in range(count)}
 
 
 def _append(
-    record: Record, tag_items: bool, delays_ms: Int64s, rows: dict[tuple[bytes, int], int], arrays: _Arrays
+    record: Record,
+    rules: DecodeRules,
+    rows: dict[tuple[bytes, int], int],
+    out: tuple[RecordColumns, QueueTable, Int64s],
 ) -> Stop:
     """Append a good record to the columns, or say which of them is full."""
-    state = arrays.state
-    n, items = int(state[State.RECORDS]), int(state[State.ITEMS])
-    if n >= len(arrays.position):
+    records, queues, state = out
+    n, items = int(state[State.records]), int(state[State.items])
+    if n >= len(records.position):
         return Stop.RECORDS_FULL
     queue = (record.topic, record.queue_id)
-    if queue not in rows and not add_queue(record.topic, record.queue_id, arrays.queues):
+    if queue not in rows and not add_queue(record.topic, record.queue_id, queues, state):
         return Stop.QUEUES_FULL
     row = rows.setdefault(queue, len(rows))
     values = properties.decode_properties(record.properties)
@@ -156,42 +138,41 @@ def _append(
     flags, hashes = 0, []
     if transaction != TRANSACTION_ROLLBACK:
         # Room for the most there can be: two bytes a key with its space; the unique key, a last key, the tag.
-        if items + len(values.get(properties.KEYS, b"")) // 2 + 3 > len(arrays.item_hash):
+        if items + len(values.get(properties.KEYS, b"")) // 2 + 3 > len(records.item_hash):
             return Stop.ITEMS_FULL
         flags = IN_INDEX if transaction == TRANSACTION_PREPARED else IN_INDEX | IN_QUEUE
-        if tag_items and tags:
+        if rules.tag_items and tags:
             flags |= HAS_TAG_ITEM
             keys.append(index_file.TAG_KEY_PREFIX + tags)
         hashes = [index_key_hash(record.topic + b"#" + key) for key in keys]
     flags |= INNER_BATCH if record.sys_flag & FLAG_INNER_BATCH else 0
     flags |= MULTI_DISPATCH if _is_multi_dispatch(values) else 0
-    arrays.position[n] = record.physical_offset
-    arrays.size[n] = record.size
-    arrays.queue[n] = row
-    arrays.queue_offset[n] = record.queue_offset
-    arrays.tags_code[n] = _tags_code(record, values, delays_ms)
-    arrays.store_timestamp[n] = record.store_timestamp
-    arrays.flags[n] = flags
-    arrays.item_hash[items : items + len(hashes)] = hashes
-    arrays.first_item[n + 1] = items + len(hashes)
-    state[State.RECORDS], state[State.ITEMS] = n + 1, items + len(hashes)
+    records.position[n] = record.physical_offset
+    records.size[n] = record.size
+    records.queue[n] = row
+    records.queue_offset[n] = record.queue_offset
+    records.tags_code[n] = _tags_code(record, values, rules.delays_ms)
+    records.store_timestamp[n] = record.store_timestamp
+    records.flags[n] = flags
+    records.item_hash[items : items + len(hashes)] = hashes
+    records.first_item[n + 1] = items + len(hashes)
+    state[State.records], state[State.items] = n + 1, items + len(hashes)
     _count(record, values, state)
     return Stop.REACHED_END
 
 
-def add_queue(topic: bytes, queue_id: int, arrays: QueueArrays) -> bool:
-    """Add a queue to the table of queues; false where the table or the names' bytes are full."""
-    state = arrays.state
-    row, begin = int(state[State.QUEUES]), int(state[State.NAMES])
-    if row >= len(arrays.queue_id) or begin + len(topic) > len(arrays.names):
+def add_queue(topic: bytes, queue_id: int, queues: QueueTable, state: Int64s) -> bool:
+    """Add a queue to the table of queues; return False if the table or the names' bytes are full."""
+    row, begin = int(state[State.queues]), int(state[State.names])
+    if row >= len(queues.queue_id) or begin + len(topic) > len(queues.names):
         return False
-    arrays.queue_id[row] = queue_id
-    arrays.topic_at[row] = begin
-    arrays.topic_size[row] = len(topic)
-    arrays.topic_hash[row] = java_string_hash_utf8(topic + b"#")
-    arrays.is_schedule[row] = topic == SCHEDULE_TOPIC
-    arrays.names[begin : begin + len(topic)] = np.frombuffer(topic, dtype=np.uint8)
-    state[State.QUEUES], state[State.NAMES] = row + 1, begin + len(topic)
+    queues.queue_id[row] = queue_id
+    queues.topic_at[row] = begin
+    queues.topic_size[row] = len(topic)
+    queues.topic_hash[row] = java_string_hash_utf8(topic + b"#")
+    queues.is_schedule[row] = topic == SCHEDULE_TOPIC
+    queues.names[begin : begin + len(topic)] = np.frombuffer(topic, dtype=np.uint8)
+    state[State.queues], state[State.names] = row + 1, begin + len(topic)
     return True
 
 
@@ -227,38 +208,36 @@ def _is_multi_dispatch(values: dict[bytes, bytes]) -> bool:
 def _count(record: Record, values: dict[bytes, bytes], state: Int64s) -> None:
     """Enter a record into the counters of the state vector."""
     transaction, position = record.sys_flag & TRANSACTION_MASK, record.physical_offset
-    state[State.PREPARED] += transaction == TRANSACTION_PREPARED
-    state[State.ROLLED_BACK] += transaction == TRANSACTION_ROLLBACK
+    state[State.prepared] += transaction == TRANSACTION_PREPARED
+    state[State.rolled_back] += transaction == TRANSACTION_ROLLBACK
     if record.sys_flag & FLAG_INNER_BATCH:
-        _count_first(state, State.INNER_BATCHES, State.FIRST_INNER_BATCH, position)
+        _count_first(state, State.inner_batches, State.first_inner_batch, position)
     if _is_multi_dispatch(values):
-        _count_first(state, State.MULTI_DISPATCHES, State.FIRST_MULTI_DISPATCH, position)
-    if state[State.RECORDS] == 1:
-        state[State.FIRST_STORE_TIMESTAMP] = record.store_timestamp
-    elif record.store_timestamp < state[State.LAST_STORE_TIMESTAMP]:
-        _count_first(state, State.TIME_REGRESSIONS, State.FIRST_TIME_REGRESSION, position)
-    state[State.LAST_STORE_TIMESTAMP] = record.store_timestamp
-    state[State.MAX_STORE_TIMESTAMP] = max(int(state[State.MAX_STORE_TIMESTAMP]), record.store_timestamp)
+        _count_first(state, State.multi_dispatches, State.first_multi_dispatch, position)
+    if state[State.records] == 1:
+        state[State.first_store_timestamp] = record.store_timestamp
+    elif record.store_timestamp < state[State.last_store_timestamp]:
+        _count_first(state, State.time_regressions, State.first_time_regression, position)
+    state[State.last_store_timestamp] = record.store_timestamp
+    state[State.max_store_timestamp] = max(int(state[State.max_store_timestamp]), record.store_timestamp)
 
 
-def _count_first(state: Int64s, counter: State, first: State, position: int) -> None:
+def _count_first(state: Int64s, counter: int, first: int, position: int) -> None:
     if state[counter] == 0:
         state[first] = position
     state[counter] += 1
 
 
-def pack_entries(
-    records: int, queues: int, position: Int64s, size: Int32s, queue: Int32s, queue_offset: Int64s, tags_code:
-    Int64s, flags: Bytes, entries: Bytes, start: Int64s, first: Int64s, last: Int64s, steady: Bytes,
-) -> int:  # fmt: skip
-    """Fill `entries` (uint8) with 20 bytes an entry, queue by queue and in log order within a queue.
+def pack_entries(queues: int, sources: EntrySources, packed: Packed) -> int:
+    """Fill `packed.entries` with 20 bytes an entry, queue by queue and in log order within a queue.
 
-    Per queue: `start` (int64, queues + 1) the entries before it, `first` and `last` (int64) the queue offsets
-    of its first and last record (-1 without records), `steady` (uint8) whether each is one more than the one
-    before. Returns the number of entries; `entries` must hold that many, which the number of records bounds.
+    Fill the other arrays of `packed` for each of `queues` queues. Returns the number of entries; `packed.entries` must
+    have space for that number, which the number of records bounds.
     """
+    position, size, queue, queue_offset, tags_code, flags = sources
+    entries, start, first, last, steady = packed
     members: list[list[int]] = [[] for _ in range(queues)]
-    for n in range(records):
+    for n in range(len(flags)):
         if flags[n] & IN_QUEUE:
             members[queue[n]].append(n)
     out, written = entries.data, 0
@@ -277,15 +256,15 @@ def pack_entries(
 
 
 def chain_items(
-    record: int, item: int, item_end: int, first_item: Int32s, position: Int64s, store_timestamp: Int64s,
-    item_hash: Int32s, slots: Int32s, number: int, begin: int, out: Bytes,
-) -> tuple[int, int]:  # fmt: skip
+    sources: ItemSources, record: int, item: int, item_end: int, slots: Int32s, number: int, begin: int, out: Bytes
+) -> tuple[int, int]:
     """Write items [item, item_end) to `out` (uint8, 20 bytes an item) and enter them into `slots` (int32).
 
-    `record` is the record that item `item` belongs to, `number` the first item's number in its file, `begin`
-    the time (ms) that time differences count from: before item 1 the previous file's end, from then on item
-    1's own time. Returns the slots that were empty before, and the begin time to go on with.
+    `record` is the record of item `item`, `number` the first item's number in its file. `begin` is the time (ms) that
+    time differences count from: before item 1 the previous file's end, from then on item 1's own time. Returns the
+    number of slots that were empty before, and the begin time for the next call.
     """
+    first_item, position, store_timestamp, item_hash = sources
     target, fresh = out.data, 0
     for n in range(item, item_end):
         while first_item[record + 1] <= n:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE
-from reput.kernels.columns import IN_QUEUE
+from reput.kernels.columns import IN_QUEUE, QueueTableAt
+from reput.kernels.pack import EntrySources
 
 Bytes = NDArray[np.uint8]
 Int32s = NDArray[np.int32]
@@ -29,14 +32,14 @@ def number_rows(queue: Int32s, flags: Bytes, marks: Int32s, rows: Int32s, number
 
 
 def chain_entries(
-    position: Int64s, size: Int32s, queue: Int32s, queue_offset: Int64s, tags_code: Int64s, flags: Bytes, used: int,
-    entries: Bytes, offset: Int64s, previous: Int32s, newest: Int32s,
-) -> int:  # fmt: skip
-    """Append entries, each pointing to the one before in its queue; returns how many are in use then.
+    sources: EntrySources, used: int, entries: Bytes, offset: Int64s, previous: Int32s, newest: Int32s
+) -> int:
+    """Append entries, each pointing to the one before in its queue; return how many are in use then.
 
-    What an entry is made of stands at `EntrySources`. `entries` (20 bytes each), `offset` (queue offsets) and
-    `previous` (-1: none) have `used` in use and room for the others; `newest` is the last entry of each row, -1: none.
+    `entries` (20 bytes each), `offset` (queue offsets) and `previous` (-1: none) have `used` in use and space for the
+    others; `newest` is the last entry of each row, -1: none.
     """
+    position, size, queue, queue_offset, tags_code, flags = sources
     for n in np.flatnonzero(flags & IN_QUEUE).tolist():
         begin = used * ENTRY_SIZE
         ENTRY.struct.pack_into(entries.data, begin, int(position[n]), int(size[n]), int(tags_code[n]))
@@ -67,17 +70,18 @@ def take_chains(rows: Int64s, newest: Int32s, previous: Int32s, start: Int64s, i
     return len(chains)
 
 
-def find_row(
-    topic: Bytes, number: int, rows: int, queue_id: Int32s, topic_at: Int32s, topic_size: Int32s, names: Bytes,
-    queue_table: Int32s, queue_key: NDArray[np.uint64],
-) -> int:  # fmt: skip
-    """The row of a queue (`topic`, queue id `number`) among the first `rows` of a table of queues, -1 for none.
+def find_row(topic: bytes, queue_id: int, rows: int, table: int) -> int:
+    """Return the row of a queue among the first `rows` rows of a table of queues, -1 if it has none.
 
-    `queue_table` and `queue_key` are the compiled twin's way to find it.
+    `table` is the address of a record of `QUEUE_TABLE_LAYOUT`. Its hash table leads the compiled twin to the row.
     """
+    fields = (ctypes.c_int64 * len(QueueTableAt)).from_address(table)
+    ids, begins, sizes = (
+        (ctypes.c_int32 * rows).from_address(fields[place])
+        for place in (QueueTableAt.queue_id_at, QueueTableAt.topic_at_at, QueueTableAt.topic_size_at)
+    )
     for row in range(rows):
-        begin = int(topic_at[row])
-        name = names[begin : begin + int(topic_size[row])]
-        if queue_id[row] == number and name.tobytes() == topic.tobytes():
+        name = ctypes.string_at(fields[QueueTableAt.names_at] + begins[row], sizes[row])
+        if ids[row] == queue_id and name == topic:
             return row
     return -1

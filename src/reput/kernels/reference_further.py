@@ -18,14 +18,14 @@ from reput.formats.record import (
     decode_record,
     queue_offset_bound,
 )
-from reput.kernels.columns import State, Stop
-from reput.kernels.reference import QueueArrays, add_queue, queue_rows
+from reput.kernels.columns import FurtherEntries, FurtherRecords, QueueTable, State, Stop
+from reput.kernels.reference import add_queue, queue_rows
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from reput.kernels.reference import Bytes, Int32s, Int64s, UInt64s
+    from reput.kernels.reference import Bytes, Int64s
 
 _JAVA_INT = re.compile(rb"[+-]?[0-9]+")
 _MAX_DIGITS = 19
@@ -53,25 +53,21 @@ def inner_batches(
 
 
 def further_queues(
-    buffer: Bytes, base: int, begin: int, record: Int32s, position: Int64s, record_queue_id: Int32s,
-    queue_id_out: Int32s, topic_at_out: Int32s, topic_size_out: Int32s, topic_hash_out: Int32s, is_schedule_out: Bytes,
-    names: Bytes, queue_table: Int32s, queue_key: UInt64s, state: Int64s, record_out: Int32s, queue_out: Int32s,
-    offset_out: Int64s,
-) -> tuple[int, int]:  # fmt: skip
-    """The entries that records get in further queues, the queues that INNER_MULTI_DISPATCH names, in log order.
+    buffer: Bytes, base: int, begin: int, asked: FurtherRecords, queues: QueueTable, state: Int64s, out: FurtherEntries
+) -> tuple[int, int]:
+    """Append the entries of records in further queues, the queues that INNER_MULTI_DISPATCH names, in log order.
 
-    `record` (int32) are the records' numbers, `record_queue_id` (int32) the ids of their own queues. The n-th name has
-    the n-th number of INNER_MULTI_QUEUE_OFFSET for its queue offset; where there are not as many numbers as names,
-    there are no entries. A queue whose name begins with %LMQ% has id 0, another one the record's own. A name that can
-    be no topic, and a number that is none or that no log of this length can reach, are passed over.
+    The n-th name has the n-th number of INNER_MULTI_QUEUE_OFFSET for its queue offset; if there are not as many numbers
+    as names, there are no entries. A queue whose name begins with %LMQ% has id 0, another one the record's own. A name
+    that can be no topic is passed over, and so is a number that is none or that no log of this length can reach.
 
-    Appends to the columns from `state[FURTHER]` on. Returns why it stopped (`Stop`: REACHED_END, or RECORDS_FULL where
-    the entries or QUEUES_FULL where the table of queues must grow), and the place in `record` to go on from.
+    Appends to `out` from `state[State.further]` on. Returns why it stopped (`Stop`: REACHED_END, or RECORDS_FULL if the
+    entries or QUEUES_FULL if the table of queues must grow), and the place in `asked` to go on from.
 
     Source: `ConsumeQueue.multiDispatchLmqQueue`.
     """
-    queues = QueueArrays(queue_id_out, topic_at_out, topic_size_out, topic_hash_out, is_schedule_out, names, state)
-    rows = queue_rows(queues)
+    record, position, record_queue_id = asked
+    rows = queue_rows(queues, state)
     for n in range(begin, len(record)):
         at = int(position[n])
         values = properties.decode_properties(decode_record(buffer.data, at - base).properties)
@@ -79,20 +75,20 @@ def further_queues(
         numbers = _split(values.get(properties.INNER_MULTI_QUEUE_OFFSET, b""))
         if len(topics) != len(numbers):
             continue
-        found = int(state[State.FURTHER])
-        if found + len(topics) > len(record_out):
+        found = int(state[State.further])
+        if found + len(topics) > len(out.record):
             return int(Stop.RECORDS_FULL), n
         for topic, number in zip(topics, numbers, strict=True):
             offset = _number(number)
             if not 0 <= offset <= queue_offset_bound(at) or not is_topic_folder_name(topic):
                 continue
             queue_id = 0 if topic.startswith(LMQ_PREFIX) else int(record_queue_id[n])
-            if (topic, queue_id) not in rows and not add_queue(topic, queue_id, queues):
+            if (topic, queue_id) not in rows and not add_queue(topic, queue_id, queues, state):
                 return int(Stop.QUEUES_FULL), n
             row = rows.setdefault((topic, queue_id), len(rows))
-            record_out[found], queue_out[found], offset_out[found] = record[n], row, offset
+            out.record[found], out.queue[found], out.offset[found] = record[n], row, offset
             found += 1
-        state[State.FURTHER] = found
+        state[State.further] = found
     return int(Stop.REACHED_END), len(record)
 
 

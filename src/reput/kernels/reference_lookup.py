@@ -1,6 +1,6 @@
 """The lookup kernels in plain Python: the specification of `reput.kernels.compiled.lookup`.
 
-What a vector holds stands at `reput.kernels.lookup_columns`.
+`reput.kernels.lookup_layout` describes the vectors.
 """
 
 from __future__ import annotations
@@ -25,18 +25,23 @@ from reput.formats.record import (
     decode_record,
     examine,
 )
-from reput.kernels.lookup_columns import (
+from reput.kernels.lookup_layout import (
     ASK,
-    COUNT_BITS,
+    BUFFER_FULL,
+    FIRST_FILE,
+    FIRST_INDEX_FILE,
     MOST_MESSAGES,
     NEEDS_FILE,
-    NEEDS_ROOM,
+    PLACE_WORDS,
+    TOPIC_BYTES,
+    Answers,
+    FileTable,
     Index,
     KeyTopic,
     Queue,
-    Room,
-    Table,
     Watch,
+    pack_answer,
+    pack_needed,
 )
 
 _MIN_PULL_BYTES = 100
@@ -55,74 +60,74 @@ def _number(address: int, size: int) -> int:
 
 
 def _has_changed(vector: int) -> bool:
-    confirmed, frontier = _word(vector, Watch.CONFIRMED_AT), _word(vector, Watch.FRONTIER_AT)
-    generation = _word(vector, Watch.GENERATION_AT)
+    confirmed, frontier = _word(vector, Watch.confirmed_at), _word(vector, Watch.frontier_at)
+    generation = _word(vector, Watch.generation_at)
     return bool(
-        (confirmed and _word(confirmed, 0) > _word(vector, Watch.CONFIRMED))
-        or (frontier and _word(frontier, 0) > _word(vector, Watch.FRONTIER))
-        or (generation and _word(generation, 0) != _word(vector, Watch.GENERATION))
+        (confirmed and _word(confirmed, 0) > _word(vector, Watch.confirmed))
+        or (frontier and _word(frontier, 0) > _word(vector, Watch.frontier))
+        or (generation and _word(generation, 0) != _word(vector, Watch.generation))
     )
 
 
 def _file(table: int, number: int) -> int:
-    place = number - _word(table, Table.FIRST)
-    return _word(table, Table.FILES + place) if 0 <= place < _word(table, Table.COUNT) else -1
+    place = number - _word(table, FileTable.first)
+    return _word(table, FIRST_FILE + place) if 0 <= place < _word(table, FileTable.count) else -1
 
 
-def _take(room: int, places: list[tuple[int, int]]) -> int:
-    """Put places into a room; returns the answer that names them."""
-    free = _word(room, Room.FREE)
-    words = (ctypes.c_int64 * (2 * len(places))).from_address(room + 8 * free)
+def _take(buffer: int, places: list[tuple[int, int]]) -> int:
+    """Put places into an answer buffer; return the answer that names them."""
+    free, count = _word(buffer, Answers.free), PLACE_WORDS * len(places)
+    words = (ctypes.c_int64 * count).from_address(buffer + 8 * free)
     words[:] = [word for place in places for word in place]
-    ctypes.c_int64.from_address(room + 8 * Room.FREE).value = free + 2 * len(places)
-    return free << COUNT_BITS | len(places)
+    ctypes.c_int64.from_address(buffer + 8 * Answers.free).value = free + count
+    return pack_answer(free, len(places))
 
 
-def pull_entries(queue: int, offset: int, max_messages: int, max_bytes: int, room: int) -> int:
-    """The places of a pull's records, from the queue's window, into the room.
+def pull_entries(queue: int, offset: int, max_messages: int, max_bytes: int, buffer: int) -> int:
+    """Write the places of a pull's records, from the queue's window, to the answer buffer.
 
-    Returns where they stand and how many, at least 1 (see COUNT_BITS); or ASK or NEEDS_ROOM.
+    Returns the answer of `pack_answer` for at least one message, or ASK or BUFFER_FULL.
     """
-    begin, behind = _word(queue, Queue.BEGIN), _word(queue, Queue.BEHIND)
-    if not begin <= offset < behind or not 0 < max_messages <= MOST_MESSAGES or _has_changed(queue):
+    begin, end = _word(queue, Queue.window_begin), _word(queue, Queue.window_end)
+    if not begin <= offset < end or not 0 < max_messages <= MOST_MESSAGES or _has_changed(queue):
         return ASK
-    most = min(max_messages, _word(queue, Queue.MOST_MESSAGES))
-    reach = min(most, behind - offset)
-    if _word(room, Room.FREE) + 2 * reach > _word(room, Room.END):
-        return NEEDS_ROOM
-    stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), _word(queue, Queue.STOP_BYTES))
-    most_bytes = min(stop_bytes, _word(queue, Queue.MOST_BYTES))
+    most = min(max_messages, _word(queue, Queue.most_messages))
+    reach = min(most, end - offset)
+    if _word(buffer, Answers.free) + PLACE_WORDS * reach > _word(buffer, Answers.end):
+        return BUFFER_FULL
+    stop_bytes = min(max(max_bytes, _MIN_PULL_BYTES), _word(queue, Queue.stop_bytes))
+    most_bytes = min(stop_bytes, _word(queue, Queue.most_bytes))
     places: list[tuple[int, int]] = []
     total = 0
     for number in range(offset, offset + reach):
-        at = _word(queue, Queue.ENTRIES_AT) + (number - begin) * ENTRY_SIZE
+        at = _word(queue, Queue.entries_at) + (number - begin) * ENTRY_SIZE
         physical, size, _ = ENTRY.struct.unpack(_bytes(at, ENTRY_SIZE))
         if places and (total >= stop_bytes or total + size > most_bytes):
-            return _take(room, places)
-        # Blank entries and expired records, too: those are for the pull that knows all cases.
-        if physical < _word(queue, Queue.RECORDS_BEGIN) or size < MIN_RECORD_SIZE:
+            return _take(buffer, places)
+        # Blank entries and expired records, too, are for the pull that knows all cases.
+        if physical < _word(queue, Queue.records_begin) or size < MIN_RECORD_SIZE:
             return ASK
-        if physical + size > _word(queue, Queue.RECORDS_END):
+        if physical + size > _word(queue, Queue.records_end):
             return ASK
         places.append((physical, size))
         total += size
-    is_cut = len(places) < most and offset + len(places) == behind and total < stop_bytes
-    return ASK if not places or (is_cut and not _word(queue, Queue.IS_LAST)) else _take(room, places)
+    is_cut = len(places) < most and offset + len(places) == end and total < stop_bytes
+    return ASK if not places or (is_cut and not _word(queue, Queue.is_last)) else _take(buffer, places)
 
 
 def _store_time(queue: int, offset: int) -> int:
-    number, place = divmod(offset, _word(queue, Queue.FILE_ENTRIES))
-    entries = _file(_word(queue, Queue.FILES_AT), number)
+    number, place = divmod(offset, _word(queue, Queue.file_entries))
+    entries = _file(_word(queue, Queue.files_at), number)
     if entries <= 0:
-        return -1 if entries else NEEDS_FILE - 2 * number - 1
+        return -1 if entries else pack_needed(number, True)
     physical, size, _ = ENTRY.struct.unpack(_bytes(entries + place * ENTRY_SIZE, ENTRY_SIZE))
     if physical < 0 or is_blank(physical, size):
         return -1
-    file_size = _word(queue, Watch.LOG_FILE_SIZE)
+    file_size = _word(queue, Watch.log_file_size)
     number, position = divmod(physical, file_size)
-    log = _file(_word(queue, Watch.LOG_AT), number)
+    log = _file(_word(queue, Watch.log_at), number)
     if log <= 0:
-        return -1 if log else NEEDS_FILE - 2 * number
+        return -1 if log else pack_needed(number, False)
     if position + MIN_RECORD_SIZE > file_size:
         return -1
     is_v6 = _number(log + position + SYS_FLAG_AT, 4) & FLAG_BORN_HOST_V6
@@ -131,13 +136,14 @@ def _store_time(queue: int, offset: int) -> int:
 
 
 def seek_time(queue: int, timestamp: int, above: int) -> int:
-    """The first offset in [FIRST, END) whose message was stored at or after a time, with `above` 1 after it; else END.
+    """Return the first offset in [first, end) whose message was stored at or after a time; `end` if there is none.
 
-    Entries without a record count as the next one that has one. NEEDS_FILE or below: map that file, and call again.
+    With `above` 1 only a message stored after the time counts. An entry without a record counts as the next one that
+    has one. Returns ASK; or NEEDS_FILE or below: map the file that `needed_file` gives, and call again.
     """
     if _has_changed(queue):
         return ASK
-    low, high = _word(queue, Queue.FIRST), _word(queue, Queue.END)
+    low, high = _word(queue, Queue.first), _word(queue, Queue.end)
     end = high
     while low < high:
         middle = probe = (low + high) // 2
@@ -153,45 +159,45 @@ def seek_time(queue: int, timestamp: int, above: int) -> int:
     return low
 
 
-def find_key(topic: int, name: bytes, max_messages: int, room: int) -> int:
-    """The places of the newest messages with a key, at most `max_messages`, newest first, into the room.
+def find_key(topic: int, name: bytes, max_messages: int, buffer: int) -> int:
+    """Write the places of the newest messages with a key, at most `max_messages`, newest first, to the answer buffer.
 
-    `topic` as `KeyTopic` has it; `name` is the key, which is ASCII. Returns where they stand and how many, one more
-    where there are older ones (see COUNT_BITS). Or ASK (what is not ASCII, too), NEEDS_ROOM; or NEEDS_FILE or below:
-    map that file of the log, and call again.
+    `topic` is the address of a `KeyTopic`, `name` the key. Returns the answer of `pack_answer`; its count is one more
+    if there are older messages. Or returns ASK (for a key that is not ASCII, too) or BUFFER_FULL; or NEEDS_FILE or
+    below: map the file of the log that `needed_file` gives, and call again.
     """
-    index = _word(topic, KeyTopic.INDEX_AT)
+    index = _word(topic, KeyTopic.index_at)
     if _has_changed(index) or not 0 < max_messages <= MOST_MESSAGES or not name.isascii():
         return ASK
-    file_size, places = _word(index, Watch.LOG_FILE_SIZE), dict[int, int]()
-    below = min(_word(index, Index.BELOW), _word(index, Watch.LOG_END))
-    topic_bytes = _bytes(topic + 8 * KeyTopic.BYTES, _word(topic, KeyTopic.SIZE))
-    for n in range(_word(index, Index.COUNT)):
-        file = _word(index, Index.FILES + n)
+    file_size, places = _word(index, Watch.log_file_size), dict[int, int]()
+    below = min(_word(index, Index.below), _word(index, Watch.log_end))
+    topic_bytes = _bytes(topic + 8 * TOPIC_BYTES, _word(topic, KeyTopic.size))
+    for n in range(_word(index, Index.count)):
+        file = _word(index, FIRST_INDEX_FILE + n)
         header = Header(*HEADER.struct.unpack(_bytes(file, HEADER_SIZE)))
         if header.begin_timestamp < 0 or header.end_timestamp < 0:
             return ASK
         for physical in _offsets_of(index, file, header, index_key_hash(topic_bytes + b"#" + name)):
             number, position = divmod(physical, file_size)
-            if not 0 <= physical < below or (log := _file(_word(index, Watch.LOG_AT), number)) < 0:
+            if not 0 <= physical < below or (log := _file(_word(index, Watch.log_at), number)) < 0:
                 continue
             if log == 0:
-                return NEEDS_FILE - 2 * number
+                return pack_needed(number, False)
             data = memoryview((ctypes.c_uint8 * file_size).from_address(log)).cast("B")
             size = _has_key(data, position, physical, topic_bytes, name)
             if not size or physical in places:
                 continue
             if len(places) == max_messages:
-                return _take(room, list(places.items())) + 1
-            if len(places) == (_word(room, Room.END) - _word(room, Room.FREE)) // 2:
-                return NEEDS_ROOM
+                return _take(buffer, list(places.items())) + 1
+            if len(places) == (_word(buffer, Answers.end) - _word(buffer, Answers.free)) // PLACE_WORDS:
+                return BUFFER_FULL
             places[physical] = size
-    return _take(room, list(places.items()))
+    return _take(buffer, list(places.items()))
 
 
 def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterator[int]:
-    """Where the messages stand whose items have a hash, newest first."""
-    slots, count = _word(index, Index.SLOTS), min(header.index_count, _word(index, Index.ITEMS) - 1)
+    """Yield the log offsets of the messages whose items have a hash, newest first."""
+    slots, count = _word(index, Index.slots), min(header.index_count, _word(index, Index.items) - 1)
     number = _number(file + HEADER_SIZE + key_hash % slots * SLOT_SIZE, SLOT.size)
     base = file + HEADER_SIZE + slots * SLOT_SIZE
     while 0 < number <= count:
@@ -207,7 +213,7 @@ def _offsets_of(index: int, file: int, header: Header, key_hash: int) -> Iterato
 
 
 def _has_key(data: memoryview, position: int, physical: int, topic: bytes, key: bytes) -> int:
-    """The size of the record at a position if it is one, of this topic, with this key or unique key; else 0."""
+    """Return the size of the record at a position; 0 if it has another topic or not this key, or is no record."""
     verdict, size = examine(data, position, len(data), physical, CHECK_NONE)
     if verdict is not Verdict.GOOD:
         return 0

@@ -20,18 +20,15 @@ from reput.formats.rocksdb_table import (
 )
 from reput.formats.xxhash import xxhash64
 from reput.kernels.columns import IN_QUEUE
-from reput.kernels.table_columns import ENTRY_ROOM, TableState
+from reput.kernels.pack import EntrySources
+from reput.kernels.table_columns import ENTRY_ROOM, EntryPieces, Prefixes, TableState
 
 Int64s = NDArray[np.int64]
 
 
 def fill_blocks(
-    prefixes: NDArray[np.uint8],
-    prefix_end: Int64s,
-    row: Int64s,
-    first: Int64s,
-    count: Int64s,
-    address: Int64s,
+    prefixes: Prefixes,
+    pieces: EntryPieces,
     out: NDArray[np.uint8],
     restarts: NDArray[np.uint32],
     blocks: Int64s,
@@ -47,20 +44,21 @@ def fill_blocks(
     those of the block under way. A call comes back when all pieces are taken in, when `out` has no room for another
     entry, or when `blocks` is full; then whoever calls takes the blocks away, moves the one under way, and calls again.
     """
+    row, first, count, address = pieces
     state_of = state.tolist()
-    known = restarts[: state_of[TableState.RESTARTS]].tolist()
+    known = restarts[: state_of[TableState.restarts]].tolist()
     whole = 0
-    while state_of[TableState.PIECE] < len(row):
-        piece, done = state_of[TableState.PIECE], state_of[TableState.DONE]
+    while state_of[TableState.piece] < len(row):
+        piece, done = state_of[TableState.piece], state_of[TableState.done]
         if done == count[piece]:
-            state_of[TableState.PIECE], state_of[TableState.DONE] = piece + 1, 0
+            state_of[TableState.piece], state_of[TableState.done] = piece + 1, 0
             continue
-        key = _internal_key(prefixes, prefix_end, int(row[piece]), int(first[piece]) + done)
-        if state_of[TableState.AT] + ENTRY_ROOM + len(key) > len(out) or whole == len(blocks):
+        key = _internal_key(prefixes, int(row[piece]), int(first[piece]) + done)
+        if state_of[TableState.at] + ENTRY_ROOM + len(key) > len(out) or whole == len(blocks):
             break
-        begin, at = state_of[TableState.BEGIN], state_of[TableState.AT]
-        last_row, last_offset = state_of[TableState.LAST_ROW], state_of[TableState.LAST_OFFSET]
-        if last_row >= 0 and _is_full(at - begin + 4 * len(known) + 4, len(key), state_of[TableState.SINCE]):
+        begin, at = state_of[TableState.begin], state_of[TableState.at]
+        last_row, last_offset = state_of[TableState.last_row], state_of[TableState.last_offset]
+        if last_row >= 0 and _is_full(at - begin + 4 * len(known) + 4, len(key), state_of[TableState.since]):
             tail = struct.pack(f"<{len(known) + 1}I", *known, len(known))
             out[at : at + len(tail)] = np.frombuffer(tail, dtype=np.uint8)
             at += len(tail)
@@ -69,43 +67,35 @@ def fill_blocks(
             begin, last_row = at, -1
         shared = 0
         if last_row < 0:
-            known, state_of[TableState.SINCE] = [0], 0
-        elif state_of[TableState.SINCE] == RESTART_INTERVAL:
+            known, state_of[TableState.since] = [0], 0
+        elif state_of[TableState.since] == RESTART_INTERVAL:
             known.append(at - begin)
-            state_of[TableState.SINCE] = 0
+            state_of[TableState.since] = 0
         else:
-            shared = shared_bytes(_internal_key(prefixes, prefix_end, last_row, last_offset), key)
+            shared = shared_bytes(_internal_key(prefixes, last_row, last_offset), key)
         value = ctypes.string_at(int(address[piece]) + done * VALUE_SIZE, VALUE_SIZE)
         entry = varint(shared) + varint(len(key) - shared) + varint(VALUE_SIZE) + key[shared:] + value
         out[at : at + len(entry)] = np.frombuffer(entry, dtype=np.uint8)
-        state_of[TableState.BEGIN], state_of[TableState.AT] = begin, at + len(entry)
-        state_of[TableState.LAST_ROW], state_of[TableState.LAST_OFFSET] = int(row[piece]), int(first[piece]) + done
-        state_of[TableState.DONE] += 1
-        state_of[TableState.SINCE] += 1
-        state_of[TableState.ENTRIES] += 1
-        state_of[TableState.KEY_BYTES] += len(key)
-    state_of[TableState.RESTARTS] = len(known)
+        state_of[TableState.begin], state_of[TableState.at] = begin, at + len(entry)
+        state_of[TableState.last_row], state_of[TableState.last_offset] = int(row[piece]), int(first[piece]) + done
+        state_of[TableState.done] += 1
+        state_of[TableState.since] += 1
+        state_of[TableState.entries] += 1
+        state_of[TableState.key_bytes] += len(key)
+    state_of[TableState.restarts] = len(known)
     restarts[: len(known)] = known
     state[:] = state_of
     return whole
 
 
-def pack_values(
-    position: Int64s,
-    size: NDArray[np.int32],
-    queue: NDArray[np.int32],
-    tags_code: Int64s,
-    flags: NDArray[np.uint8],
-    store_timestamp: Int64s,
-    place: Int64s,
-    out: NDArray[np.uint8],
-) -> None:
+def pack_values(sources: EntrySources, store_timestamp: Int64s, place: Int64s, out: NDArray[np.uint8]) -> None:
     """Put the values of entries (28 bytes each) into `out`, by queue and in log order within a queue.
 
     One place an entry, in log order, as `reput.kernels.pack.EntrySources` has them; only those with the flag IN_QUEUE
     give one. `place` says for each queue which number in `out` its first value gets, -1 for queues that are left out;
     afterwards it is the number behind its last one.
     """
+    position, size, queue, _, tags_code, flags = sources
     for n in np.flatnonzero(flags & IN_QUEUE).tolist():
         at = int(place[queue[n]])
         if at >= 0:
@@ -115,8 +105,8 @@ def pack_values(
             place[queue[n]] += 1
 
 
-def _internal_key(prefixes: NDArray[np.uint8], prefix_end: Int64s, row: int, offset: int) -> bytes:
-    return prefixes[prefix_end[row] : prefix_end[row + 1]].tobytes() + offset.to_bytes(8) + INTERNAL_END
+def _internal_key(prefixes: Prefixes, row: int, offset: int) -> bytes:
+    return prefixes.key(row, offset) + INTERNAL_END
 
 
 def _is_full(size: int, key_size: int, since: int) -> bool:

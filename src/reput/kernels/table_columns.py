@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from reput.formats.layout import Field, Layout
 from reput.formats.rocksdb import VALUE_SIZE
 from reput.formats.rocksdb_table import BLOCK_SIZE, INTERNAL_END, RESTART_INTERVAL
 
@@ -15,43 +19,69 @@ ENTRY_ROOM = 3 * 5 + KEY_END + VALUE_SIZE + 4 * (MOST_RESTARTS + 2)
 """Bytes that an entry and the end of its block take at most, beside the queue's prefix."""
 
 
-class TableState(IntEnum):
-    """Places of the kernel's state, int64 each; all 0 but LAST_ROW, which is -1, for a table that begins."""
+TABLE_STATE_LAYOUT = Layout(
+    "The state of the kernel that fills blocks; all fields are 0 for a table that begins, but `last_row`, which is -1",
+    "reput",
+    [
+        Field("piece", "q", "the piece that comes next"),
+        Field("done", "q", "its entries that are in a block already"),
+        Field("begin", "q", "the place in the output where the unfinished block begins"),
+        Field("at", "q", "the place of that block's next byte"),
+        Field("restarts", "q", "restarts of that block"),
+        Field("since", "q", "entries of that block from its last restart on"),
+        Field("last_row", "q", "the queue of its last entry, -1: it has none"),
+        Field("last_offset", "q", "the queue offset of that entry"),
+        Field("entries", "q", "entries of the table so far"),
+        Field("key_bytes", "q", "bytes of their internal keys"),
+    ],
+    "=",
+)
+TABLE_BLOCK_LAYOUT = Layout(
+    "A finished block",
+    "reput",
+    [
+        Field("begin", "q", "the place in the output where it begins"),
+        Field("end", "q", "the place after it"),
+        Field("last_row", "q", "the queue of its last entry"),
+        Field("last_offset", "q", "the queue offset of that entry"),
+        Field("next_row", "q", "the queue of the entry after the block"),
+        Field("next_offset", "q", "the queue offset of that entry"),
+    ],
+    "=",
+)
+TableState, TableBlock = TABLE_STATE_LAYOUT.words, TABLE_BLOCK_LAYOUT.words
 
-    PIECE = 0
-    """The piece that comes next."""
-    DONE = 1
-    """How many of its entries are in a block already."""
-    BEGIN = 2
-    """Where in the output the block under way begins."""
-    AT = 3
-    """Where its next byte goes."""
-    RESTARTS = 4
-    """How many restarts it has."""
-    SINCE = 5
-    """How many entries it has from the last restart on."""
-    LAST_ROW = 6
-    """The queue of its last entry, -1 where it has none."""
-    LAST_OFFSET = 7
-    """The queue offset of that entry."""
-    ENTRIES = 8
-    """Entries of the table so far."""
-    KEY_BYTES = 9
-    """Bytes of their internal keys."""
+
+class Prefixes(NamedTuple):
+    """The beginnings of queues' keys: that of queue r is `names[end[r] : end[r + 1]]` (uint8; int64, rows + 1)."""
+
+    names: NDArray[np.uint8]
+    end: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, prefixes: list[bytes]) -> Prefixes:
+        """Join the prefixes of some queues."""
+        end = np.zeros(len(prefixes) + 1, dtype=np.int64)
+        np.cumsum([len(prefix) for prefix in prefixes], out=end[1:])
+        return cls(np.frombuffer(b"".join(prefixes), dtype=np.uint8), end)
+
+    def longest(self) -> int:
+        """Return the bytes of the longest one."""
+        return int(np.diff(self.end).max(initial=0))
+
+    def key(self, row: int, queue_offset: int) -> bytes:
+        """Return the key of an entry."""
+        return self.names[self.end[row] : self.end[row + 1]].tobytes() + queue_offset.to_bytes(8)
 
 
-class TableBlock(IntEnum):
-    """What is said of a block that is whole, int64 each."""
+class EntryPieces(NamedTuple):
+    """Consecutive entries of queues, in the order of their keys, one place a piece.
 
-    BEGIN = 0
-    """Where in the output it begins."""
-    END = 1
-    """The place behind it."""
-    LAST_ROW = 2
-    """The queue of its last entry."""
-    LAST_OFFSET = 3
-    """The queue offset of that entry."""
-    NEXT_ROW = 4
-    """The queue of the entry behind the block."""
-    NEXT_OFFSET = 5
-    """The queue offset of that entry."""
+    int64 each: `row` the queue, `first` queue offset of the first entry, `entries` how many (at least one), `address`
+    of their values in memory (28 bytes each). The maker of the pieces keeps that memory.
+    """
+
+    row: NDArray[np.int64]
+    first: NDArray[np.int64]
+    entries: NDArray[np.int64]
+    address: NDArray[np.int64]

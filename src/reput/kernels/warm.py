@@ -8,7 +8,6 @@ from reput.formats.index_file import ITEM_SIZE
 from reput.formats.record import CHECK_BODY, Record, encode_record
 from reput.kernels import (
     backlog_kernels,
-    decode_arguments,
     encode_kernels,
     field_kernels,
     filter_kernels,
@@ -17,11 +16,12 @@ from reput.kernels import (
     table_kernels,
 )
 from reput.kernels.batch_layout import BATCH_LAYOUT, Batch
-from reput.kernels.columns import Columns
+from reput.kernels.columns import Columns, DecodeRules
 from reput.kernels.field_columns import COUNT_PAIRS, FIND_PROPERTIES, FieldRow, field_table
 from reput.kernels.line_columns import line_table
 from reput.kernels.pack import EntrySources, pack_entries
-from reput.kernels.table_columns import MOST_RESTARTS, TableBlock, TableState
+from reput.kernels.records import address_of
+from reput.kernels.table_columns import MOST_RESTARTS, EntryPieces, Prefixes, TableBlock, TableState
 
 
 def warm_kernels() -> None:
@@ -33,21 +33,12 @@ def warm_kernels() -> None:
     run = kernels()
     run.find_boundary(buffer, 0, 0, len(data), len(data), CHECK_BODY)
     delays_ms = np.array([-1, 1000], dtype=np.int64)
-    run.decode_range(buffer, 0, 0, len(data), len(data), CHECK_BODY, True, delays_ms, *decode_arguments(columns))
+    rules = DecodeRules(CHECK_BODY, True, delays_ms)
+    arrays = columns.record_columns, columns.queue_table, columns.state
+    run.decode_range(buffer, 0, 0, len(data), len(data), rules, *arrays)
     pack_entries(columns.queues, EntrySources.of(columns))
-    run.chain_items(
-        0,
-        0,
-        1,
-        columns.first_item,
-        columns.position,
-        columns.store_timestamp,
-        columns.item_hash,
-        np.zeros(1, dtype=np.int32),
-        1,
-        0,
-        np.empty(ITEM_SIZE, dtype=np.uint8),
-    )
+    slots, out = np.zeros(1, dtype=np.int32), np.empty(ITEM_SIZE, dtype=np.uint8)
+    run.chain_items(columns.item_sources, 0, 0, 1, slots, 1, 0, out)
 
 
 def warm_filter_kernels() -> None:
@@ -78,18 +69,17 @@ def warm_backlog_kernels() -> None:
     table = Columns(1, 4, 1)
     one, none = np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32)
     run.number_rows(sources.queue, sources.flags, none, none, none)
-    run.chain_entries(*sources, 0, np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64), none, one)
+    run.chain_entries(sources, 0, np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64), none, one)
     run.take_chains(np.empty(0, dtype=np.int64), none, none, np.zeros(1, dtype=np.int64), none)
-    topic = np.frombuffer(b"warm", dtype=np.uint8)
-    places = table.queue_id, table.topic_at, table.topic_size, table.names, table.queue_table, table.queue_key
-    run.find_row(topic, 0, 0, *places)
+    addresses = table.queue_table.addresses()
+    run.find_row(b"warm", 0, 0, address_of(addresses))
 
 
 def warm_encode_kernels() -> None:
     """Call the kernels that write records once, with a batch of no messages."""
     batch = np.zeros(BATCH_LAYOUT.word_count, dtype=np.int64)
     table, hashes = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64)
-    at, table_at, hashes_at = (int(array.__array_interface__["data"][0]) for array in (batch, table, hashes))
+    at, table_at, hashes_at = (address_of(array) for array in (batch, table, hashes))
     batch[Batch.table_at], batch[Batch.hash_at] = table_at, hashes_at
     run = encode_kernels()
     run.add_queue(at, 0, at, 0, 0)
@@ -128,9 +118,9 @@ def warm_table_kernels() -> None:
     out, restarts = np.empty(1, dtype=np.uint8), np.zeros(MOST_RESTARTS, dtype=np.uint32)
     blocks, state = np.zeros((1, len(TableBlock)), dtype=np.int64), np.zeros(len(TableState), dtype=np.int64)
     run = table_kernels()
-    run.fill_blocks(prefix, np.array([0, 4]), none, none, none, none, out, restarts, blocks, state)
+    prefixes, pieces = Prefixes(prefix, np.array([0, 4])), EntryPieces(none, none, none, none)
+    run.fill_blocks(prefixes, pieces, out, restarts, blocks, state)
     run.hash_bytes(b"warm")
     columns = Columns(1, 1, 1)
     sources = EntrySources.of(columns)
-    values = sources.position, sources.size, sources.queue, sources.tags_code, sources.flags
-    run.pack_values(*values, columns.store_timestamp[:0], np.zeros(1, dtype=np.int64), out)
+    run.pack_values(sources, columns.store_timestamp[:0], np.zeros(1, dtype=np.int64), out)

@@ -9,8 +9,18 @@ from numpy.typing import NDArray
 
 from reput.formats.properties import MAX_PROPERTIES_SIZE
 from reput.formats.record import gives_further_entries
-from reput.kernels import decode_arguments, kernels, kind_in_use, queue_arguments
-from reput.kernels.columns import IN_QUEUE, INNER_BATCH, MULTI_DISPATCH, Columns, State, Stop
+from reput.kernels import kernels, kind_in_use
+from reput.kernels.columns import (
+    IN_QUEUE,
+    INNER_BATCH,
+    MULTI_DISPATCH,
+    Columns,
+    DecodeRules,
+    FurtherEntries,
+    FurtherRecords,
+    State,
+    Stop,
+)
 
 
 class DecodeSettings(NamedTuple):
@@ -43,8 +53,9 @@ class RangeDecoder:
         self.base = base
         self.settings = settings
         self.columns = columns
-        # Level n at place n; level 0 stands for no delay.
-        self.delays = np.array((-1, *settings.delays_ms), dtype=np.int64)
+        # Level n at place n; level 0 is no delay.
+        delays_ms = np.array((-1, *settings.delays_ms), dtype=np.int64)
+        self.rules = DecodeRules(settings.crc_check, settings.tag_items, delays_ms)
         self.limit = len(buffer) if limit is None else limit
 
     def boundary(self, begin: int, end: int) -> int:
@@ -64,23 +75,23 @@ class RangeDecoder:
                     begin,
                     end,
                     self.limit,
-                    self.settings.crc_check,
-                    self.settings.tag_items,
-                    self.delays,
-                    *decode_arguments(self.columns),
+                    self.rules,
+                    self.columns.record_columns,
+                    self.columns.queue_table,
+                    self.columns.state,
                 )
             )
             if stop not in (Stop.RECORDS_FULL, Stop.ITEMS_FULL, Stop.QUEUES_FULL):
                 return stop
             self.columns.grow(stop)
-            begin = int(self.columns.state[State.POSITION])
+            begin = int(self.columns.state[State.position])
 
     def read_further(self) -> None:
         """The second step, once all records are in the columns: what few of them say beyond their place in a queue."""
         state = self.columns.state
-        if state[State.INNER_BATCHES]:
+        if state[State.inner_batches]:
             self._read_batches()
-        if state[State.MULTI_DISPATCHES] and self.settings.multi_dispatch:
+        if state[State.multi_dispatches] and self.settings.multi_dispatch:
             self._read_further_queues()
 
     def _read_batches(self) -> None:
@@ -100,7 +111,7 @@ class RangeDecoder:
         rows = rows[np.isin(columns.queue[rows], own)]
         queue_id, position = columns.queue_id[columns.queue[rows]], columns.position[rows]
         columns.further_record, columns.further_queue, columns.further_offset = further_entries(
-            self.buffer, self.base, rows, position, queue_id, columns
+            self.buffer, self.base, FurtherRecords(rows, position, queue_id), columns
         )
 
     def _flagged(self, flag: int) -> NDArray[np.int32]:
@@ -109,47 +120,33 @@ class RangeDecoder:
         return np.flatnonzero((flags & (IN_QUEUE | flag)) == (IN_QUEUE | flag)).astype(np.int32)
 
 
-def further_entries(
-    buffer: NDArray[np.uint8],
-    base: int,
-    records: NDArray[np.int32],
-    position: NDArray[np.int64],
-    queue_id: NDArray[np.int32],
-    columns: Columns,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """The entries that records get in further queues; the queues go into the table of `columns`.
+def further_entries(buffer: NDArray[np.uint8], base: int, asked: FurtherRecords, columns: Columns) -> FurtherEntries:
+    """Return the entries that records get in further queues, in log order; add the queues to the table of `columns`.
 
-    Args:
-        buffer, base: where the records stand, and the log offset of its first byte.
-        records, position, queue_id: their numbers, log offsets and the ids of their own queues.
-
-    Returns the record, the queue's row and the queue offset of each entry, in log order.
+    `buffer` holds the records, and `base` is the log offset of its first byte.
     """
-    out, begin = _FurtherArrays.empty(4 * len(records) + 64), 0
-    while begin < len(records):
+    count = len(asked.record)
+    out, begin = _empty_entries(4 * count + 64), 0
+    while begin < count:
         stop, begin = kernels(columns.kind).further_queues(
-            buffer, base, begin, records, position, queue_id, *queue_arguments(columns), *out
+            buffer, base, begin, asked, columns.queue_table, columns.state, out
         )
         if stop == Stop.QUEUES_FULL:
             columns.grow(Stop.QUEUES_FULL)
         elif stop == Stop.RECORDS_FULL:
-            out = out.grown()
-    used = int(columns.state[State.FURTHER])
-    return out.record[:used], out.queue[:used], out.offset[:used]
+            out = _grown_entries(out)
+    used = int(columns.state[State.further])
+    return FurtherEntries(out.record[:used], out.queue[:used], out.offset[:used])
 
 
-class _FurtherArrays(NamedTuple):
-    record: NDArray[np.int32]
-    queue: NDArray[np.int32]
-    offset: NDArray[np.int64]
+def _empty_entries(count: int) -> FurtherEntries:
+    """Make space for a number of entries."""
+    return FurtherEntries(np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int64))
 
-    @classmethod
-    def empty(cls, room: int) -> _FurtherArrays:
-        """Room for so many entries."""
-        return cls(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64))
 
-    def grown(self) -> _FurtherArrays:
-        """More room, for one record's names at least; what is there stays."""
-        bigger, used = self.empty(2 * len(self.record) + MAX_PROPERTIES_SIZE), len(self.record)
-        bigger.record[:used], bigger.queue[:used], bigger.offset[:used] = self
-        return bigger
+def _grown_entries(entries: FurtherEntries) -> FurtherEntries:
+    """Make more space, for one record's names at least; what is there stays."""
+    used = len(entries.record)
+    bigger = _empty_entries(2 * used + MAX_PROPERTIES_SIZE)
+    bigger.record[:used], bigger.queue[:used], bigger.offset[:used] = entries
+    return bigger

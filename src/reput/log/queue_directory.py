@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.files.maps import address_of
 from reput.formats.paths import MAX_TOPIC_BYTES
 from reput.kernels import encode_kernels
 from reput.kernels.batch_layout import BATCH_LAYOUT, Batch
+from reput.kernels.records import address_of
 from reput.log.encode import RecordEncoder
 from reput.log.topics import TopicState, TopicTable
 

@@ -162,10 +162,10 @@ class RangeWalk:
         stop = self._decoder.decode(begin - base, min(self.end, begin + rules.step_bytes) - base)
         if rules.further:
             self._decoder.read_further()
-        self.offset = base + int(columns.state[State.POSITION])
+        self.offset = base + int(columns.state[State.position])
         expect_work(self.offset - begin)
         if stop is Stop.NOT_A_RECORD:
-            self.state, self.verdict = WalkState.BROKEN, Verdict(int(columns.state[State.VERDICT]))
+            self.state, self.verdict = WalkState.BROKEN, Verdict(int(columns.state[State.verdict]))
         elif stop is Stop.FILE_END:
             self.state = WalkState.FILE_END
         return True

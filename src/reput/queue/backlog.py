@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from reput.formats.consume_queue import ENTRY_SIZE, QueueKey
 from reput.kernels import backlog_kernels
-from reput.kernels.columns import IN_QUEUE, Columns
+from reput.kernels.columns import IN_QUEUE, Columns, QueueTable
 from reput.kernels.pack import EntrySources
+from reput.kernels.records import address_of
 
 _FIRST_ENTRIES = 1 << 12
 _FEW = 64
@@ -39,29 +40,25 @@ class Waiting(NamedTuple):
     offsets: Callable[[], list[int]]
 
 
-class _QueueTable(NamedTuple):
-    """What a decoder's table of queues held when entries came last: its first `rows` rows do not change any more."""
+class _KnownQueues(NamedTuple):
+    """A decoder's table of queues as it was when entries came last: its first `rows` rows do not change any more."""
 
     rows: int
-    queue_id: NDArray[np.int32]
-    topic_at: NDArray[np.int32]
-    topic_size: NDArray[np.int32]
-    names: NDArray[np.uint8]
-    queue_table: NDArray[np.int32]
-    queue_key: NDArray[np.uint64]
+    table: QueueTable
+    addresses: NDArray[np.int64]
+    address: int
 
     @classmethod
-    def of(cls, columns: Columns) -> _QueueTable:
-        return cls(
-            columns.queues, columns.queue_id, columns.topic_at, columns.topic_size, columns.names, columns.queue_table,
-            columns.queue_key,
-        )  # fmt: skip
+    def of(cls, columns: Columns) -> _KnownQueues:
+        table = columns.queue_table
+        addresses = table.addresses()
+        return cls(columns.queues, table, addresses, address_of(addresses))
 
     def keys(self, rows: NDArray[np.int64]) -> list[QueueKey]:
         """The queues of some rows; those of a topic share its bytes."""
-        names, topics, found = self.names.data, dict[bytes, bytes](), []
-        sizes, ids = self.topic_size[rows].tolist(), self.queue_id[rows].tolist()
-        for begin, size, queue_id in zip(self.topic_at[rows].tolist(), sizes, ids, strict=True):
+        names, topics, found = self.table.names.data, dict[bytes, bytes](), []
+        sizes, ids = self.table.topic_size[rows].tolist(), self.table.queue_id[rows].tolist()
+        for begin, size, queue_id in zip(self.table.topic_at[rows].tolist(), sizes, ids, strict=True):
             topic = bytes(names[begin : begin + size])
             found.append(QueueKey(topics.setdefault(topic, topic), queue_id))
         return found
@@ -75,7 +72,7 @@ class Backlog:
 
     def __init__(self) -> None:
         self.count = 0
-        self._table: _QueueTable | None = None
+        self._known: _KnownQueues | None = None
         self._newest = _NO_ENTRIES
         self._forget()
 
@@ -87,14 +84,14 @@ class Backlog:
 
     def add(self, columns: Columns, sources: EntrySources) -> int:
         """Append entries of queues in the table of `columns`; returns how many they are."""
-        self._table = _QueueTable.of(columns)
+        self._known = _KnownQueues.of(columns)
         if len(self._newest) < columns.queues:
             newest = np.full(len(columns.queue_id), -1, dtype=np.int32)
             newest[: len(self._newest)] = self._newest
             self._newest = newest
         self._make_room(int(np.count_nonzero(sources.flags & IN_QUEUE)))
         used = backlog_kernels().chain_entries(
-            *sources, self._used, self._entries, self._offset, self._previous, self._newest
+            sources, self._used, self._entries, self._offset, self._previous, self._newest
         )
         added = used - self._used
         self._used = used
@@ -116,10 +113,10 @@ class Backlog:
         return self._row(key) >= 0
 
     def _row(self, key: QueueKey) -> int:
-        table, newest = self._table, self._newest
-        if table is None:
+        known, newest = self._known, self._newest
+        if known is None:
             return -1
-        row = backlog_kernels().find_row(np.frombuffer(key.topic, dtype=np.uint8), key.queue_id, *table)
+        row = backlog_kernels().find_row(key.topic, key.queue_id, known.rows, known.address)
         return row if 0 <= row < len(newest) and newest[row] >= 0 else -1
 
     def take(self, key: QueueKey) -> Waiting | None:
@@ -133,13 +130,13 @@ class Backlog:
     def take_all(self) -> Iterator[Waiting]:
         """The entries of all queues, one queue after the other; the table of queues may be another one afterwards."""
         rows = np.flatnonzero(self._newest >= 0) if self.count else np.empty(0, dtype=np.int64)
-        table = self._table
+        known = self._known
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[begin : begin + _ROWS_AT_ONCE]
-            assert table is not None
-            yield from self._taken(some, self.count, table.keys(some))
+            assert known is not None
+            yield from self._taken(some, self.count, known.keys(some))
         self._forget()
-        self._table, self._newest = None, _NO_ENTRIES
+        self._known, self._newest = None, _NO_ENTRIES
 
     def _taken(self, rows: NDArray[np.int64], room: int, keys: list[QueueKey]) -> Iterator[Waiting]:
         start, index = np.empty(len(rows) + 1, dtype=np.int64), np.empty(room, dtype=np.int32)

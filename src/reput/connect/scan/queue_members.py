@@ -15,7 +15,7 @@ from reput.connect.cut.queue_cuts import QueueCut
 from reput.connect.options.selection import Selection, is_light
 from reput.connect.scan.arrays import Rows, topics_of
 from reput.errors import DamagedStoreError
-from reput.kernels.columns import Columns
+from reput.kernels.columns import Columns, FurtherRecords
 from reput.kernels.field_columns import FieldRow
 from reput.log.decode import further_entries
 
@@ -59,7 +59,8 @@ def _dispatched(cut: QueueCut, rows: Rows) -> NDArray[np.bool_]:
     columns = Columns(_FEW, _FEW)
     queue_id = rows.table[FieldRow.QUEUE_ID].astype(np.int32)
     numbers = np.arange(len(rows), dtype=np.int32)
-    record, queue, offset = further_entries(rows.log.buffer, rows.log.base, numbers, rows.position, queue_id, columns)
+    asked = FurtherRecords(numbers, rows.position, queue_id)
+    record, queue, offset = further_entries(rows.log.buffer, rows.log.base, asked, columns)
     of_queue = np.array([columns.topic(row) == cut.key.topic for row in range(columns.queues)], dtype=np.bool_)
     named = np.zeros(len(rows), dtype=np.bool_)
     if len(record):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from reput.formats import consume_queue as fmt
 from reput.kernels.columns import IN_QUEUE
-from reput.kernels.compiled.decode import queue_key_of, same_bytes
-from reput.kernels.compiled.jit import kernel
+from reput.kernels.compiled.jit import BYTES, INT, entry_kernel, kernel
 from reput.kernels.compiled.memory import address_of, store_be32, store_be64
+from reput.kernels.compiled.rows import find_row as probe_row
+from reput.kernels.compiled.rows import queue_key_of, row_places_at
 
 _ENTRY_SIZE = fmt.ENTRY_SIZE
 _SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_code"]
@@ -34,10 +33,9 @@ def number_rows(queue, flags, marks, rows, numbers):
 
 
 @kernel
-def chain_entries(
-    position, size, queue, queue_offset, tags_code, flags, used, entries, offset, previous, newest
-):  # fmt: skip
-    """Append entries, each pointing to the one before in its queue; returns how many are in use. See the twin."""
+def chain_entries(sources, used, entries, offset, previous, newest):
+    """Append entries, each pointing to the one before in its queue; return how many are in use. See the twin."""
+    position, size, queue, queue_offset, tags_code, flags = sources
     out = address_of(entries)
     for n in range(len(flags)):
         if flags[n] & IN_QUEUE:
@@ -77,23 +75,10 @@ def take_chains(rows, newest, previous, start, index):
     return total
 
 
-@kernel
-def find_row(topic, number, rows, queue_id, topic_at, topic_size, names, queue_table, queue_key):
-    """The row of a queue among the first `rows` of a table of queues, -1 where it has none; see the twin."""
-    begin, names_at = address_of(topic), address_of(names)
-    key = queue_key_of(begin, begin + len(topic), number)
-    mask = np.uint64(len(queue_table) - 1)
-    place = key & mask
-    row = np.int64(queue_table[place]) - 1
-    while row >= 0:
-        if (
-            row < rows
-            and queue_key[row] == key
-            and queue_id[row] == number
-            and topic_size[row] == len(topic)
-            and same_bytes(begin, names_at + topic_at[row], len(topic))
-        ):
-            return row
-        place = place + np.uint64(1) & mask
-        row = np.int64(queue_table[place]) - 1
-    return np.int64(-1)
+@entry_kernel(BYTES, INT, INT, INT)
+def find_row(topic, queue_id, rows, table):
+    """Return the row of a queue among the first `rows` rows of a table of queues, -1 if it has none."""
+    begin = address_of(topic)
+    end = begin + len(topic)
+    row, _ = probe_row(row_places_at(table), rows, begin, end, queue_id, queue_key_of(begin, end, queue_id))
+    return row

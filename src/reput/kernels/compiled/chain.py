@@ -15,13 +15,14 @@ _MAX_DIFF_S = 0x7FFFFFFF
 
 
 @kernel
-def chain_items(record, item, item_end, first_item, position, store_timestamp, item_hash, slots, number, begin, out):
+def chain_items(sources, record, item, item_end, slots, number, begin, out):
     """Write items [item, item_end) to `out` (uint8, 20 bytes an item) and enter them into `slots` (int32).
 
     `record` is the record that item `item` belongs to, `number` the first item's number in its file, `begin`
     the time (ms) that time differences count from: before item 1 the previous file's end, from then on item
     1's own time. Returns the slots that were empty before, and the begin time to go on with.
     """
+    first_item, position, store_timestamp, item_hash = sources
     slot_count = np.uint32(len(slots))
     fresh = 0
     at = address_of(out)

@@ -22,8 +22,10 @@ from reput.kernels.compiled.memory import (
     prefetch,
     separators_32,
     spaces_32,
+    store_32,
     trailing_zeros,
 )
+from reput.kernels.compiled.rows import add_row, find_row, queue_key_of, row_places, starts_with
 
 
 def _start_of(name: bytes) -> np.uint64:
@@ -36,7 +38,6 @@ _DELAY, _INNER_MULTI = _start_of(props.DELAY), _start_of(props.INNER_MULTI_DISPA
 _FIVE_BYTES, _SIX_BYTES = np.uint64((1 << 40) - 1), np.uint64((1 << 48) - 1)
 _MULTI_DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + b"\x01", dtype=np.uint8)
 _MULTI_QUEUE_OFFSET = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + b"\x01", dtype=np.uint8)
-_SCHEDULE_TOPIC = np.frombuffer(fmt.SCHEDULE_TOPIC, dtype=np.uint8)
 _DELAY_NAME = np.frombuffer(props.DELAY + b"\x01", dtype=np.uint8)
 _PREFETCH_AHEAD = 2048
 _QUEUE_ID_AT, _QUEUE_OFFSET_AT = fmt.HEAD.offsets["queue_id"], fmt.HEAD.offsets["queue_offset"]
@@ -46,34 +47,6 @@ _TRANSACTION, _PREPARED, _ROLLBACK = fmt.TRANSACTION_MASK, fmt.TRANSACTION_PREPA
 
 _REACHED_END, _FILE_END, _NOT_A_RECORD = int(Stop.REACHED_END), int(Stop.FILE_END), int(Stop.NOT_A_RECORD)
 _RECORDS_FULL, _ITEMS_FULL, _QUEUES_FULL = int(Stop.RECORDS_FULL), int(Stop.ITEMS_FULL), int(Stop.QUEUES_FULL)
-_S_RECORDS, _S_ITEMS, _S_QUEUES, _S_NAMES = (
-    int(State.RECORDS),
-    int(State.ITEMS),
-    int(State.QUEUES),
-    int(State.NAMES),
-)
-_S_POSITION, _S_VERDICT, _S_PREPARED = int(State.POSITION), int(State.VERDICT), int(State.PREPARED)
-_S_ROLLED_BACK, _S_BATCHES, _S_FIRST_BATCH = (
-    int(State.ROLLED_BACK),
-    int(State.INNER_BATCHES),
-    int(State.FIRST_INNER_BATCH),
-)
-_S_MULTI, _S_FIRST_MULTI = int(State.MULTI_DISPATCHES), int(State.FIRST_MULTI_DISPATCH)
-_S_REGRESSIONS, _S_FIRST_REGRESSION = int(State.TIME_REGRESSIONS), int(State.FIRST_TIME_REGRESSION)
-_S_LAST_TIME, _S_FIRST_TIME = int(State.LAST_STORE_TIMESTAMP), int(State.FIRST_STORE_TIMESTAMP)
-_S_MAX_TIME = int(State.MAX_STORE_TIMESTAMP)
-_ABOVE_INT = 1 << 32
-
-
-@kernel
-def starts_with(begin, end, name):
-    """Whether [begin, end) begins with the bytes of `name`."""
-    if end - begin < len(name):
-        return False
-    for n in range(len(name)):
-        if byte_at(begin + n) != name[n]:
-            return False
-    return True
 
 
 @kernel
@@ -149,39 +122,6 @@ def find_properties(begin, end, limit):
 
 
 @kernel
-def queue_key_of(begin, end, queue_id):
-    """A 64-bit mix of the topic's bytes and the queue id, to find the queue's row."""
-    key = np.uint64(queue_id) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(end - begin)
-    at = begin
-    while at + 8 <= end:
-        key = (key ^ load_le64(at)) * np.uint64(0xFF51AFD7ED558CCD)
-        key ^= key >> np.uint64(32)
-        at += 8
-    while at < end:
-        key = (key ^ np.uint64(byte_at(at))) * np.uint64(0xFF51AFD7ED558CCD)
-        at += 1
-    return key ^ key >> np.uint64(29)
-
-
-@kernel
-def same_bytes(first, second, size):
-    """Whether `size` bytes at two addresses are the same."""
-    n = 0
-    if size < 8:
-        while n < size:
-            if byte_at(first + n) != byte_at(second + n):
-                return False
-            n += 1
-        return True
-    while n + 8 < size:
-        if load_le64(first + n) != load_le64(second + n):
-            return False
-        n += 8
-    # The last eight, some of them for the second time.
-    return load_le64(first + size - 8) == load_le64(second + size - 8)
-
-
-@kernel
 def _parse_java_int(begin, end):
     """What Integer.parseInt makes of ASCII text; 0 where it is no number."""
     negative = byte_at(begin) == 0x2D
@@ -216,21 +156,69 @@ def _prefix_hash(value, first, second):
 
 
 @kernel
-def decode_range(
-    buffer, base, begin, end, limit, crc_check, tag_items, delays_ms, position_out, size_out, queue_out,
-    queue_offset_out, tags_code_out, store_timestamp_out, flags_out, first_item_out, item_hash_out,
-    queue_id_out, topic_at_out, topic_size_out, topic_hash_out, is_schedule_out, names, queue_table,
-    queue_key, state,
-):  # fmt: skip
-    """Decode records from `begin` until one starts at or past `end`; returns why it stopped (`Stop`).
+def _put_items(found, last, seed, tag_items, at):
+    """Write the hashes of a record's items to an address; return how many, and whether the last is the tag's.
 
-    `buffer[0]` stands at log offset `base`; nothing at or past `limit` (the file's end) is read.
+    `found` is what `find_properties` gives, `seed` the hash of topic and "#".
     """
-    data, topics = address_of(buffer), address_of(names)
+    unique, unique_end, keys, keys_end, tags, tags_end = found[:6]
+    first = at
+    if unique_end > unique:
+        store_32(at, _item_hash(unique, unique_end, seed))
+        at += 4
+    while keys < keys_end:
+        space = next_space(keys, keys_end, last)
+        if space > keys:
+            store_32(at, _item_hash(keys, space, seed))
+            at += 4
+        keys = space + 1
+    has_tag = tag_items and tags_end > tags
+    if has_tag:
+        store_32(at, _item_hash(tags, tags_end, _prefix_hash(seed, 0x54, 0x23)))
+        at += 4
+    return (at - first) // 4, has_tag
+
+
+@kernel
+def _count_first(state, counter, first, place):
+    """Count one more of something; keep the log offset of the first."""
+    if state[counter] == 0:
+        state[first] = place
+    state[counter] += 1
+
+
+@kernel
+def _count_rare(state, transaction, is_batch, is_multi, place):
+    """Count a record that is one of few."""
+    state[State.prepared] += transaction == _PREPARED
+    state[State.rolled_back] += transaction == _ROLLBACK
+    if is_batch:
+        _count_first(state, State.inner_batches, State.first_inner_batch, place)
+    if is_multi:
+        _count_first(state, State.multi_dispatches, State.first_multi_dispatch, place)
+
+
+@kernel
+def _delayed_code(delay, delay_end, delays_ms, store_timestamp, tags_code):
+    """Return the tags code of a delayed message: the time of its delivery, if its level is one."""
+    level = min(_parse_java_int(delay, delay_end), np.int64(len(delays_ms) - 1))
+    return store_timestamp + delays_ms[level] if level > 0 else tags_code
+
+
+@kernel
+def decode_range(buffer, base, begin, end, limit, rules, records, queues, state):
+    """Decode records from `begin` until one starts at or past `end`; see the twin.
+
+    Helpers take addresses and numbers; an array that is passed in the loop costs more than their work.
+    """
+    position_out, size_out, queue_out, queue_offset_out, tags_code_out, store_timestamp_out = records[:6]
+    flags_out, first_item_out, item_hash_out = records[6:]
+    crc_check, tag_items, delays_ms = rules
+    topic_hash, is_schedule, places = queues.topic_hash, queues.is_schedule, row_places(queues)
+    data, hashes, hash_room = address_of(buffer), address_of(item_hash_out), len(item_hash_out)
     last = data + limit
-    n, items, queues, names_used = state[_S_RECORDS], state[_S_ITEMS], state[_S_QUEUES], state[_S_NAMES]
-    last_time, max_time = state[_S_LAST_TIME], state[_S_MAX_TIME]
-    mask = np.uint64(len(queue_table) - 1)
+    n, items, rows = state[State.records], state[State.items], state[State.queues]
+    last_time, max_time = state[State.last_store_timestamp], state[State.max_store_timestamp]
     position, verdict, stop = np.int64(begin), GOOD, _REACHED_END
     while position < end:
         record = data + position
@@ -245,20 +233,9 @@ def decode_range(
         for line in range(0, min(size, _PREFETCH_AHEAD), 64):
             prefetch(record + _PREFETCH_AHEAD + line)
 
-        # The queue: its row in the table, made at its first record.
         queue_id = load_be32(record + _QUEUE_ID_AT)
-        topic_size = topic_end - topic
         key = queue_key_of(topic, topic_end, queue_id)
-        place = key & mask
-        row = np.int64(queue_table[place]) - 1
-        while row >= 0 and not (
-            queue_key[row] == key
-            and queue_id_out[row] == queue_id
-            and topic_size_out[row] == topic_size
-            and same_bytes(topic, topics + topic_at_out[row], topic_size)
-        ):
-            place = place + np.uint64(1) & mask
-            row = np.int64(queue_table[place]) - 1
+        row, place = find_row(places, rows, topic, topic_end, queue_id, key)
         # A topic that is in the table has been looked at.
         if row < 0 and not is_topic_folder_name(topic, topic_end):
             verdict, stop = BAD_TOPIC, _NOT_A_RECORD
@@ -267,78 +244,36 @@ def decode_range(
             stop = _RECORDS_FULL
             break
         if row < 0:
-            if queues >= len(queue_id_out) or names_used + topic_size > len(names):
+            row = add_row(queues, state, place, topic, topic_end, queue_id, key)
+            if row < 0:
                 stop = _QUEUES_FULL
                 break
-            row = queues
-            queue_table[place] = row + 1
-            queue_key[row] = key
-            queue_id_out[row] = queue_id
-            topic_at_out[row] = names_used
-            topic_size_out[row] = topic_size
-            for k in range(topic_size):
-                names[names_used + k] = byte_at(topic + k)
-            topic_hash = java_hash_at(topic, topic_end, np.int64(0))
-            topic_hash_out[row] = np.int32(topic_hash * 31 + 0x23 & 0xFFFFFFFF)
-            is_schedule_out[row] = topic_size == len(_SCHEDULE_TOPIC) and starts_with(topic, topic_end, _SCHEDULE_TOPIC)
-            names_used += topic_size
-            queues += 1
+            rows = row + 1
 
-        unique, unique_end, keys, keys_end, tags, tags_end, delay, delay_end, multi = find_properties(
-            topic_end + 2, record + size, last
-        )
+        found = find_properties(topic_end + 2, record + size, last)
+        _, _, keys, keys_end, tags, tags_end, delay, delay_end, multi = found
         store_timestamp = load_be64(record + _STORE_TIMESTAMP_AT + (_V6_MORE if sys_flag & _BORN_V6 else 0))
-        transaction = sys_flag & _TRANSACTION
         tags_code = java_hash_at(tags, tags_end, np.int64(0)) if tags_end > tags else np.int64(0)
-        if is_schedule_out[row] and delay_end > delay:
-            level = min(_parse_java_int(delay, delay_end), np.int64(len(delays_ms) - 1))
-            if level > 0:
-                tags_code = store_timestamp + delays_ms[level]
+        if is_schedule[row] and delay_end > delay:
+            tags_code = _delayed_code(delay, delay_end, delays_ms, store_timestamp, tags_code)
 
-        # The items: unique key, keys, tag.
-        flags = 0
-        new_items = items
+        transaction, flags, new_items = sys_flag & _TRANSACTION, 0, np.int64(0)
         if transaction != _ROLLBACK:
-            flags = IN_INDEX if transaction == _PREPARED else IN_INDEX | IN_QUEUE
-            seed = np.int64(topic_hash_out[row])
             # Room for the most there can be: a key takes two bytes with its space; the unique key, a last key
             # and the tag one item each.
-            if new_items + (keys_end - keys) // 2 + 3 > len(item_hash_out):
+            if items + (keys_end - keys) // 2 + 3 > hash_room:
                 stop = _ITEMS_FULL
                 break
-            if unique_end > unique:
-                item_hash_out[new_items] = _item_hash(unique, unique_end, seed)
-                new_items += 1
-            while keys < keys_end:
-                space = next_space(keys, keys_end, last)
-                if space > keys:
-                    item_hash_out[new_items] = _item_hash(keys, space, seed)
-                    new_items += 1
-                keys = space + 1
-            if tag_items and tags_end > tags:
-                item_hash_out[new_items] = _item_hash(tags, tags_end, _prefix_hash(seed, 0x54, 0x23))
-                new_items += 1
-                flags |= HAS_TAG_ITEM
-
-        if transaction:
-            state[_S_PREPARED] += transaction == _PREPARED
-            state[_S_ROLLED_BACK] += transaction == _ROLLBACK
-        if sys_flag & _INNER_BATCH:
-            if state[_S_BATCHES] == 0:
-                state[_S_FIRST_BATCH] = base + position
-            state[_S_BATCHES] += 1
-            flags |= INNER_BATCH
-        if multi:
-            if state[_S_MULTI] == 0:
-                state[_S_FIRST_MULTI] = base + position
-            state[_S_MULTI] += 1
-            flags |= MULTI_DISPATCH
+            flags = IN_INDEX if transaction == _PREPARED else IN_INDEX | IN_QUEUE
+            new_items, has_tag = _put_items(found, last, np.int64(topic_hash[row]), tag_items, hashes + 4 * items)
+            flags |= HAS_TAG_ITEM if has_tag else 0
+        if multi or sys_flag & (_TRANSACTION | _INNER_BATCH):
+            _count_rare(state, transaction, sys_flag & _INNER_BATCH, multi, base + position)
+            flags |= (INNER_BATCH if sys_flag & _INNER_BATCH else 0) | (MULTI_DISPATCH if multi else 0)
         if n == 0:
-            state[_S_FIRST_TIME] = store_timestamp
+            state[State.first_store_timestamp] = store_timestamp
         elif store_timestamp < last_time:
-            if state[_S_REGRESSIONS] == 0:
-                state[_S_FIRST_REGRESSION] = base + position
-            state[_S_REGRESSIONS] += 1
+            _count_first(state, State.time_regressions, State.first_time_regression, base + position)
         last_time = store_timestamp
         max_time = max(max_time, store_timestamp)
 
@@ -349,11 +284,11 @@ def decode_range(
         tags_code_out[n] = tags_code
         store_timestamp_out[n] = store_timestamp
         flags_out[n] = flags
-        items = new_items
+        items += new_items
         n += 1
         first_item_out[n] = items
         position += size
-    state[_S_RECORDS], state[_S_ITEMS], state[_S_QUEUES], state[_S_NAMES] = n, items, queues, names_used
-    state[_S_POSITION], state[_S_VERDICT] = position, verdict
-    state[_S_LAST_TIME], state[_S_MAX_TIME] = last_time, max_time
+    state[State.records], state[State.items] = n, items
+    state[State.position], state[State.verdict] = position, verdict
+    state[State.last_store_timestamp], state[State.max_store_timestamp] = last_time, max_time
     return stop

@@ -12,12 +12,11 @@ from reput.formats import properties as props
 from reput.formats import record as fmt
 from reput.kernels.batch_layout import CHANGED, LAID_OUT, NEW_QUEUE, REFUSED, Batch, Refusal, Texts
 from reput.kernels.compiled.crc import body_crc, crc32_at
-from reput.kernels.compiled.decode import same_bytes
 from reput.kernels.compiled.jit import kernel
 from reput.kernels.compiled.memory import (
     byte_at,
     copy_bytes,
-    load_le32,
+    int32_at,
     load_le64,
     ones_64,
     separators_64,
@@ -28,7 +27,9 @@ from reput.kernels.compiled.memory import (
     store_be16,
     store_be32,
     store_be64,
+    word,
 )
+from reput.kernels.compiled.rows import free_place, probe, same_bytes
 
 __all__ = ["add_queue", "body_crc", "lay_out", "write_records"]
 
@@ -57,11 +58,14 @@ _ENCODED = -1
 _ONES, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _TWOS, _SPACES = np.uint64(0x0202020202020202), np.uint64(0x2020202020202020)
 
+_HASH_SHIFT = np.uint64(20)
+"""The bits of a queue's hash from here on name its place in the hash table."""
+
 
 @kernel
-def _has_zero(word):
-    """Whether one of a word's eight bytes is zero."""
-    return (word - _ONES) & ~word & _HIGHS != 0
+def _has_zero(eight):
+    """Return whether one of eight bytes is zero."""
+    return (eight - _ONES) & ~eight & _HIGHS != 0
 
 
 @kernel
@@ -73,8 +77,8 @@ def _has_bad(begin, end, spaces_too):
             return True
         at += 64
     while at + 8 <= end:
-        word = load_le64(at)
-        if _has_zero(word ^ _ONES) or _has_zero(word ^ _TWOS) or (spaces_too and _has_zero(word ^ _SPACES)):
+        eight = load_le64(at)
+        if _has_zero(eight ^ _ONES) or _has_zero(eight ^ _TWOS) or (spaces_too and _has_zero(eight ^ _SPACES)):
             return True
         at += 8
     while at < end:
@@ -107,27 +111,11 @@ def _write_crc(record, at):
 
 
 @kernel
-def _word(record, place):
-    """A field of a record, by the number of its word."""
-    return np.int64(load_le64(record + 8 * place))
-
-
-@kernel
-def _int64(address, row):
-    return np.int64(load_le64(address + 8 * row))
-
-
-@kernel
-def _int32(address, row):
-    return np.int64(np.int32(load_le32(address + 4 * row)))
-
-
-@kernel
 def _offset(at, width, row):
     """An offset of a column of texts."""
     if width == 8:
-        return _int64(at, row)
-    return _int32(at, row)
+        return word(at, row)
+    return int32_at(at, row)
 
 
 @kernel
@@ -160,29 +148,27 @@ def _hash_of(begin, end, queue_id, factor):
 
 @kernel
 def _queue_row(batch, begin, size, queue_id):
-    """The directory's row of a queue, -1 if it has none; and the hash."""
-    value = _hash_of(begin, begin + size, queue_id, np.uint64(_word(batch, Batch.factor)))
-    table, mask, hashes = _word(batch, Batch.table_at), np.uint64(_word(batch, Batch.mask)), _word(batch, Batch.hash_at)
-    place = value >> np.uint64(20) & mask
-    while True:
-        row = _int32(table, np.int64(place)) - 1
-        if row < 0:
-            return np.int64(-1)
-        if load_le64(hashes + 8 * row) == value and _int32(_word(batch, Batch.id_at), row) == queue_id:
-            part_size = _int32(_word(batch, Batch.part_size_at), row)
-            part = _word(batch, Batch.names_at) + _int64(_word(batch, Batch.part_at), row)
+    """Return the directory's row of a queue, -1 if it has none."""
+    key = _hash_of(begin, begin + size, queue_id, np.uint64(word(batch, Batch.factor)))
+    table, mask, hashes = word(batch, Batch.table_at), np.uint64(word(batch, Batch.mask)), word(batch, Batch.hash_at)
+    row, place = probe(table, mask, hashes, key >> _HASH_SHIFT & mask, key)
+    while row >= 0:
+        if int32_at(word(batch, Batch.id_at), row) == queue_id:
+            part_size = int32_at(word(batch, Batch.part_size_at), row)
+            part = word(batch, Batch.names_at) + word(word(batch, Batch.part_at), row)
             prefix = part_size - size
             if 1 <= prefix <= 2 and same_bytes(part + prefix, begin, size):
                 return row
-        place = place + np.uint64(1) & mask
+        row, place = probe(table, mask, hashes, place + np.uint64(1) & mask, key)
+    return np.int64(-1)
 
 
 @kernel
 def _begin_and_end(column, rows):
     """Between which bytes of its data a column's texts stand; the second is -1 where that cannot be."""
-    at, width = _word(column, Texts.offsets_at), _word(column, Texts.width)
+    at, width = word(column, Texts.offsets_at), word(column, Texts.width)
     begin, end = _offset(at, width, 0), _offset(at, width, rows)
-    if begin < 0 or end < begin or end > _word(column, Texts.data_size):
+    if begin < 0 or end < begin or end > word(column, Texts.data_size):
         return begin, np.int64(-1)
     return begin, end
 
@@ -200,15 +186,15 @@ def _add_texts(column, rows, name_size, is_one_key, sizes):
     An empty text is none. A text that is one key holds no space and cannot be empty.
     """
     at, width, valid, bit = (
-        _word(column, Texts.offsets_at),
-        _word(column, Texts.width),
-        _word(column, Texts.valid_at),
-        _word(column, Texts.first_bit),
+        word(column, Texts.offsets_at),
+        word(column, Texts.width),
+        word(column, Texts.valid_at),
+        word(column, Texts.first_bit),
     )
     if width == 0:
         return True
     begin, end = _begin_and_end(column, rows)
-    data = _word(column, Texts.data_at)
+    data = word(column, Texts.data_at)
     # All texts at once, and what lies between them: a fifth of what it costs one by one.
     if end < 0 or (name_size != _ENCODED and _has_bad(data + begin, data + end, is_one_key)):
         return False
@@ -218,7 +204,7 @@ def _add_texts(column, rows, name_size, is_one_key, sizes):
         signs |= end | end - begin
         if _is_there(valid, bit + n):
             if begin != end:
-                store_64(sizes + 8 * n, _int64(sizes, n) + _text_size(name_size, end - begin))
+                store_64(sizes + 8 * n, word(sizes, n) + _text_size(name_size, end - begin))
             elif is_one_key:
                 is_good = False
         begin = end
@@ -228,15 +214,15 @@ def _add_texts(column, rows, name_size, is_one_key, sizes):
 @kernel
 def _add_bodies(batch, rows, fixed, most_properties, sizes):
     """Add the bytes of the bodies and of what all records have; False where a record would be too large."""
-    column, most = batch + 8 * Batch.body, _word(batch, Batch.max_body)
-    at, width = _word(column, Texts.offsets_at), _word(column, Texts.width)
+    column, most = batch + 8 * Batch.body, word(batch, Batch.max_body)
+    at, width = word(column, Texts.offsets_at), word(column, Texts.width)
     begin, end = _begin_and_end(column, rows)
     if end < 0:
         return False
     signs = np.int64(0)
     for n in range(rows):
         end = _offset(at, width, n + 1)
-        properties = _int64(sizes, n)
+        properties = word(sizes, n)
         signs |= end | end - begin | most - (end - begin) | most_properties - properties
         store_64(sizes + 8 * n, fixed + end - begin + properties)
         begin = end
@@ -245,21 +231,21 @@ def _add_bodies(batch, rows, fixed, most_properties, sizes):
 
 @kernel
 def _crc_size(batch):
-    return _CRC_SIZE if _word(batch, Batch.append_crc) else 0
+    return _CRC_SIZE if word(batch, Batch.append_crc) else 0
 
 
 @kernel
 def _fixed_size(batch):
     """Bytes of a record but for topic, body and the properties that the columns give."""
-    hosts = _word(batch, Batch.born_host_size) + _TIME_SIZE + _word(batch, Batch.tail_size)
+    hosts = word(batch, Batch.born_host_size) + _TIME_SIZE + word(batch, Batch.tail_size)
     return _HEAD_SIZE + hosts + _BODY_LENGTH_SIZE + _PROPERTIES_LENGTH_SIZE + _crc_size(batch)
 
 
 @kernel
 def _measure(batch):
     """Fill the sizes, all but the topics' part, column by column; False where a message may be refused."""
-    rows, sizes = _word(batch, Batch.rows), _word(batch, Batch.size_at)
-    is_one_key = _word(batch, Batch.keys_are_joined) == 0
+    rows, sizes = word(batch, Batch.rows), word(batch, Batch.size_at)
+    is_one_key = word(batch, Batch.keys_are_joined) == 0
     for n in range(rows):
         store_64(sizes + 8 * n, np.int64(0))
     return (
@@ -274,13 +260,13 @@ def _measure(batch):
 @kernel
 def _span(column, row, name_size):
     """Where a property's text is, each offset read once; its bytes in the record (0: none, -1: no such text)."""
-    at, width = _word(column, Texts.offsets_at), _word(column, Texts.width)
-    if width == 0 or not _is_there(_word(column, Texts.valid_at), _word(column, Texts.first_bit) + row):
+    at, width = word(column, Texts.offsets_at), word(column, Texts.width)
+    if width == 0 or not _is_there(word(column, Texts.valid_at), word(column, Texts.first_bit) + row):
         return np.int64(0), np.int64(0), np.int64(0)
     begin, end = _offset(at, width, row), _offset(at, width, row + 1)
-    if begin < 0 or end < begin or end > _word(column, Texts.data_size):
+    if begin < 0 or end < begin or end > word(column, Texts.data_size):
         return np.int64(0), np.int64(0), np.int64(-1)
-    data = _word(column, Texts.data_at)
+    data = word(column, Texts.data_at)
     return data + begin, data + end, np.int64(_text_size(name_size, end - begin) if begin < end else 0)
 
 
@@ -293,24 +279,24 @@ def _measure_text(column, row, name_size, is_one_key, bad):
     if size > 0:
         is_bad = name_size != _ENCODED and _has_bad(begin, end, is_one_key)
     else:
-        is_there = _is_there(_word(column, Texts.valid_at), _word(column, Texts.first_bit) + row)
-        is_bad = is_one_key and _word(column, Texts.width) != 0 and is_there
+        is_there = _is_there(word(column, Texts.valid_at), word(column, Texts.first_bit) + row)
+        is_bad = is_one_key and word(column, Texts.width) != 0 and is_there
     return np.int64(-bad) if is_bad else size
 
 
 @kernel
 def _measure_rows(batch):
     """Do what `_measure` does, one by one; returns the first message that is refused (-1: none) and its `Refusal`."""
-    rows, sizes = _word(batch, Batch.rows), _word(batch, Batch.size_at)
+    rows, sizes = word(batch, Batch.rows), word(batch, Batch.size_at)
     fixed, most_properties = _fixed_size(batch), _MAX_PROPERTIES - _crc_size(batch)
-    is_one_key = _word(batch, Batch.keys_are_joined) == 0
+    is_one_key = word(batch, Batch.keys_are_joined) == 0
     body = batch + 8 * Batch.body
-    at, width, data_size = _word(body, Texts.offsets_at), _word(body, Texts.width), _word(body, Texts.data_size)
+    at, width, data_size = word(body, Texts.offsets_at), word(body, Texts.width), word(body, Texts.data_size)
     for n in range(rows):
         begin, end = _offset(at, width, n), _offset(at, width, n + 1)
         if begin < 0 or end < begin or end > data_size:
             return n, _BAD_OFFSETS
-        if end - begin > _word(batch, Batch.max_body):
+        if end - begin > word(batch, Batch.max_body):
             return n, _BODY_TOO_LONG
         encoded = _measure_text(batch + 8 * Batch.properties, n, _ENCODED, False, _BAD_OFFSETS)
         tags = _measure_text(batch + 8 * Batch.tags, n, _NAME_4, False, _BAD_TAGS)
@@ -328,8 +314,8 @@ def _measure_rows(batch):
 @kernel
 def lay_out(batch):
     """Check and measure the messages, and find the queues of those from `done` on."""
-    rows, size, touched = _word(batch, Batch.rows), _word(batch, Batch.size), _word(batch, Batch.touched)
-    n = _word(batch, Batch.done)
+    rows, size, touched = word(batch, Batch.rows), word(batch, Batch.size), word(batch, Batch.touched)
+    n = word(batch, Batch.done)
     if n == 0 < rows and not _measure(batch):
         refused, why = _measure_rows(batch)
         if refused >= 0:
@@ -337,24 +323,24 @@ def lay_out(batch):
             store_64(batch + 8 * Batch.refusal, np.int64(why))
             return REFUSED
     topic = batch + 8 * Batch.topic
-    topic_at, topic_width = _word(topic, Texts.offsets_at), _word(topic, Texts.width)
-    topic_data, topic_size = _word(topic, Texts.data_at), _word(topic, Texts.data_size)
-    ids, id_width = _word(batch, Batch.queue_id_at), _word(batch, Batch.queue_id_width)
-    stamps, stamp = _word(batch, Batch.stamp_at), _word(batch, Batch.stamp)
-    queues, part_sizes = _word(batch, Batch.queue_at), _word(batch, Batch.part_size_at)
+    topic_at, topic_width = word(topic, Texts.offsets_at), word(topic, Texts.width)
+    topic_data, topic_size = word(topic, Texts.data_at), word(topic, Texts.data_size)
+    ids, id_width = word(batch, Batch.queue_id_at), word(batch, Batch.queue_id_width)
+    stamps, stamp = word(batch, Batch.stamp_at), word(batch, Batch.stamp)
+    queues, part_sizes = word(batch, Batch.queue_at), word(batch, Batch.part_size_at)
     sizes, places, touched_at = (
-        _word(batch, Batch.size_at),
-        _word(batch, Batch.place_at),
-        _word(batch, Batch.touched_at),
+        word(batch, Batch.size_at),
+        word(batch, Batch.place_at),
+        word(batch, Batch.touched_at),
     )
     answer, why = LAID_OUT, _NONE
     while n < rows:
         begin, end = _offset(topic_at, topic_width, n), _offset(topic_at, topic_width, n + 1)
         queue_id = np.int64(0)
         if id_width == 8:
-            queue_id = _int64(ids, n)
+            queue_id = word(ids, n)
         elif id_width == 4:
-            queue_id = _int32(ids, n)
+            queue_id = int32_at(ids, n)
         if begin < 0 or end < begin or end > topic_size:
             answer, why = REFUSED, _BAD_OFFSETS
             break
@@ -365,11 +351,11 @@ def lay_out(batch):
         if row < 0:
             answer = NEW_QUEUE
             break
-        if _int64(stamps, row) != stamp:
+        if word(stamps, row) != stamp:
             store_64(stamps + 8 * row, stamp)
             store_32(touched_at + 4 * touched, np.int32(row))
             touched += 1
-        own_size = _int64(sizes, n) + _int32(part_sizes, row)
+        own_size = word(sizes, n) + int32_at(part_sizes, row)
         store_32(queues + 4 * n, np.int32(row))
         store_64(sizes + 8 * n, own_size)
         store_64(places + 8 * n, size)
@@ -385,9 +371,9 @@ def lay_out(batch):
 @kernel
 def _born(batch, row, store_timestamp):
     """When a message was born: the time of the put where it does not say."""
-    at = _word(batch, Batch.born_at)
-    if at != 0 and _is_there(_word(batch, Batch.born_valid_at), _word(batch, Batch.born_first_bit) + row):
-        return _int64(at, row)
+    at = word(batch, Batch.born_at)
+    if at != 0 and _is_there(word(batch, Batch.born_valid_at), word(batch, Batch.born_first_bit) + row):
+        return word(at, row)
     return np.int64(store_timestamp)
 
 
@@ -414,41 +400,41 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
     Arrow's buffers may be somebody's arrays, who changes them meanwhile: no offset that `lay_out` has seen is believed.
     """
     tags, keys, unique = batch + 8 * Batch.tags, batch + 8 * Batch.keys, batch + 8 * Batch.unique_key
-    further, body, sys_flags = batch + 8 * Batch.properties, batch + 8 * Batch.body, _word(batch, Batch.sys_flag_at)
-    bodies_at, bodies_width = _word(body, Texts.offsets_at), _word(body, Texts.width)
-    bodies, bodies_size = _word(body, Texts.data_at), _word(body, Texts.data_size)
-    flags, queues, sizes = _word(batch, Batch.flag_at), _word(batch, Batch.queue_at), _word(batch, Batch.size_at)
-    numbers, places = _word(batch, Batch.number_at), _word(batch, Batch.place_at)
-    next_offsets, ids = _word(batch, Batch.next_at), _word(batch, Batch.id_at)
-    magics, part_sizes = _word(batch, Batch.magic_at), _word(batch, Batch.part_size_at)
-    parts, names = _word(batch, Batch.part_at), _word(batch, Batch.names_at)
-    host, host_size = _word(batch, Batch.born_host_at), _word(batch, Batch.born_host_size)
-    tail, tail_size, fixed = _word(batch, Batch.tail_at), _word(batch, Batch.tail_size), _fixed_size(batch)
-    sys_flag, append_crc = _word(batch, Batch.sys_flag), _word(batch, Batch.append_crc)
+    further, body, sys_flags = batch + 8 * Batch.properties, batch + 8 * Batch.body, word(batch, Batch.sys_flag_at)
+    bodies_at, bodies_width = word(body, Texts.offsets_at), word(body, Texts.width)
+    bodies, bodies_size = word(body, Texts.data_at), word(body, Texts.data_size)
+    flags, queues, sizes = word(batch, Batch.flag_at), word(batch, Batch.queue_at), word(batch, Batch.size_at)
+    numbers, places = word(batch, Batch.number_at), word(batch, Batch.place_at)
+    next_offsets, ids = word(batch, Batch.next_at), word(batch, Batch.id_at)
+    magics, part_sizes = word(batch, Batch.magic_at), word(batch, Batch.part_size_at)
+    parts, names = word(batch, Batch.part_at), word(batch, Batch.names_at)
+    host, host_size = word(batch, Batch.born_host_at), word(batch, Batch.born_host_size)
+    tail, tail_size, fixed = word(batch, Batch.tail_at), word(batch, Batch.tail_size), _fixed_size(batch)
+    sys_flag, append_crc = word(batch, Batch.sys_flag), word(batch, Batch.append_crc)
     record, physical = buffer, np.int64(physical_offset)
     for n in range(first, last):
-        row, size = _int32(queues, n), _int64(sizes, n)
+        row, size = int32_at(queues, n), word(sizes, n)
         body_begin, body_end = _offset(bodies_at, bodies_width, n), _offset(bodies_at, bodies_width, n + 1)
         tag_at, tag_end, tag = _span(tags, n, _NAME_4)
         key_at, key_end, key = _span(keys, n, _NAME_4)
         own_at, own_end, own = _span(unique, n, _NAME_8)
         more_at, _, more = _span(further, n, _ENCODED)
-        body_at, body_size, part_size = bodies + body_begin, body_end - body_begin, _int32(part_sizes, row)
+        body_at, body_size, part_size = bodies + body_begin, body_end - body_begin, int32_at(part_sizes, row)
         is_inside = 0 <= body_begin <= body_end <= bodies_size and min(tag, key, own, more) >= 0
         if not is_inside or fixed + body_size + part_size + tag + key + own + more != size:
             return np.int64(CHANGED)
-        number = _int64(next_offsets, row)
+        number = word(next_offsets, row)
         store_64(next_offsets + 8 * row, number + 1)
         store_64(numbers + 8 * n, number)
         store_64(places + 8 * n, physical)
         store_be32(record, np.int32(size))
-        store_be32(record + _MAGIC_AT, np.int32(_int32(magics, row)))
+        store_be32(record + _MAGIC_AT, np.int32(int32_at(magics, row)))
         store_be32(record + _CRC_AT, np.int32(crc32_at(body_at, body_at + body_size)))
-        store_be32(record + _QUEUE_ID_AT, np.int32(_int32(ids, row)))
-        store_be32(record + _FLAG_AT, np.int32(_int32(flags, n) if flags != 0 else 0))
+        store_be32(record + _QUEUE_ID_AT, np.int32(int32_at(ids, row)))
+        store_be32(record + _FLAG_AT, np.int32(int32_at(flags, n) if flags != 0 else 0))
         store_be64(record + _QUEUE_OFFSET_AT, number)
         store_be64(record + _PHYSICAL_AT, physical)
-        store_be32(record + _SYS_FLAG_AT, np.int32(_int32(sys_flags, n) if sys_flags != 0 else sys_flag))
+        store_be32(record + _SYS_FLAG_AT, np.int32(int32_at(sys_flags, n) if sys_flags != 0 else sys_flag))
         store_be64(record + _BORN_AT, _born(batch, n, store_timestamp))
         copy_bytes(record + _HEAD_SIZE, host, host_size)
         at = record + _HEAD_SIZE + host_size
@@ -458,7 +444,7 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
         store_be32(at - _BODY_LENGTH_SIZE, np.int32(body_size))
         copy_bytes(at, body_at, body_size)
         at += body_size
-        copy_bytes(at, names + _int64(parts, row), part_size)
+        copy_bytes(at, names + word(parts, row), part_size)
         at += part_size
         store_be16(at, np.int16(record + size - at - _PROPERTIES_LENGTH_SIZE))
         at += _PROPERTIES_LENGTH_SIZE
@@ -480,11 +466,9 @@ def write_records(batch, first, last, store_timestamp, physical_offset, buffer):
 @kernel
 def add_queue(batch, row, begin, size, queue_id):
     """Have a row of the directory, which is filled, found under a topic's bytes and a queue id."""
-    value = _hash_of(begin, begin + size, queue_id, np.uint64(_word(batch, Batch.factor)))
-    store_64(_word(batch, Batch.hash_at) + 8 * row, np.int64(value))
-    table, mask = _word(batch, Batch.table_at), np.uint64(_word(batch, Batch.mask))
-    place = value >> np.uint64(20) & mask
-    while _int32(table, np.int64(place)) != 0:
-        place = place + np.uint64(1) & mask
+    key = _hash_of(begin, begin + size, queue_id, np.uint64(word(batch, Batch.factor)))
+    store_64(word(batch, Batch.hash_at) + 8 * row, np.int64(key))
+    table, mask = word(batch, Batch.table_at), np.uint64(word(batch, Batch.mask))
+    place = free_place(table, mask, key >> _HASH_SHIFT & mask)
     store_32(table + 4 * np.int64(place), np.int32(row + 1))
     return 0

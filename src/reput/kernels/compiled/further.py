@@ -12,23 +12,21 @@ from reput.formats import properties as props
 from reput.formats import record as fmt
 from reput.formats.layout import INT64_MAX
 from reput.kernels.columns import State, Stop
-from reput.kernels.compiled.decode import next_separator, queue_key_of, same_bytes, starts_with
+from reput.kernels.compiled.decode import next_separator
 from reput.kernels.compiled.examine import GOOD, examine_parts, is_topic_folder_name
-from reput.kernels.compiled.hashing import java_hash_at
 from reput.kernels.compiled.jit import kernel
 from reput.kernels.compiled.memory import address_of, byte_at
+from reput.kernels.compiled.rows import add_row, find_row, queue_key_of, row_places, starts_with
 
 _NUM = np.frombuffer(props.INNER_NUM + b"\x01", dtype=np.uint8)
 _BASE = np.frombuffer(props.INNER_BASE + b"\x01", dtype=np.uint8)
 _DISPATCH = np.frombuffer(props.INNER_MULTI_DISPATCH + b"\x01", dtype=np.uint8)
 _OFFSETS = np.frombuffer(props.INNER_MULTI_QUEUE_OFFSET + b"\x01", dtype=np.uint8)
 _LMQ = np.frombuffer(fmt.LMQ_PREFIX, dtype=np.uint8)
-_SCHEDULE_TOPIC = np.frombuffer(fmt.SCHEDULE_TOPIC, dtype=np.uint8)
 _COMMA, _MINUS, _PLUS = 0x2C, 0x2D, 0x2B
 _CHECK_NONE, _MAX_MESSAGES = fmt.CHECK_NONE, fmt.MAX_BATCH_MESSAGES
 _MIN_SIZE, _SLACK = fmt.MIN_RECORD_SIZE, fmt.QUEUE_OFFSET_SLACK
 _REACHED_END, _RECORDS_FULL, _QUEUES_FULL = int(Stop.REACHED_END), int(Stop.RECORDS_FULL), int(Stop.QUEUES_FULL)
-_S_QUEUES, _S_NAMES, _S_FURTHER = int(State.QUEUES), int(State.NAMES), int(State.FURTHER)
 
 
 @kernel
@@ -111,14 +109,11 @@ def _parts(begin, end):
 
 
 @kernel
-def further_queues(
-    buffer, base, begin, record, position, record_queue_id, queue_id_out, topic_at_out, topic_size_out, topic_hash_out,
-    is_schedule_out, names, queue_table, queue_key, state, record_out, queue_out, offset_out,
-):  # fmt: skip
-    """The entries of further queues; see the twin. Returns why it stopped, and the record to go on from."""
-    data, topics = address_of(buffer), address_of(names)
-    last = data + len(buffer)
-    mask = np.uint64(len(queue_table) - 1)
+def further_queues(buffer, base, begin, asked, queues, state, out):
+    """Append the entries of further queues; see the twin."""
+    last, places = address_of(buffer) + len(buffer), row_places(queues)
+    record, position, record_queue_id = asked
+    record_out, queue_out, offset_out = out
     for n in range(begin, len(record)):
         at, end = _properties(buffer, base, position[n])
         name, names_end = _find_property(at, end, last, _DISPATCH)
@@ -126,44 +121,25 @@ def further_queues(
         parts = _parts(name, names_end)
         if names_end == 0 or numbers_end == 0 or parts != _parts(number, numbers_end):
             continue
-        found = state[_S_FURTHER]
+        found = state[State.further]
         if found + parts > len(record_out):
             return _RECORDS_FULL, n
         bound = position[n] // _MIN_SIZE + _SLACK
         for _ in range(parts):
             name_end, number_end = _next_comma(name, names_end), _next_comma(number, numbers_end)
             offset = _parse_number(number, number_end)
-            topic, topic_end, size = name, name_end, name_end - name
+            topic, topic_end = name, name_end
             name, number = name_end + 1, number_end + 1
             if offset < 0 or offset > bound or not is_topic_folder_name(topic, topic_end):
                 continue
             queue_id = np.int64(0) if starts_with(topic, topic_end, _LMQ) else np.int64(record_queue_id[n])
             key = queue_key_of(topic, topic_end, queue_id)
-            place = key & mask
-            row = np.int64(queue_table[place]) - 1
-            while row >= 0 and not (
-                queue_key[row] == key
-                and queue_id_out[row] == queue_id
-                and topic_size_out[row] == size
-                and same_bytes(topic, topics + topic_at_out[row], size)
-            ):
-                place = place + np.uint64(1) & mask
-                row = np.int64(queue_table[place]) - 1
+            row, place = find_row(places, state[State.queues], topic, topic_end, queue_id, key)
             if row < 0:
-                row, used = state[_S_QUEUES], state[_S_NAMES]
-                if row >= len(queue_id_out) or used + size > len(names):
+                row = add_row(queues, state, place, topic, topic_end, queue_id, key)
+                if row < 0:
                     return _QUEUES_FULL, n
-                queue_table[place] = row + 1
-                queue_key[row] = key
-                queue_id_out[row] = queue_id
-                topic_at_out[row] = used
-                topic_size_out[row] = size
-                for k in range(size):
-                    names[used + k] = byte_at(topic + k)
-                topic_hash_out[row] = np.int32(java_hash_at(topic, topic_end, np.int64(0)) * 31 + 0x23 & 0xFFFFFFFF)
-                is_schedule_out[row] = size == len(_SCHEDULE_TOPIC) and starts_with(topic, topic_end, _SCHEDULE_TOPIC)
-                state[_S_QUEUES], state[_S_NAMES] = row + 1, used + size
             record_out[found], queue_out[found], offset_out[found] = record[n], row, offset
             found += 1
-        state[_S_FURTHER] = found
+        state[State.further] = found
     return _REACHED_END, len(record)

@@ -13,11 +13,14 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
+
+from reput.kernels.compiled.jit import kernel
 
 assert sys.byteorder == "little", "the compiled kernels swap bytes for a little-endian machine"
 
@@ -79,6 +82,18 @@ store_64 = _storer(64, types.int64, swap=False)
 store_be16 = _storer(16, types.int16)
 store_be32 = _storer(32, types.int32)
 store_be64 = _storer(64, types.int64)
+
+
+@kernel
+def word(record, place):
+    """Return a field of a record, by the number of its word, or number `place` of the int64 values at an address."""
+    return np.int64(load_le64(record + 8 * place))
+
+
+@kernel
+def int32_at(address, row):
+    """Return number `row` of the int32 values at an address."""
+    return np.int64(np.int32(load_le32(address + 4 * row)))
 
 
 def _copy_bytes(typing_context: Any, target: Any, source: Any, size: Any) -> Any:

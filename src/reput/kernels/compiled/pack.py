@@ -12,28 +12,16 @@ _SIZE_AT, _TAGS_CODE_AT = fmt.ENTRY.offsets["size"], fmt.ENTRY.offsets["tags_cod
 
 
 @kernel
-def pack_entries(
-    records,
-    queues,
-    position,
-    size,
-    queue,
-    queue_offset,
-    tags_code,
-    flags,
-    entries,
-    start,
-    first,
-    last,
-    steady,
-):
+def pack_entries(queues, sources, packed):
     """Fill `entries` (uint8) with 20 bytes an entry, queue by queue and in log order within a queue.
 
     Per queue: `start` (queues + 1) the entries before it, `first` and `last` the queue offsets of its first
     and last record (-1 without records), `steady` whether each is one more than the one before. Returns the
     number of entries.
     """
-    out = address_of(entries)
+    position, size, queue, queue_offset, tags_code, flags = sources
+    entries, start, first, last, steady = packed
+    out, records = address_of(entries), len(flags)
     for row in range(queues):
         start[row] = 0
         first[row] = -1

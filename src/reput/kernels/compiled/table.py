@@ -21,15 +21,13 @@ from reput.kernels.compiled.memory import (
     store_be64,
 )
 from reput.kernels.compiled.xxhash import xxhash64
-from reput.kernels.table_columns import TableState
+from reput.kernels.table_columns import TableBlock, TableState
 
 _BLOCK_SIZE, _FULL_FROM = fmt.BLOCK_SIZE, fmt.BLOCK_FULL_FROM
 _RESTART_INTERVAL = fmt.RESTART_INTERVAL
 _INTERNAL_END = np.int64(int.from_bytes(fmt.INTERNAL_END, "little"))
 _SIZE_AT, _TAGS_CODE_AT, _TIME_AT = (VALUE.offsets[name] for name in ("size", "tags_code", "store_timestamp"))
 _END_SIZE, _KEY_END, _ENTRY_ROOM = len(fmt.INTERNAL_END), columns.KEY_END, columns.ENTRY_ROOM
-_PIECE, _DONE, _BEGIN, _AT = (int(place) for place in list(TableState)[:4])
-_RESTARTS, _SINCE, _LAST_ROW, _LAST_OFFSET, _ENTRIES, _KEY_BYTES = (int(place) for place in list(TableState)[4:])
 
 
 @kernel
@@ -86,13 +84,14 @@ def _end_block(at, restarts, known):
 
 
 @kernel
-def fill_blocks(prefixes, prefix_end, row, first, count, address, out, restarts, blocks, state):
-    """See `reput.kernels.reference_table.fill_blocks`."""
-    start, names = address_of(out), address_of(prefixes)
-    piece, done = state[_PIECE], state[_DONE]
-    begin, at = start + state[_BEGIN], start + state[_AT]
-    known, since = state[_RESTARTS], state[_SINCE]
-    last_row, last_offset = state[_LAST_ROW], state[_LAST_OFFSET]
+def fill_blocks(prefixes, pieces, out, restarts, blocks, state):
+    """Write the entries of pieces into data blocks; see the twin."""
+    row, first, count, address = pieces
+    prefix_end, start, names = prefixes.end, address_of(out), address_of(prefixes.names)
+    piece, done = state[TableState.piece], state[TableState.done]
+    begin, at = start + state[TableState.begin], start + state[TableState.at]
+    known, since = state[TableState.restarts], state[TableState.since]
+    last_row, last_offset = state[TableState.last_row], state[TableState.last_offset]
     whole = 0
     has_room = True
     while has_room and piece < len(row):
@@ -108,9 +107,9 @@ def fill_blocks(prefixes, prefix_end, row, first, count, address, out, restarts,
             offset = first[piece] + done
             if last_row >= 0 and _is_full(at - begin + 4 * known + 4, key_size, since):
                 at = _end_block(at, restarts, known)
-                blocks[whole, 0], blocks[whole, 1] = begin - start, at - start
-                blocks[whole, 2], blocks[whole, 3] = last_row, last_offset
-                blocks[whole, 4], blocks[whole, 5] = queue, offset
+                blocks[whole, TableBlock.begin], blocks[whole, TableBlock.end] = begin - start, at - start
+                blocks[whole, TableBlock.last_row], blocks[whole, TableBlock.last_offset] = last_row, last_offset
+                blocks[whole, TableBlock.next_row], blocks[whole, TableBlock.next_offset] = queue, offset
                 whole += 1
                 begin, last_row = at, -1
             shared = 0
@@ -145,21 +144,22 @@ def fill_blocks(prefixes, prefix_end, row, first, count, address, out, restarts,
             done += 1
             since += 1
             last_row, last_offset = queue, offset
-        state[_ENTRIES] += done - from_done
-        state[_KEY_BYTES] += (done - from_done) * key_size
+        state[TableState.entries] += done - from_done
+        state[TableState.key_bytes] += (done - from_done) * key_size
         if has_room:
             piece += 1
             done = 0
-    state[_PIECE], state[_DONE] = piece, done
-    state[_BEGIN], state[_AT] = begin - start, at - start
-    state[_RESTARTS], state[_SINCE] = known, since
-    state[_LAST_ROW], state[_LAST_OFFSET] = last_row, last_offset
+    state[TableState.piece], state[TableState.done] = piece, done
+    state[TableState.begin], state[TableState.at] = begin - start, at - start
+    state[TableState.restarts], state[TableState.since] = known, since
+    state[TableState.last_row], state[TableState.last_offset] = last_row, last_offset
     return whole
 
 
 @kernel
-def pack_values(position, size, queue, tags_code, flags, store_timestamp, place, out):
-    """See `reput.kernels.reference_table.pack_values`."""
+def pack_values(sources, store_timestamp, place, out):
+    """Put the values of entries into `out`; see the twin."""
+    position, size, queue, _, tags_code, flags = sources
     start = address_of(out)
     for n in range(len(flags)):
         if flags[n] & IN_QUEUE:

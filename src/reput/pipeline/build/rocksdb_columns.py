@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.files.rocksdb_table import EntryPieces
 from reput.formats.consume_queue import QueueKey
 from reput.formats.rocksdb import VALUE_SIZE
+from reput.kernels.table_columns import EntryPieces
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import key_order

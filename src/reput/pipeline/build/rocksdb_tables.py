@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files.part_file import Part, part_path, write_part
-from reput.files.rocksdb_table import EntryPieces, Prefixes, TableFile, grouped
+from reput.files.rocksdb_table import TableFile, grouped
 from reput.formats.consume_queue import QueueKey
 from reput.formats.part_file import PartKind
 from reput.formats.rocksdb import VALUE_SIZE, queue_prefix
+from reput.kernels.table_columns import EntryPieces, Prefixes
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb_columns import stretch_columns
 from reput.pipeline.build.rocksdb_rules import CrookedQueue

@@ -52,17 +52,7 @@ def _values_of(batch: QueueBatch, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
     place = np.full(batch.columns.queues, -1, dtype=np.int64)
     place[rows] = before
     values = np.empty(int(counts.sum()) * VALUE_SIZE, dtype=np.uint8)
-    sources = batch.sources
-    table_kernels().pack_values(
-        sources.position,
-        sources.size,
-        sources.queue,
-        sources.tags_code,
-        sources.flags,
-        batch.store_timestamps(),
-        place,
-        values,
-    )
+    table_kernels().pack_values(batch.sources, batch.store_timestamps(), place, values)
     return values
 
 

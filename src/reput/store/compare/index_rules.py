@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from reput.formats.index_file import HEADER, ITEM_SIZE, Header
 from reput.kernels import kernels
+from reput.kernels.columns import ItemSources
 
 _MAX_DIFF_S = 0x7FFFFFFF
 
@@ -105,9 +106,8 @@ class ChainRule:
         out = np.empty(count * ITEM_SIZE, dtype=np.uint8)
         zeros = np.zeros(count, dtype=np.int64)
         each_its_own = np.arange(count + 1, dtype=np.int32)
-        fresh, _ = kernels().chain_items(
-            0, 0, count, each_its_own, zeros, zeros, hashes, self.slots, self.number, 0, out
-        )
+        sources = ItemSources(each_its_own, zeros, zeros, hashes)
+        fresh, _ = kernels().chain_items(sources, 0, 0, count, self.slots, self.number, 0, out)
         links = out.view(items.dtype)["previous_item"]
         broken = np.flatnonzero(((links != items["previous_item"]) | (key_hash < 0)) & ~is_wrong)
         if len(broken) and not self.broken:

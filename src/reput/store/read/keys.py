@@ -12,10 +12,10 @@ from reput.formats.hashing import index_key_hash
 from reput.formats.index_file import TAG_KEY_PREFIX
 from reput.formats.layout import INT64_MAX
 from reput.kernels import lookup_kernels
-from reput.kernels.lookup_columns import ASK, NEEDS_FILE, NEEDS_ROOM
+from reput.kernels.lookup_layout import ASK, BUFFER_FULL, NEEDS_FILE
 from reput.store.read.lookup import TopicLookup
 from reput.store.read.message import StoredMessage
-from reput.store.read.results import Places, QueryResult
+from reput.store.read.results import AnswerBuffer, QueryResult
 from reput.store.read.view import StoreView, bytes_of
 
 _MOST_RETRIES = 256
@@ -65,12 +65,12 @@ def find(view: StoreView, asked: KeyQuestion) -> QueryResult:
     return QueryResult.of(found, more=False)
 
 
-def find_with_maps(view: StoreView, topic: TopicLookup, name: bytes, most: int, room: Places) -> int:
+def find_with_maps(view: StoreView, topic: TopicLookup, name: bytes, most: int, buffer: AnswerBuffer) -> int:
     """What the kernel `find_key` answers once each file of the log is mapped that it asks for."""
     found = NEEDS_FILE
     for _ in range(_MOST_RETRIES):
-        found = lookup_kernels().find_key(topic.address, name, most, room.address)
-        if found > NEEDS_FILE or found == NEEDS_ROOM:
+        found = lookup_kernels().find_key(topic.address, name, most, buffer.address)
+        if found > NEEDS_FILE or found == BUFFER_FULL:
             return found
         with view.follower.lock:
             view.lookups.map_log(found, topic.index.log)

@@ -13,12 +13,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reput.files.maps import MapTable, address_of
+from reput.files.maps import MapTable
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey
 from reput.formats.hashing import java_string_hash_utf8
 from reput.formats.layout import INT64_MAX
 from reput.index.search import IndexSearch
-from reput.kernels.lookup_columns import NEEDS_FILE, Index, KeyTopic, Queue, Watch
+from reput.kernels.lookup_layout import (
+    FIRST_INDEX_FILE,
+    INDEX_LAYOUT,
+    KEY_TOPIC_LAYOUT,
+    QUEUE_LAYOUT,
+    TOPIC_BYTES,
+    needed_file,
+    topic_words,
+)
+from reput.kernels.records import address_of, words_of
 from reput.log.maps import LogMaps
 from reput.queue.queues import Queues
 from reput.store.read.message import StoredMessage
@@ -76,14 +85,16 @@ class QueueLookup:
 
 
 class TopicLookup:
-    """A topic as the kernel looks for keys in it (`lookup_columns.Topic`)."""
+    """A topic as the kernel looks for keys in it (`lookup_layout.KeyTopic`)."""
 
     __slots__ = ("address", "index", "words")
 
     def __init__(self, name: bytes, index: IndexLookup) -> None:
-        self.words: NDArray[np.int64] = np.zeros(KeyTopic.BYTES + len(name) // 8 + 1, dtype=np.int64)
-        self.words[: KeyTopic.BYTES] = index.address, java_string_hash_utf8(name + b"#"), len(name)
-        self.words[KeyTopic.BYTES :].view(np.uint8)[: len(name)] = np.frombuffer(name, dtype=np.uint8)
+        self.words: NDArray[np.int64] = np.zeros(topic_words(len(name)), dtype=np.int64)
+        self.words[:TOPIC_BYTES] = words_of(
+            KEY_TOPIC_LAYOUT, index_at=index.address, hash=java_string_hash_utf8(name + b"#"), size=len(name)
+        )
+        self.words[TOPIC_BYTES:].view(np.uint8)[: len(name)] = np.frombuffer(name, dtype=np.uint8)
         self.address = address_of(self.words)
         self.index = index
 
@@ -186,20 +197,25 @@ class Lookups:
         made.maps = ((start, self._log.array(start)),)
         made.files = old.files if old is not None else self._files_of(made)
         made.log, made.watched = log, watched
-        made.vector = _vector(len(Watch) + len(Queue), watched, known, log, self._log.file_size)
-        made.vector[len(Watch) :] = (
-            made.min_offset,
-            made.file_end,
-            self._file_entries,
-            made.files.address,
-            made.begin,
-            made.behind,
-            address_of(made.entries),
-            made.is_last,
-            max(start, self._log.min_offset),
-            min(start + self._log.file_size, known.log_end),
-            *self._limits,
+        most_messages, most_bytes, stop_bytes = self._limits
+        words = words_of(
+            QUEUE_LAYOUT,
+            **_watch(watched, known, log, self._log.file_size),
+            first=made.min_offset,
+            end=made.file_end,
+            file_entries=self._file_entries,
+            files_at=made.files.address,
+            window_begin=made.begin,
+            window_end=made.behind,
+            entries_at=address_of(made.entries),
+            is_last=made.is_last,
+            records_begin=max(start, self._log.min_offset),
+            records_end=min(start + self._log.file_size, known.log_end),
+            most_messages=most_messages,
+            most_bytes=most_bytes,
+            stop_bytes=stop_bytes,
         )
+        made.vector = np.array(words, dtype=np.int64)
         made.address = address_of(made.vector)
         if len(self.queues) >= min(_MOST_QUEUES, table.durable.most_blocks):
             self.queues.clear()
@@ -214,7 +230,7 @@ class Lookups:
 
     def map_for(self, needed: int, key: QueueKey, queue: QueueLookup) -> None:
         """Map the file that a seek in a queue has asked for."""
-        number, of_queue = divmod(NEEDS_FILE - needed, 2)
+        number, of_queue = needed_file(needed)
         if not of_queue:
             self.map_log(needed, queue.log)
             return
@@ -224,7 +240,7 @@ class Lookups:
 
     def map_log(self, needed: int, log: MapTable) -> None:
         """Map the file of the log that a kernel has asked for."""
-        number = (NEEDS_FILE - needed) // 2
+        number, _ = needed_file(needed)
         if not log.put(number, self._log.array(number * self._log.file_size)):
             self._log.drop_table()
             self.clear()
@@ -244,28 +260,29 @@ class Lookups:
         log, watched, maps = self._log.table, self.watched, self._index.newest_first(_MOST_MAPS)
         if log is None or watched is None or maps is None:
             return
-        vector = _vector(Index.FILES + len(maps), watched, known, log, self._log.file_size)
-        vector[len(Watch) :] = (
-            self._index.slots,
-            self._index.items,
-            known.index_frontier,
-            len(maps),
-            *map(address_of, maps),
+        words = words_of(
+            INDEX_LAYOUT,
+            **_watch(watched, known, log, self._log.file_size),
+            slots=self._index.slots,
+            items=self._index.items,
+            below=known.index_frontier,
+            count=len(maps),
         )
+        assert len(words) == FIRST_INDEX_FILE
+        vector = np.array([*words, *map(address_of, maps)], dtype=np.int64)
         self.index = IndexLookup(address_of(vector), vector, log, maps, watched, self._log.file_size)
 
 
-def _vector(words: int, watched: Watched, known: Known, log: MapTable, file_size: int) -> NDArray[np.int64]:
-    vector = np.zeros(words, dtype=np.int64)
-    vector[: len(Watch)] = (
-        watched.confirmed_at,
-        known.log_end,
-        watched.frontier_at,
-        min(known.queue_frontier, known.index_frontier),
-        watched.generation_at,
-        watched.generation,
-        log.address,
-        file_size,
-        known.log_end,
-    )
-    return vector
+def _watch(watched: Watched, known: Known, log: MapTable, file_size: int) -> dict[str, int]:
+    """Return the fields of `WATCH_LAYOUT`."""
+    return {
+        "confirmed_at": watched.confirmed_at,
+        "confirmed": known.log_end,
+        "frontier_at": watched.frontier_at,
+        "frontier": min(known.queue_frontier, known.index_frontier),
+        "generation_at": watched.generation_at,
+        "generation": watched.generation,
+        "log_at": log.address,
+        "log_file_size": file_size,
+        "log_end": known.log_end,
+    }

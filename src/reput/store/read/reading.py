@@ -11,20 +11,20 @@ from reput.errors import ConfigError
 from reput.files.forks import NotPickled
 from reput.formats.layout import INT64_MAX
 from reput.kernels import SMALL_BYTES, expect_work, lookup_kernels
-from reput.kernels.lookup_columns import ASK, COUNT_BITS, COUNT_MASK, NEEDS_ROOM
+from reput.kernels.lookup_layout import ASK, BUFFER_FULL
 from reput.queue.by_time import Boundary, boundary_of
 from reput.store.read import counts, keys, pulls, times
 from reput.store.read.keys import KeyQuestion
 from reput.store.read.message import StoredMessage
 from reput.store.read.pulls import PullQuestion
-from reput.store.read.results import MAX_PULL_BYTES, GetResult, GetStatus, Places, QueryResult
+from reput.store.read.results import MAX_PULL_BYTES, AnswerBuffer, GetResult, QueryResult
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import EVERYTHING, TagFilter
 from reput.store.read.topic_messages import TopicQuestion, messages_of, refuse_unknown
 from reput.store.read.view import StoreQueue, StoreView, number_of
 
 # In calls that are done in half a microsecond each look-up counts.
-_FOUND, _LOWER = GetStatus.FOUND, Boundary.LOWER
+_LOWER, _get_result, _query_result = Boundary.LOWER, GetResult.of_answer, QueryResult.of_answer
 
 
 class Reading(NotPickled):
@@ -37,7 +37,7 @@ class Reading(NotPickled):
 
     def __init__(self, view: StoreView) -> None:
         self._closed = False
-        self._room = Places()
+        self._buffer = AnswerBuffer()
         self._choose_kernels()
         self._read(view)
 
@@ -92,27 +92,27 @@ class Reading(NotPickled):
         """
         try:
             queue = self._queues.get((topic, queue_id))
-            if queue is not None and not filter:
-                room = self._room
-                answer = self._pull_entries(queue.address, offset, max_messages, max_bytes, room.address)
-                if answer > 0:
-                    result = GetResult()
-                    count = answer & COUNT_MASK
-                    # `|` and `&`: the kernel takes a fraction, or digits, for a number; here they are none.
-                    place = (offset | (max_messages | max_bytes) & 0) + count
-                    result.status, result.next_offset, result.span = _FOUND, place, queue
-                    result.words, result.at, result.count = room.words, answer >> COUNT_BITS, count
-                    result.maps = queue.maps
-                    return result
-                if answer == NEEDS_ROOM:
-                    self._room = Places(max_messages)
-                    return self.get_message(topic, queue_id, offset, max_messages, filter, max_bytes)
-        except (OverflowError, TypeError, ValueError):
-            # Such an offset no queue has, and such a topic neither: who knows all cases says so.
-            pass
-        numbers = {"offset": offset, "max_messages": max_messages, "max_bytes": max_bytes}
-        for name, number in numbers.items():
-            number_of(name, number)
+        except TypeError:
+            # Neither a text nor a number: `key_of` says so.
+            queue = None
+        if type(offset) is not int:
+            offset = number_of("offset", offset)
+        if type(max_messages) is not int:
+            max_messages = number_of("max_messages", max_messages)
+        if type(max_bytes) is not int:
+            max_bytes = number_of("max_bytes", max_bytes)
+        if queue is not None and not filter:
+            buffer = self._buffer
+            try:
+                answer = self._pull_entries(queue.address, offset, max_messages, max_bytes, buffer.address)
+            except OverflowError:
+                # A number of more than 64 bits.
+                answer = ASK
+            if answer > 0:
+                return _get_result(answer, offset, queue, buffer.words)
+            if answer == BUFFER_FULL:
+                self._buffer = AnswerBuffer(max_messages)
+                return self.get_message(topic, queue_id, offset, max_messages, filter, max_bytes)
         if max_messages < 0:
             raise ConfigError(f"max_messages {max_messages}: give 1 or more")
         asked = PullQuestion(topic, queue_id, offset, max_messages, _filter_of(filter), max_bytes)
@@ -243,27 +243,29 @@ class Reading(NotPickled):
         """
         if renamed:
             since, until = _renamed_times(renamed, since, until)
-        answer, prepared, room = ASK, None, self._room
-        try:
-            if exact and until is None and before is None and not since and not by_tag:
+        if type(max_messages) is not int:
+            max_messages = number_of("max_messages", max_messages)
+        if exact and until is None and before is None and not since and not by_tag:
+            try:
                 prepared = self._topics.get(topic)
-                if prepared is not None:
+            except TypeError:
+                # No text: `key_of` says so.
+                prepared = None
+            if prepared is not None and type(key) is str:
+                buffer, name = self._buffer, b""
+                try:
                     name = key.encode()
-                    answer = self._find_key(prepared.address, name, max_messages, room.address)
-        except (AttributeError, OverflowError, TypeError, UnicodeEncodeError):
-            # Nothing that can be asked for: who knows all cases says why.
-            answer = ASK
-        if answer < ASK and prepared is not None:
-            if answer == NEEDS_ROOM:
-                room = self._room = Places(max_messages)
-            answer = keys.find_with_maps(self.view, prepared, name, max_messages, room)
-        if answer >= 0 and prepared is not None:
-            result, count = QueryResult(), answer & COUNT_MASK
-            result.count = count if count <= max_messages else max_messages  # noqa: FURB136 - min() takes as long as all
-            result.answer, result.index, result.kept = answer, prepared.index, room.words
-            return result
-        for what, number in (("max_messages", max_messages), ("before", 0 if before is None else before)):
-            number_of(what, number)
+                    answer = self._find_key(prepared.address, name, max_messages, buffer.address)
+                except (OverflowError, UnicodeEncodeError):
+                    # A number of more than 64 bits, or bytes that are not UTF-8.
+                    answer = ASK
+                if answer < ASK:
+                    if answer == BUFFER_FULL:
+                        buffer = self._buffer = AnswerBuffer(max_messages)
+                    answer = keys.find_with_maps(self.view, prepared, name, max_messages, buffer)
+                if answer >= 0:
+                    return _query_result(answer, max_messages, prepared.index, buffer.words)
+        number_of("before", 0 if before is None else before)
         begin_ms, end_ms = since_ms(since) or 0, until_ms(until)
         asked = KeyQuestion(topic, key, max_messages, begin_ms, end_ms, before, by_tag, exact)
         return keys.find(self._open_view(), asked)

@@ -13,9 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.files.forks import NotPickled
-from reput.files.maps import address_of
 from reput.formats.consume_queue import OffsetRange
-from reput.kernels.lookup_columns import COUNT_BITS, COUNT_MASK, Room
+from reput.kernels.lookup_layout import (
+    COUNT_BITS,
+    COUNT_MASK,
+    FIRST_PLACE,
+    PLACE_WORDS,
+    Answers,
+    Place,
+    answer_at,
+    answer_count,
+)
+from reput.kernels.records import address_of
 from reput.store.read.message import StoredMessage
 
 if TYPE_CHECKING:
@@ -36,9 +45,11 @@ class GetStatus(StrEnum):
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
+# A look-up in an enum takes as long as a tenth of a pull.
+_FOUND = GetStatus.FOUND
 MAX_PULL_BYTES = 128 << 20
 _MIN_PULL_BYTES = 100
-_ROOM_WORDS = 1 << 12
+_BUFFER_WORDS = 1 << 12
 _NOTHING: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
@@ -47,17 +58,18 @@ def pull_bytes(max_bytes: int) -> int:
     return min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
 
 
-class Places:
-    """Room for the places of messages in the log, two int64 each: log offset and size; see `lookup_columns.Room`.
+class AnswerBuffer:
+    """A buffer into which kernels write the places of messages in the log; see `lookup_layout.ANSWERS_LAYOUT`.
 
-    Many answers share one: room of its own for each would cost more than to find what is put there.
+    Many answers share one buffer: to make one for each answer would cost more than the look-up.
     """
 
     __slots__ = ("address", "words")
 
     def __init__(self, messages: int = 0) -> None:
-        self.words: NDArray[np.int64] = np.empty(max(_ROOM_WORDS, Room.PLACES + 2 * messages), dtype=np.int64)
-        self.words[Room.FREE], self.words[Room.END] = Room.PLACES, len(self.words)
+        size = max(_BUFFER_WORDS, FIRST_PLACE + PLACE_WORDS * messages)
+        self.words: NDArray[np.int64] = np.empty(size, dtype=np.int64)
+        self.words[Answers.free], self.words[Answers.end] = FIRST_PLACE, size
         self.address = address_of(self.words)
 
 
@@ -67,9 +79,9 @@ class GetResult(NotPickled):
     Iterating gives `StoredMessage`s, views of the mapped log: they stay valid as long as the result, or they
     themselves, are kept, even when the log's file is deleted meanwhile.
 
-    Whoever makes one fills in the rest, too (a constructor would cost more than the kernel). `span`: whatever has
-    `min_offset` and `max_offset`; `count` places from word `at` of `words` on; `maps`: the files that hold the records,
-    each with its start.
+    `span` has the queue's `min_offset` and `max_offset`. `words` has `count` places from word `at` on. `maps` are the
+    files that hold the records, each with its start. The class methods fill all slots; an `__init__` would cost more
+    than the kernel.
     """
 
     _instead = "Send its messages: list(result)"
@@ -83,14 +95,24 @@ class GetResult(NotPickled):
     count: int
     maps: Sequence[tuple[int, NDArray[np.uint8]]]
 
-    @classmethod
-    def nothing(cls, status: GetStatus, next_offset: int, span: OffsetRange | QueueLookup) -> GetResult:
-        """The answer without messages."""
-        return cls.of(status, next_offset, span, _NOTHING, 0, ())
+    @staticmethod
+    def of_answer(answer: int, offset: int, queue: QueueLookup, words: NDArray[np.int64]) -> GetResult:
+        """Make the result of a kernel's answer to a pull from `offset` on; `words` is the answer buffer."""
+        result = GetResult()
+        # As `answer_count` and `answer_at`, without their calls.
+        result.count = count = answer & COUNT_MASK
+        result.at = answer >> COUNT_BITS
+        result.status, result.next_offset = _FOUND, offset + count
+        result.words, result.span, result.maps = words, queue, queue.maps
+        return result
 
-    @classmethod
+    @staticmethod
+    def nothing(status: GetStatus, next_offset: int, span: OffsetRange | QueueLookup) -> GetResult:
+        """The answer without messages."""
+        return GetResult.of(status, next_offset, span, _NOTHING, 0, ())
+
+    @staticmethod
     def of(
-        cls,
         status: GetStatus,
         next_offset: int,
         span: OffsetRange | QueueLookup,
@@ -99,7 +121,7 @@ class GetResult(NotPickled):
         maps: Sequence[tuple[int, NDArray[np.uint8]]],
     ) -> GetResult:
         """The answer with `count` messages, whose places begin at word 0."""
-        result = cls()
+        result = GetResult()
         result.status, result.next_offset, result.span = status, next_offset, span
         result.words, result.at, result.count, result.maps = words, 0, count, maps
         return result
@@ -117,12 +139,12 @@ class GetResult(NotPickled):
     @property
     def physical_offsets(self) -> NDArray[np.int64]:
         """Where the records found start in the log (bytes, int64)."""
-        return self.words[self.at : self.at + 2 * self.count : 2].copy()
+        return self._places()[:, Place.log_offset].copy()
 
     @property
     def sizes(self) -> NDArray[np.int32]:
         """The length of each record found (bytes, int32)."""
-        return self.words[self.at + 1 : self.at + 2 * self.count : 2].astype(np.int32)
+        return self._places()[:, Place.size].astype(np.int32)
 
     def __len__(self) -> int:
         return self.count
@@ -131,8 +153,8 @@ class GetResult(NotPickled):
         return (self[number] for number in range(self.count))
 
     def __getitem__(self, number: int) -> StoredMessage:
-        place = range(self.at, self.at + 2 * self.count, 2)[number]
-        offset, size = self.words[place : place + 2].tolist()
+        place = range(self.at, self.at + PLACE_WORDS * self.count, PLACE_WORDS)[number]
+        offset, size = self.words[place : place + PLACE_WORDS].tolist()
         for start, array in self.maps:
             if start <= offset < start + len(array):
                 position = offset - start
@@ -147,7 +169,11 @@ class GetResult(NotPickled):
     @property
     def total_bytes(self) -> int:
         """Bytes of the records found."""
-        return int(self.words[self.at + 1 : self.at + 2 * self.count : 2].sum())
+        return int(self._places()[:, Place.size].sum())
+
+    def _places(self) -> NDArray[np.int64]:
+        """Return the place of each record found, one row each."""
+        return self.words[self.at : self.at + PLACE_WORDS * self.count].reshape(-1, PLACE_WORDS)
 
     def close(self) -> None:
         """Let go of the log's files. Messages that were taken out stay valid as long as they are kept."""
@@ -163,39 +189,46 @@ class GetResult(NotPickled):
 class QueryResult(NotPickled):
     """The answer to a question by key: messages in log order.
 
-    As of `GetResult`, whoever makes one fills in what it stands for. `count`: how many messages; `answer`: the
-    kernel's, whose count is higher where there are older ones (or -1 there, without a kernel); `kept`: the room with
-    the places, newest first, of records that `index` finds, or the messages themselves. Each slot costs some 10 ns.
+    `kept` is the messages themselves, or the answer buffer with their places, newest first, as `index` reads them.
+    `answer` is the kernel's, whose count is above `max_messages` if there are older messages; without a kernel it is -1
+    if there are, else 0. Each slot costs some 10 ns.
     """
 
     _instead = "Send its messages: list(result)"
-    __slots__ = ("answer", "count", "index", "kept")
+    __slots__ = ("answer", "index", "kept", "max_messages")
 
     answer: int
-    count: int
+    max_messages: int
     index: IndexLookup
     kept: NDArray[np.int64] | list[StoredMessage]
 
-    @classmethod
-    def of(cls, messages: Sequence[StoredMessage], more: bool) -> QueryResult:
-        """The answer with these messages, in any order."""
-        result = cls()
+    @staticmethod
+    def of_answer(answer: int, max_messages: int, index: IndexLookup, words: NDArray[np.int64]) -> QueryResult:
+        """Make the result of a kernel's answer; `words` is the answer buffer."""
+        result = QueryResult()
+        result.answer, result.max_messages, result.index, result.kept = answer, max_messages, index, words
+        return result
+
+    @staticmethod
+    def of(messages: Sequence[StoredMessage], more: bool) -> QueryResult:
+        """Make the result with these messages, in any order."""
+        result = QueryResult()
         result.kept = sorted(messages, key=lambda message: message.physical_offset)
-        result.count, result.answer = len(messages), -1 if more else 0
+        result.answer, result.max_messages = -1 if more else 0, len(messages)
         return result
 
     @property
     def more(self) -> bool:
         """Whether there are older messages; the same question with `before=physical_offsets[0]` finds them."""
-        return self.answer < 0 or self.answer & COUNT_MASK > self.count
+        return self.answer < 0 or answer_count(self.answer) > self.max_messages
 
     @property
     def messages(self) -> list[StoredMessage]:
         """The messages, in log order."""
         kept = self.kept
         if not isinstance(kept, list):
-            at = self.answer >> COUNT_BITS
-            places = kept[at : at + 2 * self.count].reshape(-1, 2).tolist()
+            at = answer_at(self.answer)
+            places = kept[at : at + PLACE_WORDS * len(self)].reshape(-1, PLACE_WORDS).tolist()
             self.kept = kept = [self.index.message(*place) for place in sorted(places)]
         return kept
 
@@ -205,10 +238,11 @@ class QueryResult(NotPickled):
         return [message.physical_offset for message in self.messages]
 
     def __len__(self) -> int:
-        return self.count
+        kept = self.kept
+        return len(kept) if isinstance(kept, list) else min(answer_count(self.answer), self.max_messages)
 
     def __repr__(self) -> str:
-        return f"QueryResult({self.count} messages, more={self.more})"
+        return f"QueryResult({len(self)} messages, more={self.more})"
 
     def __iter__(self) -> Iterator[StoredMessage]:
         return iter(self.messages)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
 from reput.kernels import lookup_kernels
-from reput.kernels.lookup_columns import ASK
+from reput.kernels.lookup_layout import ASK
 from reput.queue.by_time import Boundary
 from reput.queue.by_time import offset_by_time as search
 from reput.store.read.lookup import QueueLookup

@@ -1,0 +1,29 @@
+"""Records of int64 fields that kernels are called with, filled by name, and the addresses of arrays.
+
+A layout (`reput.formats.layout`) gives each field its word, so no kernel and no caller counts words by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from reput.formats.layout import Layout
+
+
+def words_of(layout: Layout, **fields: int) -> list[int]:
+    """Return the words of a record, whose fields are given by name.
+
+    Raises:
+        KeyError: a field is missing.
+        ValueError: not every word is given, or a field takes more than one.
+    """
+    if len(fields) != layout.word_count:
+        raise ValueError(f"{layout.title}: {len(fields)} fields are given, {layout.word_count} words are needed")
+    return [fields[name] for name in layout.offsets]
+
+
+def address_of(array: NDArray[Any]) -> int:
+    """Return the address of an array's first element; keep the array as long as the address is in use."""
+    return int(array.__array_interface__["data"][0])
