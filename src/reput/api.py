@@ -84,9 +84,9 @@ def rebuild(
         DamagedLogError: The log is damaged in the middle, and `salvage` is off.
         ReputError: Another error of `reput.errors`; nothing was changed.
     """
+    from reput.pipeline.build.options import RebuildOptions
     from reput.pipeline.build.prepare import refuse_early
     from reput.pipeline.build.rebuild import rebuild_store
-    from reput.pipeline.build.rebuild_state import RebuildOptions
 
     options = RebuildOptions(
         only=only,

@@ -16,7 +16,7 @@ from reput.cli.diff import diff
 from reput.cli.info import info
 from reput.errors import ConfigError
 from reput.formats import own, paths
-from reput.pipeline.build import rebuild_rocksdb
+from reput.pipeline.build import rocksdb_queues
 from support import databases, golden, stores
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_ended_by_ctrl_c(source: str, tmp_path: Path, config: Path, monkeypatch:
     before = stores.digest(store, inodes=True)
     command = (store, "--to", "rocksdb", "--source", source, "--no-spark", "--split-mb", "0.5", "--config", config)
     with monkeypatch.context() as patched:
-        patched.setattr(rebuild_rocksdb, "plan_stretches", interrupted)
+        patched.setattr(rocksdb_queues, "plan_stretches", interrupted)
         ended = call(convert, *command)
     assert ended.return_value == 130
     assert "starts from the beginning" in ended.stderr

@@ -11,6 +11,7 @@ import pytest
 import reput
 from reput.errors import AccessError, StaleEpochError
 from reput.files import locks
+from reput.pipeline.build import decode as decode_module
 from reput.pipeline.build import rebuild as rebuild_module
 from support import golden
 
@@ -63,7 +64,7 @@ def test_a_late_attempt_of_a_stage_that_is_over_cannot_write(tmp_path: Path, mon
     store = golden.unpack("basic", tmp_path)
     late: list[object] = []
     publish = rebuild_module.swap.swap_in
-    decode = rebuild_module.decode_and_sink
+    decode = decode_module.decode_and_sink
 
     def remember(job: Job, split: Split) -> SplitResult:
         late[:] = [job, split]
@@ -74,7 +75,7 @@ def test_a_late_attempt_of_a_stage_that_is_over_cannot_write(tmp_path: Path, mon
             decode(*late)  # type: ignore[arg-type]
         publish(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rebuild_module, "decode_and_sink", remember)
+    monkeypatch.setattr(decode_module, "decode_and_sink", remember)
     monkeypatch.setattr(rebuild_module.swap, "swap_in", swap_in)
     report = reput.rebuild(store, spark=False)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.pipeline.build import grow, grow_rocksdb
+from reput.pipeline.build import grow, rocksdb_queues
 from reput.pipeline.follow.catch_up import SparkIndexer
 from reput.pipeline.spark.engine import LoopEngine
 from reput.store.disk.layout import find_store
@@ -53,4 +53,4 @@ def many_splits(
 
 def rocksdb_by_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the entries of every range as RocksDB tables."""
-    monkeypatch.setattr(grow_rocksdb, "ONE_BATCH_ENTRIES", 0)
+    monkeypatch.setattr(rocksdb_queues, "ONE_BATCH_ENTRIES", 0)

@@ -10,7 +10,7 @@ from reput.cli import options, output
 
 if TYPE_CHECKING:
     from reput.config import StoreConfig
-    from reput.pipeline.build.rebuild_state import RebuildOptions
+    from reput.pipeline.build.options import RebuildOptions
     from reput.store.disk.report import QueueOddity, RebuildReport
 
 _INTERRUPTED = 130
@@ -75,7 +75,7 @@ def rebuild(
     from reput.cli.progress_bars import progress
 
     if dry_run:
-        from reput.pipeline.build.rebuild_state import RebuildOptions
+        from reput.pipeline.build.options import RebuildOptions
 
         return show_dry_run(
             store, job, RebuildOptions(only, topics, skip_topics, index_tags, salvage, empty_log), as_json

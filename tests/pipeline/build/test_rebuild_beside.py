@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reput.errors import NoSpaceError
-from reput.pipeline.build import rebuild_index
+from reput.pipeline.build import index_stage
 from reput.pipeline.build.rebuild import rebuild_store
 from reput.pipeline.spark import worker_parent
 from reput.pipeline.spark.engine import LoopEngine, SparkEngine, Started
@@ -84,7 +84,7 @@ def test_an_error_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def refuse(job: Any, plan: Any) -> Any:
         raise NoSpaceError("no room for an IndexFile")
 
-    monkeypatch.setattr(rebuild_index, "build_index_file", refuse)
+    monkeypatch.setattr(index_stage, "build_index_file", refuse)
     with pytest.raises(NoSpaceError, match="no room for an IndexFile"):
         rebuild_store(store, BesideEngine(), BOTH)
     assert stores.indexes(store) == before
@@ -95,7 +95,7 @@ def test_an_error_elsewhere_waits_for_it(tmp_path: Path, monkeypatch: pytest.Mon
     store, _ = written(CASES[next(iter(CASES))], 3, tmp_path)
     engine = BesideEngine()
     refuse = partial(_refuse, NoSpaceError("no room"))
-    monkeypatch.setattr("reput.pipeline.build.rebuild_rocksdb.plan_stretches", refuse)
+    monkeypatch.setattr("reput.pipeline.build.rocksdb_queues.plan_stretches", refuse)
     with pytest.raises(NoSpaceError, match="no room"):
         rebuild_store(store, engine, BOTH)
     assert engine.started == 1

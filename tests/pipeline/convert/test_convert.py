@@ -18,7 +18,7 @@ from reput.formats import rocksdb as fmt
 from reput.formats.batch_consume_queue import decode_batch_entry
 from reput.formats.consume_queue import Entry, QueueKey
 from reput.formats.rocksdb import OffsetValue
-from reput.pipeline.build import rebuild_rocksdb
+from reput.pipeline.build import rocksdb_queues
 from reput.store.owner import swap
 from support import databases, golden, stores
 from support.checked import assert_sound
@@ -130,7 +130,7 @@ def test_an_error_leaves_the_old_kind(tmp_path: Path, monkeypatch: pytest.Monkey
         return ["orders/0: 1 entries missing"]
 
     with monkeypatch.context() as patched:
-        patched.setattr(rebuild_rocksdb.RocksdbSide, "verify", wrong)
+        patched.setattr(rocksdb_queues.RocksdbBuilder, "verify", wrong)
         with pytest.raises(DamagedStoreError, match="read back"):
             reput.convert(store, to="rocksdb", spark=False, config=stores.GOLDEN)
     assert stores.digest(store, inodes=True) == before

@@ -149,7 +149,7 @@ def test_a_difference_leaves_the_old_queues(tmp_path: Path, monkeypatch: pytest.
     """What is staged is read back and held against the source: one other byte, and nothing goes live."""
     store = golden.unpack("basic", tmp_path)
     before = stores.digest(store, inodes=True)
-    real = convert_queues.finish_queues
+    real = convert_queues.build_queues
 
     def spoil(*arguments: object) -> object:
         retained = real(*arguments)  # type: ignore[arg-type]
@@ -163,7 +163,7 @@ def test_a_difference_leaves_the_old_queues(tmp_path: Path, monkeypatch: pytest.
             database.write(batch)
         return retained
 
-    monkeypatch.setattr(convert_queues, "finish_queues", spoil)
+    monkeypatch.setattr(convert_queues, "build_queues", spoil)
     with pytest.raises(DamagedStoreError, match=r"orders/0 \(rocksdb\): another entry at queue offset 3"):
         convert(store, "rocksdb")
     assert stores.digest(store, inodes=True) == before

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from reput.formats import own
 from reput.formats.consume_queue import QueueKey
-from reput.pipeline.build.rebuild_state import RebuildOptions, RebuildRun
+from reput.pipeline.build.options import RebuildOptions
+from reput.pipeline.build.state import Rebuild
 from reput.store.disk.layout import StoreLayout
 from reput.store.owner.deletion import (
     how_to_bring_back,
@@ -29,7 +30,7 @@ def _is_named(one: own.Deleted, options: RebuildOptions) -> bool:
     return one.key.topic in {topic.encode("utf-8", "surrogateescape") for topic in options.topics}
 
 
-def report(run: RebuildRun) -> None:
+def report(run: Rebuild) -> None:
     """Say which deleted queues stay deleted, and which are back."""
     deleted = [one for one in still_deleted(run.layout, run.log.min_offset) if run.job.wants(one.key.topic)]
     stay = [one for one in deleted if one.key in run.job.deleted]
@@ -40,7 +41,7 @@ def report(run: RebuildRun) -> None:
         run.report.notes.append(f"queues that were deleted are back, since --topic names them: {named(back)}")
 
 
-def forget(run: RebuildRun) -> None:
+def forget(run: Rebuild) -> None:
     """Keep of the deleted queues those that a rebuild, which is live now, has left out or not looked at."""
     here = present_keys(run.layout, [one.key for one in read_deleted(run.layout)])
     write_deleted(

@@ -19,8 +19,8 @@ from reput.formats.record import CHECK_NONE
 from reput.log.files import LogFiles
 from reput.log.scan import LogWalk, checking
 from reput.nearest import unknown_topic
+from reput.pipeline.build.options import INDEX, QUEUES, RebuildOptions
 from reput.pipeline.build.prepare import PreparedRebuild, choose_source, find_buildable, prepare
-from reput.pipeline.build.rebuild_state import INDEX, QUEUES, RebuildOptions
 from reput.queue.batch_files import BatchFiles
 from reput.store.disk.contradictions import refuse_contradictions
 from reput.store.disk.kinds import store_kinds

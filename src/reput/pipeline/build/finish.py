@@ -8,6 +8,7 @@ from typing import NamedTuple
 from reput.files import fs
 from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey, blank_end
 from reput.formats.paths import offset_name
+from reput.pipeline.build.state import EndToKeep
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.sink import finish_file, finish_folders, queue_path, write_entries
 
@@ -53,15 +54,7 @@ def blank_fronts(job: Job, work: Sequence[FrontBlank]) -> int:
     return written
 
 
-class EndBlank(NamedTuple):
-    """A queue whose last messages are lost: entries [begin, end) become blank, so that it keeps its number `end`."""
-
-    key: QueueKey
-    begin: int
-    end: int
-
-
-def blank_end_of_queue(job: Job, blank: EndBlank) -> int:
+def blank_end_of_queue(job: Job, blank: EndToKeep) -> int:
     """Fill the end of this queue; returns how many entries were written."""
     with job.writing():
         position = blank.begin

@@ -24,44 +24,30 @@ from reput.formats.index_file import capacity, file_size
 from reput.index.files import list_index_files, read_items
 from reput.log.files import LogFiles, list_log_files
 from reput.log.reader import place
-from reput.pipeline.build.batch_build import BatchOutcome, build_batch_queues, learn_types
+from reput.pipeline.build.decode import decode_splits, prove
 from reput.pipeline.build.grow_range import (
     DecodedRange,
     PlacedQueues,
     ProvedRange,
     Work,
-    leaving,
     placements,
     range_task,
 )
-from reput.pipeline.build.grow_state import QueueGrowth
 from reput.pipeline.build.index_build import append_items
-from reput.pipeline.build.index_plan import (
-    IndexEnd,
-    IndexFilePlan,
-    IndexFileResult,
-    index_names,
-    largest_first,
-    plan_index_files,
-)
-from reput.pipeline.build.kinds import GROWERS, KindGrower
-from reput.pipeline.build.queue_builder import QueueOutcome
+from reput.pipeline.build.index_plan import IndexEnd, IndexFileResult, largest_first, plan_of
+from reput.pipeline.build.kinds import queue_builders
+from reput.pipeline.build.place import finish_queues, merge, place_queues
+from reput.pipeline.build.state import Build
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split import parts
 from reput.pipeline.split.decode import decode_split
 from reput.pipeline.split.ext_job import ext_job
 from reput.pipeline.split.job import Job, SplitResult
-from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.plan import Split, plan_splits
-from reput.pipeline.split.stitch import Stitched, stitch
-from reput.pipeline.split.tasks import columns_for, decode_and_sink, sink_split, split_result
-from reput.queue.kinds import QueueKind
-from reput.store.disk.kinds import all_kinds
-from reput.store.disk.settings import StoreSettings
+from reput.pipeline.split.tasks import columns_for, sink_split, split_result
 from reput.store.owner.deletion import left_out
 from reput.store.owner.indexer import CatchUpTask
-from reput.store.owner.owner import Ownership
 
 ONE_SPLIT_BYTES = 32 << 20
 """Ranges up to this are one task: two would cost more than they save."""
@@ -85,49 +71,44 @@ class Growth(NamedTuple):
     items: int
     last: SplitResult | None
     index_files: tuple[IndexFileResult, ...]
-    crooked: tuple[str, ...]
+    out_of_order: tuple[str, ...]
     stopped: bool = False
 
 
 @dataclass(slots=True)
 class Grower:
-    """Grows the indexes of one store from `offset` on; `queue_ends` and `index_end` tell where they end now.
+    """Grows the live indexes of one store from log offset `offset` on.
 
-    With `soft_end` a range may end before the end that is asked for, at the log's last whole record: nobody has
-    confirmed that end. Long ranges have about `range_bytes`. `staging` holds a folder for each, of which there were
-    `ranges`; `decoded` is the one behind `offset` where that was decoded ahead. `finished`: the range before
-    did not fail half-way.
+    `queue_ends` and `index_end` say where the indexes end now. With `soft_end` nobody has confirmed the end that is
+    asked for, so a range may end before it, at the log's last whole record. Long ranges have about `range_bytes`.
+    `staging` holds a folder for each range, and `ranges` counts them. `decoded` is the range after `offset` if it was
+    decoded ahead. `finished`: the range before did not fail half-way.
     """
 
-    owned: Ownership
-    engine: Engine
-    job: Job
+    build: Build
     offset: int
     queue_ends: dict[QueueKey, int]
     index_end: IndexEnd
     log_file_size: int
-    settings: StoreSettings
-    listener: ProgressListener
+    range_bytes: int
+    staging: str
     soft_end: bool = False
-    kinds: Sequence[QueueKind] = ()
-    growers: Sequence[KindGrower] = ()
-    range_bytes: int = 0
-    staging: str = ""
     ranges: int = 0
     decoded: DecodedRange | None = None
     finished: bool = True
 
     @classmethod
     def begin(cls, task: CatchUpTask, engine: Engine, listener: ProgressListener, most_bytes: int = _NO_END) -> Grower:
-        """A grower from a task's frontiers on; opens a stage of its own, so older tasks are shut out.
+        """Return a grower from a task's frontiers on; it opens a stage of its own, so older tasks are shut out.
 
-        `most_bytes`: how long a range may be.
+        `most_bytes`: the longest range that callers ask for.
         """
         settings, layout, epoch = task.settings, task.layout, task.owned.next_stage()
         log = list_log_files(layout.commit_log)
-        staging = layout.staging(task.owned.epoch)
         job = replace(
-            Job.of_store(layout, settings, task.kinds, staging, epoch, tag_items=task.tag_items),
+            Job.of_store(
+                layout, settings, task.kinds, layout.staging(task.owned.epoch), epoch, tag_items=task.tag_items
+            ),
             build_index=settings.index_enabled,
             sync_in_tasks=not engine.shares_driver_files,
             live=str(layout.root),
@@ -138,45 +119,42 @@ class Grower:
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
         if job.build_index:
             _remove_files_behind(task, index_end)
-        offset = max(task.frontiers.both, log.min_offset)
-        ends = dict(task.queue_ends)
-        grower = cls(task.owned, engine, job, offset, ends, index_end, log.file_size, settings, listener)
-        grower.staging = job.staging
-        # With the short rest that may go with it.
-        grower.range_bytes = max(1, min(_RANGE_BYTES, most_bytes * _REST // (_REST + 1)))
-        kinds = all_kinds(layout, settings.queue_file_size)
-        grower.kinds = [kinds[name] for name in job.kinds]
-        grower.growers = [GROWERS[kind.name](kind, job.owner) for kind in grower.kinds]
-        return grower
-
-    def shut_out_late_tasks(self) -> None:
-        """No attempt of a task so far may write any more, not even one that Spark has given up."""
-        # Only executors on other machines outlive a crash of this one.
-        self.job = replace(self.job, epoch=self.owned.next_stage(lasting=self.job.sync_in_tasks))
+        return cls(
+            Build(layout, settings, task.owned, engine, listener, job, queue_builders(layout, job)),
+            max(task.frontiers.both, log.min_offset),
+            dict(task.queue_ends),
+            index_end,
+            log.file_size,
+            # With the short rest that may go with it.
+            max(1, min(_RANGE_BYTES, most_bytes * _REST // (_REST + 1))),
+            job.staging,
+        )
 
     def grow(self, end: int, confirmed: int = 0) -> Growth:
-        """Take in the log up to `end`, which lies behind `offset`, or the first part of that where it is long.
+        """Take in the log up to `end`, which is after `offset`, or the first part of that if it is long.
 
-        A record that begins before its end is taken whole. In front of damage it ends earlier. `confirmed`: the end of
-        what will be asked for next, where that is known: some of it may be decoded at once.
+        A record that begins before `end` is taken whole. The range ends early before damage. `confirmed`: the end of
+        what callers will ask for next, if they know it: some of it may be decoded at once.
 
         Raises:
             DamagedLogError: the log is damaged at `offset`.
             StaleEpochError: another process has taken the store over.
         """
+        build = self.build
         if not self.finished:
             # Tasks of the failed range may still be at work.
-            self.shut_out_late_tasks()
-        # Filters that groups have registered meanwhile count for all that is taken in now.
-        ext = ext_job(self.owned.layout, self.settings, self.log_file_size)
-        self.job = replace(self.job, staging=self.staging, frontier=self.offset, ext=ext)
-        self.finished = False
+            build.shut_out_late_tasks()
         in_one_task = end - self.offset <= ONE_SPLIT_BYTES and not self._is_decoded()
+        # Filters that groups have registered since count for all that is taken in now.
+        ext = ext_job(build.layout, build.settings, self.log_file_size)
+        # The offset is a true boundary, so one task may place its entries at once.
+        build.job = replace(build.job, staging=self.staging, frontier=self.offset, ext=ext, places_at_once=in_one_task)
+        self.finished = False
         growth = self._in_one_task(end) if in_one_task else self._in_parallel(end, max(end, confirmed))
-        # Before anybody is told: a late attempt would write old slots and an old header into a file that has gone on.
-        self.shut_out_late_tasks()
+        # Before the range is reported: a late attempt would write old slots and an old header into a file that grew.
+        build.shut_out_late_tasks()
         if not in_one_task:
-            fs.remove_tree(self.job.staging)
+            fs.remove_tree(build.job.staging)
         self.finished = True
         self.offset = growth.end
         if growth.index_files:
@@ -184,31 +162,31 @@ class Grower:
         return growth
 
     def close(self) -> None:
-        """Remove what tasks left for each other, and let go of the queues."""
+        """Remove what tasks left for each other, and release the queues."""
         fs.remove_tree(self.staging)
-        for grower in self.growers:
-            grower.close()
+        for builder in self.build.builders:
+            builder.close()
 
     # --- one task ------------------------------------------------------------------------------
 
     def _in_one_task(self, end: int) -> Growth:
         self._make_folders()
         split = self._split(end)
-        task = partial(_grow_task, self.job, self.index_end, datetime.now())  # noqa: DTZ005 - RocketMQ names IndexFiles by local time
-        result, index_files = self.engine.run(task, [split], self.listener.advance)[0]
+        now = datetime.now()  # noqa: DTZ005 - RocketMQ names IndexFiles by local time
+        result, index_files = self.build.run(_grow_task, [split], self.index_end, now)[0]
         if result.gaps:
-            return self._in_one_task(self._in_front_of(result.gaps[0].begin))
+            return self._in_one_task(self._before(result.gaps[0].begin))
         if result.open_verdict is not None and not self.soft_end:
-            self._in_front_of(result.chain_end)
-        crooked = self._finish_queues([split], [result])
-        return self._growth([result], index_files, crooked)
+            self._before(result.chain_end)
+        out_of_order = self._finish_queues([split], [result])
+        return self._growth([result], index_files, out_of_order)
 
     def _split(self, end: int) -> Split:
         """The range up to `end`, or up to the end of its file."""
         size = self.log_file_size
         start = self.offset // size * size
         end = min(end, start + size)
-        path = f"{self.owned.layout.commit_log}/{paths.offset_name(start)}"
+        path = f"{self.build.layout.commit_log}/{paths.offset_name(start)}"
         return Split(0, path, start, size, self.offset, end, end, exact=True)
 
     # --- many tasks ----------------------------------------------------------------------------
@@ -221,8 +199,8 @@ class Grower:
         if not proved.stopped and confirmed - proved.end > ONE_SPLIT_BYTES:
             ahead = self._plan(proved.end, confirmed)
         index_files, refused = self._place(proved, ahead)
-        crooked = self._finish_queues(proved.splits, proved.results, refused)
-        return self._growth(proved.results, index_files, crooked)._replace(stopped=proved.stopped)
+        out_of_order = self._finish_queues(proved.splits, proved.results, refused)
+        return self._growth(proved.results, index_files, out_of_order)._replace(stopped=proved.stopped)
 
     def _next_proved(self, end: int, confirmed: int) -> ProvedRange:
         """The range behind `offset`: the one that was decoded ahead, or one that is decoded now."""
@@ -237,7 +215,7 @@ class Grower:
     def _is_decoded(self) -> bool:
         """Whether the range at `offset` was decoded ahead, by what is known now."""
         found = self.decoded
-        return found is not None and found.begin == self.offset and found.types == self.job.types
+        return found is not None and found.begin == self.offset and found.types == self.build.job.types
 
     def _plan(self, begin: int, end: int) -> DecodedRange:
         """A range to decode, with a folder of its own: all up to `end`, or the first part of that."""
@@ -246,24 +224,21 @@ class Grower:
             until = end
         self.ranges += 1
         splits = plan_splits(self._log(), _PARALLEL_SPLIT_BYTES, begin, until)
-        return DecodedRange(begin, until, f"{self.staging}/{self.ranges}", self.job.types, tuple(splits))
+        return DecodedRange(begin, until, f"{self.staging}/{self.ranges}", self.build.job.types, tuple(splits))
 
     def _decode(self, planned: DecodedRange) -> DecodedRange:
-        self.job = replace(self.job, staging=planned.folder)
+        self.build.job = replace(self.build.job, staging=planned.folder)
         self._make_folders()
-        task = partial(decode_and_sink, leaving(self.job))
-        return replace(planned, results=tuple(self.engine.run(task, planned.splits, self.listener.advance)))
+        return replace(planned, results=tuple(decode_splits(self.build, planned.splits)))
 
     def _prove(self, decoded: DecodedRange) -> ProvedRange:
-        """Prove the ends of the splits; in front of damage a shorter range is decoded anew."""
-        self.job = replace(self.job, staging=decoded.folder)
-        stitched = stitch(self.offset, decoded.splits, decoded.results, self._decode_again, self._log().gaps)
+        """Prove that the splits join; before damage a shorter range is decoded anew."""
+        self.build.job = replace(self.build.job, staging=decoded.folder)
+        stitched = prove(self.build, self.offset, decoded.splits, decoded.results, self._log().gaps)
         if stitched.gaps or (stitched.end < decoded.end and not self.soft_end):
             fs.remove_tree(decoded.folder)
-            end = self._in_front_of(stitched.gaps[0].begin if stitched.gaps else stitched.end)
+            end = self._before(stitched.gaps[0].begin if stitched.gaps else stitched.end)
             return self._prove(self._decode(self._plan(self.offset, end)))
-        if any(result.inferred for result in stitched.results):
-            self._learn_types(stitched)
         pairs = zip(stitched.splits, stitched.results, strict=True)
         kept = [
             (replace(split, begin=found.first_record, exact=True), found) for split, found in pairs if found.records
@@ -275,54 +250,38 @@ class Grower:
             stitched.end < decoded.end,
         )
 
-    def _decode_again(self, split: Split) -> SplitResult:
-        """Decode one split from where the chain really stands; an attempt that is still at it is shut out."""
-        self.shut_out_late_tasks()
-        return self.engine.run(partial(decode_and_sink, leaving(self.job)), [split], self.listener.advance)[0]
-
-    def _learn_types(self, stitched: Stitched) -> None:
-        self.shut_out_late_tasks()
-        self.job = learn_types(
-            self.job,
-            stitched,
-            self.kinds,
-            lambda job, splits: self.engine.run(partial(decode_and_sink, leaving(job)), splits, self.listener.advance),
-        )
-
     def _place(self, proved: ProvedRange, ahead: DecodedRange | None) -> tuple[list[IndexFileResult], list[QueueKey]]:
-        """Run the second stage of a range, and the first one of the range behind it."""
-        work: list[Work] = list(largest_first(self._index_plans(proved.results))) if self.job.build_index else []
-        if leaving(self.job).kinds != self.job.kinds:
+        """Place the entries and items of a range, and decode the range after it at the same time."""
+        build, job = self.build, self.build.job
+        work: list[Work] = []
+        if job.build_index:
+            work += largest_first(plan_of(job, proved.results, self.index_end))
+        if any(builder.has_places for builder in build.builders):
             work += placements(proved.results)
         before = len(work)
-        decoding = self.job
+        decoding = job
         if ahead is not None:
-            decoding = replace(self.job, staging=ahead.folder)
-            fs.make_dirs(decoding.parts_folder, self.job.owner)
+            decoding = replace(job, staging=ahead.folder)
+            fs.make_dirs(decoding.parts_folder, job.owner)
             work += ahead.splits
-        done = self.engine.run(partial(range_task, self.job, leaving(decoding)), work, self.listener.advance)
+        done = build.engine.run(partial(range_task, job, decoding), work, build.listener.advance)
         if ahead is not None:
             results = tuple(one for one in done[before:] if isinstance(one, SplitResult))
             self.decoded = replace(ahead, results=results)
         index_files = sorted(one for one in done[:before] if isinstance(one, IndexFileResult))
         return index_files, [key for one in done if isinstance(one, PlacedQueues) for key in one.refused]
 
-    def _index_plans(self, results: Sequence[SplitResult]) -> list[IndexFilePlan]:
-        names = index_names(datetime.now(), self.index_end.name)  # noqa: DTZ005 - RocketMQ names them by local time
-        fs.make_dirs(self.job.index_folder, self.job.owner)
-        return plan_index_files(results, capacity(self.job.index_items), names, self.index_end)
-
     def _make_folders(self) -> None:
-        for folder in (self.job.staging, self.job.parts_folder):
-            fs.make_dirs(folder, self.job.owner)
+        for folder in (self.build.job.staging, self.build.job.parts_folder):
+            fs.make_dirs(folder, self.build.job.owner)
 
     # --- both ----------------------------------------------------------------------------------
 
     def _log(self) -> LogFiles:
-        return list_log_files(self.owned.layout.commit_log, self.log_file_size)
+        return list_log_files(self.build.layout.commit_log, self.log_file_size)
 
     def _growth(
-        self, results: Sequence[SplitResult], index_files: Sequence[IndexFileResult], crooked: Sequence[str]
+        self, results: Sequence[SplitResult], index_files: Sequence[IndexFileResult], out_of_order: Sequence[str]
     ) -> Growth:
         with_records = [result for result in results if result.records]
         return Growth(
@@ -332,57 +291,40 @@ class Grower:
             items=sum(result.items for result in results),
             last=with_records[-1] if with_records else None,
             index_files=tuple(index_files),
-            crooked=tuple(crooked),
+            out_of_order=tuple(out_of_order),
             stopped=self.soft_end and any(result.open_verdict is not None for result in results),
         )
 
-    def _in_front_of(self, damage: int) -> int:
-        """The end of what can still be taken in in front of damage.
+    def _before(self, damage: int) -> int:
+        """Return the end of the range that can still be taken in before damage.
 
         Raises:
-            DamagedLogError: that is nothing.
+            DamagedLogError: there is no such range.
         """
         if damage > self.offset:
             return damage
         raise DamagedLogError(
-            f"{place(self._log(), damage)}: no record, though the log is confirmed behind it. The indexes stay where "
+            f"{place(self._log(), damage)}: no record, though the log is confirmed after it. The indexes stay where "
             "they are; look with `reput check`"
         )
 
     def _finish_queues(
         self, splits: Sequence[Split], results: Sequence[SplitResult], refused: Sequence[QueueKey] = ()
     ) -> list[str]:
-        """Do again in log order what does not run straight on, and what was `refused`; returns what was odd."""
-        table, ends = SplitQueues(), self.queue_ends
-        for result in results:
-            if result.records:
-                table.add(parts.load_ranges(self.job, result.number))
-        table.mark_crooked(key for key, row in table.rows.items() if ends.get(key, 0) not in (0, int(table.first[row])))
-        table.mark_crooked(refused)
-        outcomes: list[QueueOutcome] = []
-        end = max((result.chain_end for result in results), default=self.offset)
-        for grower in self.growers:
-            outcomes = grower.grow(self, QueueGrowth(splits, results, table, dict(ends), end))
-        ends.update((key, int(table.next[row])) for key, row in table.rows.items() if table.straight[row])
-        ends.update((outcome.key, outcome.next) for outcome in outcomes)
-        odd = [(one.key, one.repeats, one.blanks, one.restarts) for one in outcomes]
-        odd += [
-            (one.key, one.repeats, one.missing, one.restarts) for one in self._append_batches(results) if one.is_odd
-        ]
-        return [
-            f"{key}: {repeats} repeated, {missing} missing, {restarts} restarts"
-            for key, repeats, missing, restarts in odd
-        ]
+        """Complete the queues of a range; returns a line for each queue that is out of order.
 
-    def _append_batches(self, results: Sequence[SplitResult]) -> list[BatchOutcome]:
-        """Let the queues of batches go on."""
-        if not any(result.batches for result in results):
-            return []
-        inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in results))
-        types = self.job.types._replace(batch=self.job.types.batch | inferred)
-        self.shut_out_late_tasks()
-        self.job = replace(self.job, types=types)
-        return build_batch_queues(self.engine, self.job, results, self.listener)
+        `refused`: the queues whose entries would have overwritten others.
+        """
+        end = max((result.chain_end for result in results), default=self.offset)
+        queues = merge(self.build, splits, results, self.queue_ends, end, refused)
+        outcomes = place_queues(self.build, queues)
+        finish_queues(self.build, queues)
+        self.queue_ends.update((key, int(queues.table.next[row])) for key, row in queues.present())
+        return [
+            f"{one.key}: {one.repeats} repeated, {one.blanks} missing, {one.restarts} restarts"
+            for one in outcomes
+            if one.is_odd or one.key in queues.table.rows
+        ]
 
 
 def _grow_task(

@@ -9,7 +9,7 @@ file, so the first stage of the next range shares the job. It begins where this 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import finish_folders, queue_path, would_overwrite, write_entries
-from reput.pipeline.split.sinks import PLACED_LATER
 from reput.pipeline.split.tasks import decode_and_sink
 
 _PLACED_AT_ONCE = 4
@@ -69,11 +68,6 @@ class PlacedQueues(NamedTuple):
 
 Work = Split | IndexFilePlan | Placement
 Outcome = SplitResult | IndexFileResult | PlacedQueues
-
-
-def leaving(job: Job) -> Job:
-    """The job as its first stage has it: entries that have places are left as parts."""
-    return replace(job, kinds=tuple(PLACED_LATER.get(kind, kind) for kind in job.kinds))
 
 
 def range_task(placing: Job, decoding: Job, work: Work) -> Outcome:

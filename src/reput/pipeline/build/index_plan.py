@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from reput.files import fs
 from reput.formats import index_file
-from reput.pipeline.split.job import SplitResult
+from reput.pipeline.split.job import Job, SplitResult
 
 
 class ItemSegment(NamedTuple):
@@ -98,6 +99,14 @@ def plan_index_files(
     if (not plans and not end.name and any(result.records for result in results)) or full:
         plans.append(_plan(plans, [], names, end._replace(name="", next_item=1)))
     return plans
+
+
+def plan_of(job: Job, results: Sequence[SplitResult], end: IndexEnd | None = None) -> list[IndexFilePlan]:
+    """Plan the IndexFiles of a job now, after those that end at `end`; their folder is there then."""
+    end = end or IndexEnd()
+    fs.make_dirs(job.index_folder, job.owner)
+    names = index_names(datetime.now(), end.name)  # noqa: DTZ005 - RocketMQ names them by local time
+    return plan_index_files(results, index_file.capacity(job.index_items), names, end)
 
 
 def _plan(

@@ -1,65 +1,24 @@
-"""What the driver of a job that builds does for each kind of queues.
+"""The builder of each kind of queues, in one object.
 
-What tasks do for each is in `split/sinks.py`, what a check does in `check/kinds.py`. What every kind can do on disk is
-in `reput.queue.kinds`.
+Tasks take entries of a kind in `split/sinks.py`; `check/kinds.py` compares it with the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Callable
+from functools import partial
 
-from reput.files import fs
 from reput.formats.queue_kinds import FILE, ROCKSDB
-from reput.pipeline.build.grow_files import FileGrower
-from reput.pipeline.build.grow_rocksdb import RocksdbGrower
-from reput.pipeline.build.grow_state import GrowDriver, QueueGrowth
-from reput.pipeline.build.queue_builder import QueueOutcome
-from reput.pipeline.build.rebuild_files import FileSide
-from reput.pipeline.build.rebuild_rocksdb import RocksdbSide
-from reput.pipeline.build.rebuild_state import EndToKeep, RebuildRun
-from reput.pipeline.split.merge import SplitQueues
-from reput.pipeline.split.stitch import Stitched
-from reput.queue.kinds import QueueKind
-from reput.store.disk.retained import Retained
+from reput.pipeline.build.batch_queues import BatchBuilder
+from reput.pipeline.build.queue_files import FileBuilder
+from reput.pipeline.build.rocksdb_queues import RocksdbBuilder
+from reput.pipeline.build.state import QueueBuilder
+from reput.pipeline.split.job import Job
+from reput.store.disk.layout import StoreLayout
 
 
-class QueueSide(Protocol):
-    """The driver's part in building one kind of queues."""
-
-    reads_parts: ClassVar[bool]
-    """Whether `build` reads what decode tasks left of all queues, not only of crooked ones."""
-
-    def build(self, run: RebuildRun, stitched: Stitched, table: SplitQueues) -> list[QueueOutcome]:
-        """Bring all queues of the table into shape; returns what the crooked ones did."""
-        ...
-
-    def finish(
-        self, run: RebuildRun, table: SplitQueues, retained: Sequence[Retained], kept: Sequence[EndToKeep], end: int
-    ) -> None:
-        """Give the rest its number, and say that the kind is complete up to log offset `end`."""
-        ...
-
-    def verify(self, run: RebuildRun, table: SplitQueues) -> list[str]:
-        """Read back what is staged; returns a line for each queue that is not as it must be."""
-        ...
-
-    def parts(self, run: RebuildRun) -> list[str]:
-        """What is swapped in, relative to the store; staged whole by now."""
-        ...
-
-
-class KindGrower(Protocol):
-    """Lets the live queues of one kind go on with the log, until it is closed; their only writer."""
-
-    def grow(self, driver: GrowDriver, growth: QueueGrowth) -> list[QueueOutcome]:
-        """Take in a range, behind the tasks that decoded it; returns what the queues did that do not run straight."""
-        ...
-
-    def close(self) -> None:
-        """Let go of what is held open."""
-        ...
-
-
-SIDES: Mapping[str, type[QueueSide]] = {FILE: FileSide, ROCKSDB: RocksdbSide}
-GROWERS: Mapping[str, Callable[[QueueKind, fs.Owner], KindGrower]] = {FILE: FileGrower, ROCKSDB: RocksdbGrower}
+def queue_builders(layout: StoreLayout, job: Job, *, with_batches: bool = True) -> list[QueueBuilder]:
+    """Return a builder for each kind of queues of the job; batches come last."""
+    known: dict[str, Callable[[], QueueBuilder]] = {FILE: FileBuilder, ROCKSDB: partial(RocksdbBuilder, layout, job)}
+    builders: list[QueueBuilder] = [known[name]() for name in job.kinds]
+    return [*builders, BatchBuilder()] if with_batches else builders

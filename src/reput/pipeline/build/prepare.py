@@ -9,7 +9,7 @@ from pathlib import Path
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.log.files import LogFiles
-from reput.pipeline.build.rebuild_state import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
+from reput.pipeline.build.options import AUTO, INDEX, ON, QUEUE, QUEUES, RebuildOptions
 from reput.queue.kinds import QueueKind
 from reput.store.disk.kinds import configured_kinds, present_kinds
 from reput.store.disk.layout import StoreLayout

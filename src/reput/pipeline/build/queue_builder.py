@@ -28,6 +28,11 @@ class QueueOutcome(NamedTuple):
     restarts: int
     dropped: int
 
+    @property
+    def is_odd(self) -> bool:
+        """Return True if the queue's offsets are not consecutive in the log."""
+        return bool(self.repeats or self.blanks or self.restarts)
+
 
 class OffsetRun(NamedTuple):
     """Consecutive queue offsets in log order: the first of them, and their entries' bytes, `size` each."""

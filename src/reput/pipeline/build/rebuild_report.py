@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from reput.errors import ConfigError, DamagedLogError, DamagedStoreError
@@ -17,13 +17,15 @@ from reput.log.reader import file_name, place, written_bytes
 from reput.log.scan import Gap
 from reput.nearest import near, some
 from reput.pipeline.build.index_plan import IndexFileResult
-from reput.pipeline.build.rebuild_state import RebuildRun
+from reput.pipeline.build.queue_builder import QueueOutcome
+from reput.pipeline.build.state import RangeQueues, Rebuild
 from reput.pipeline.split.job import SplitResult
 from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.stitch import Stitched
 from reput.store.disk.frontier import read_frontier
 from reput.store.disk.kinds import present_kinds
-from reput.store.disk.report import LogGap, RebuildReport, TopicSummary
+from reput.store.disk.queue_types import misplaced_queues
+from reput.store.disk.report import LogGap, QueueOddity, RebuildReport, TopicSummary
 from reput.store.disk.retained import Retained, Shortened, read_topics
 from reput.store.recover.known_good import why_known_good
 
@@ -31,7 +33,7 @@ _NAMED = 5
 _MANY_REPEATS = 100
 
 
-def judge(run: RebuildRun, stitched: Stitched) -> None:
+def judge(run: Rebuild, stitched: Stitched) -> None:
     """Refuse what cannot be built, and damage that nobody asked to go around."""
     report, log = run.report, run.log
     gaps = sorted([*stitched.gaps, *_holes_apart(log, stitched)])
@@ -59,7 +61,7 @@ def _why(log: LogFiles, gap: Gap) -> str:
     return "missing log file" if (gap.begin, gap.end) in log.gaps else gap.verdict.meaning
 
 
-def _damage_text(run: RebuildRun, gaps: Sequence[LogGap]) -> str:
+def _damage_text(run: Rebuild, gaps: Sequence[LogGap]) -> str:
     listed = "; ".join(
         f"{place(run.log, gap.begin)}: {gap.why}, {gap.size} bytes suspect until the next record at {gap.end}"
         for gap in islice(gaps, 5)
@@ -72,7 +74,7 @@ def _damage_text(run: RebuildRun, gaps: Sequence[LogGap]) -> str:
     )
 
 
-def _measure_tail(run: RebuildRun, stitched: Stitched) -> None:
+def _measure_tail(run: Rebuild, stitched: Stitched) -> None:
     verdict = stitched.tail_verdict
     if verdict is None:
         return
@@ -101,7 +103,7 @@ def _measure_tail(run: RebuildRun, stitched: Stitched) -> None:
 
 
 def fill_report(
-    run: RebuildRun,
+    run: Rebuild,
     stitched: Stitched,
     table: SplitQueues,
     retained: list[Retained],
@@ -170,17 +172,15 @@ def topic_summaries(table: SplitQueues) -> list[TopicSummary]:
     return [found[topic] for topic in sorted(found)]
 
 
-def refuse_unknown_topics(
-    run: RebuildRun, stitched: Stitched, table: SplitQueues, batch_topics: Collection[bytes]
-) -> None:
+def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
     """A topic that nobody knows is a slip of the pen: nothing is built for it.
 
     Raises:
         ConfigError: none of the topics given by --topic, or by --skip-topic, is in the log, in topics.json or among
             the old queues.
     """
-    told = {key.topic for key in (*table.keys, *run.job.deleted)}.union(
-        batch_topics, read_topics(run.layout).names, *(result.skipped for result in stitched.results)
+    told = {key.topic for key in (*queues.table.keys, *run.job.deleted)}.union(
+        run.job.types.batch, read_topics(run.layout).names, *(result.skipped for result in queues.results)
     )
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
         known = [
@@ -194,14 +194,14 @@ def refuse_unknown_topics(
             )
 
 
-def _old_topics(run: RebuildRun) -> Iterator[bytes]:
+def _old_topics(run: Rebuild) -> Iterator[bytes]:
     for kind in present_kinds(run.layout):
         # What cannot be read has no topic to name.
         with contextlib.suppress(DamagedStoreError):
             yield from kind.topics()
 
 
-def _has_old_queues(run: RebuildRun, topic: str) -> bool:
+def _has_old_queues(run: Rebuild, topic: str) -> bool:
     if fs.exists(run.layout.consume_queue / topic):
         return True
     for kind in present_kinds(run.layout):
@@ -212,12 +212,34 @@ def _has_old_queues(run: RebuildRun, topic: str) -> bool:
     return False
 
 
-def lost_ranges(run: RebuildRun, stitched: Stitched) -> list[tuple[int, int]]:
+def lost_ranges(run: Rebuild, log_end: int) -> list[tuple[int, int]]:
     """The ranges of the log that salvage went around, and in which messages may have been."""
     if not run.options.salvage:
         return []
-    tail = [(stitched.end, run.log.end_offset)] if run.report.torn_tail_offset is not None else []
+    tail = [(log_end, run.log.end_offset)] if run.report.torn_tail_offset is not None else []
     return [(gap.begin, gap.end) for gap in run.report.gaps] + tail
+
+
+def report_outcomes(report: RebuildReport, outcomes: Iterable[QueueOutcome]) -> None:
+    """Report the queues that are out of order."""
+    for one in outcomes:
+        if one.is_odd:
+            topic, queue_id = one.key.topic.decode(), one.key.queue_id
+            report.crooked_queues.append(
+                QueueOddity(topic, queue_id, one.repeats, one.blanks, one.restarts, one.dropped)
+            )
+
+
+def report_batches(run: Rebuild, results: Sequence[SplitResult]) -> None:
+    """Report batches without an entry, and queues of batches in the wrong folder."""
+    report = run.report
+    found = [result.oddities for result in results if result.oddities.without_entry]
+    if found:
+        report.warnings.append(
+            f"{place(run.log, found[0].first_without_entry)}: a batch whose INNER_NUM or INNER_BASE cannot be; "
+            f"{sum(one.without_entry for one in found)} such records have no entry"
+        )
+    report.notes += [f"{what}; they are not built again" for what in misplaced_queues(run.layout, run.settings.types)]
 
 
 def report_shortened(report: RebuildReport, short: Shortened, kept: bool) -> None:
@@ -238,7 +260,7 @@ def report_shortened(report: RebuildReport, short: Shortened, kept: bool) -> Non
     )
 
 
-def warn_of_index_behind(run: RebuildRun, stitched: Stitched) -> None:
+def warn_of_index_behind(run: Rebuild, stitched: Stitched) -> None:
     """After queues alone were built: say where the IndexFiles, which were left alone, end before the queues do."""
     with_items = [result for result in stitched.results if result.items]
     if not with_items:

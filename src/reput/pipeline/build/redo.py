@@ -102,27 +102,21 @@ def extracts_of(job: Job, splits: Sequence[int], first: int, count: int) -> list
     return found
 
 
-def redo_queue(job: Job, key: QueueKey, extracts: Sequence[Extract]) -> QueueOutcome:
-    """Build one queue from its extracts, in log order."""
+def redo_queue(job: Job, key: QueueKey, extracts: Sequence[Extract], end: int = 0) -> QueueOutcome:
+    """Build one queue from its extracts, in log order; a live queue that ends at queue offset `end` continues there."""
     with job.writing():
-        # Each attempt builds in a folder of its own, so that one that dies leaves a finished one alone.
-        attempt = replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
-        outcome = build_queue(key, partial(_runs, job, extracts), _QueueFiles(attempt, key))
-        target = queue_path(job.queue_folder, key)
-        fs.remove_tree(target)
-        if extracts:
-            fs.make_dirs(Path(target).parent, job.owner)
-            fs.rename(queue_path(attempt.queue_folder, key), target)
-            finish_folders(job, [target])
+        # A live queue continues in place. Each attempt at a new one builds in a folder of its own, so that an attempt
+        # that dies leaves a finished one alone.
+        target = job if job.live else replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
+        outcome = build_queue(key, partial(_runs, job, extracts), _RedoneQueue(target, key), end)
+        folder = queue_path(job.queue_folder, key)
+        if not job.live:
+            fs.remove_tree(folder)
+            if extracts:
+                fs.make_dirs(Path(folder).parent, job.owner)
+                fs.rename(queue_path(target.queue_folder, key), folder)
+        finish_folders(job, [folder] if extracts or end else [])
     return outcome
-
-
-def append_queue(job: Job, key: QueueKey, end: int, extracts: Sequence[Extract]) -> QueueOutcome:
-    """Let one live queue, which ends at queue offset `end`, go on with its extracts, by the same rules, in place."""
-    with job.writing():
-        outcome = build_queue(key, partial(_runs, job, extracts), _QueueFiles(job, key), end)
-        finish_folders(job, [queue_path(job.queue_folder, key)] if extracts or end else [])
-        return outcome
 
 
 def _runs(job: Job, extracts: Sequence[Extract]) -> Iterator[OffsetRun]:
@@ -134,7 +128,7 @@ def _runs(job: Job, extracts: Sequence[Extract]) -> Iterator[OffsetRun]:
             yield OffsetRun(int(offsets[begin]), entries.data[begin * ENTRY_SIZE : end * ENTRY_SIZE])
 
 
-class _QueueFiles:
+class _RedoneQueue:
     """A queue's files, as they are built."""
 
     def __init__(self, job: Job, key: QueueKey) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.plan import Split
-from reput.pipeline.split.stitch import Stitched
 
 _GROUPS_MOST = 256
 
@@ -41,14 +40,20 @@ class Extracts(NamedTuple):
 
 
 def redo_queues(
-    engine: Engine, job: Job, stitched: Stitched, crooked: list[QueueKey], listener: ProgressListener
+    engine: Engine,
+    job: Job,
+    splits: Sequence[Split],
+    out_of_order: list[QueueKey],
+    listener: ProgressListener,
+    ends: Mapping[QueueKey, int] | None = None,
 ) -> list[QueueOutcome]:
-    """Build these queues again in log order, in the job's staging folder."""
-    splits = [split for split, result in zip(stitched.splits, stitched.results, strict=True) if result.records]
-    extracts = extract_queues(engine, job, splits, crooked, listener)
-    done = engine.run(partial(_redo_task, job, extracts._replace(groups=())), extracts.groups, listener.advance)
+    """Build these queues in log order from the splits; a queue that has entries continues at its offset in `ends`."""
+    extracts = extract_queues(engine, job, splits, out_of_order, listener)
+    work = [(group, tuple((ends or {}).get(key, 0) for key in group.keys)) for group in extracts.groups]
+    done = engine.run(partial(_redo_task, job, extracts._replace(groups=())), work, listener.advance)
     outcomes = [outcome for group in done for outcome in group]
-    _remove_empty_topics(job, outcomes)
+    if not job.live:
+        _remove_empty_topics(job, outcomes)
     return outcomes
 
 
@@ -76,6 +81,7 @@ def _extract_task(job: Job, keys: Sequence[QueueKey], split: Split) -> int:
     return redo.extract(job, split, keys)
 
 
-def _redo_task(job: Job, extracts: Extracts, group: QueueGroup) -> list[QueueOutcome]:
+def _redo_task(job: Job, extracts: Extracts, work: tuple[QueueGroup, tuple[int, ...]]) -> list[QueueOutcome]:
+    group, ends = work
     found = extracts.of_group(job, group)
-    return [redo.redo_queue(job, key, parts) for key, parts in zip(group.keys, found, strict=True)]
+    return [redo.redo_queue(job, key, parts, end) for key, parts, end in zip(group.keys, found, ends, strict=True)]

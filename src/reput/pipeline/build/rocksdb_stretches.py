@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -21,8 +21,13 @@ _STRETCHES = 16
 _MOST_QUEUES = 50_000
 
 
-def plan_stretches(job: Job, results: Sequence[SplitResult], table: SplitQueues) -> list[TableQueues]:
-    """Cut the queues, in the order of their keys, into stretches of about as many entries."""
+def plan_stretches(
+    job: Job, results: Sequence[SplitResult], table: SplitQueues, ends: Mapping[QueueKey, int] | None = None
+) -> list[TableQueues]:
+    """Cut the queues, in the order of their keys, into stretches with about the same number of entries.
+
+    `ends`: the queue offsets at which queues that have entries continue.
+    """
     if not table.keys:
         return []
     ordered = sorted(range(len(table.keys)), key=lambda row: key_order(table.keys[row]))
@@ -44,8 +49,26 @@ def plan_stretches(job: Job, results: Sequence[SplitResult], table: SplitQueues)
             if begin < end:
                 ranges[number].append(PartRange(result.number, begin, end, before[begin]))
     return [
-        TableQueues(number, tuple(found), frozenset(crooked[number])) for number, found in enumerate(ranges) if found
+        TableQueues(
+            number,
+            tuple(found),
+            frozenset(crooked[number]),
+            {key: ends[key] for key in crooked[number] if ends.get(key)} if ends else {},
+        )
+        for number, found in enumerate(ranges)
+        if found
     ]
+
+
+def all_in_one(job: Job, results: Sequence[SplitResult]) -> list[PartRange]:
+    """Return all queues of the splits as one stretch."""
+    ranges = []
+    for result in results:
+        if result.records:
+            left = parts.load_ranges(job, result.number)
+            if left.keys:
+                ranges.append(PartRange(result.number, 0, len(left.keys), 0))
+    return ranges
 
 
 def _cuts(counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -14,7 +14,8 @@ from reput.files import fs
 from reput.formats.batch_consume_queue import BATCH_ENTRY, BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.formats.paths import offset_name
-from reput.pipeline.build.batch_build import BatchOutcome, build_batch_queues
+from reput.pipeline.build.batch_queues import build_batch_queues
+from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.check.findings import log_place, what_is_there
 from reput.pipeline.check.state import Check
 from reput.pipeline.split.job import Job
@@ -50,7 +51,7 @@ def check_batches(check: Check, stitched: Stitched, table: SplitQueues) -> None:
     for what in misplaced_queues(check.layout, check.settings.types):
         check.report.damage("queue-type", what.partition(":")[0], None, 1, what.partition(": ")[2])
     live = {queue.key: queue for queue in BatchFiles(check.layout.batch_consume_queue).queues()}
-    outcomes: dict[QueueKey, BatchOutcome] = {}
+    outcomes: dict[QueueKey, QueueOutcome] = {}
     if live or any(result.batches for result in stitched.results):
         with check.stage("batches"):
             built = build_batch_queues(check.engine, check.job, stitched.results, check.listener)
@@ -200,12 +201,12 @@ def _file_findings(check: Check, queue: BatchQueueFiles) -> None:
             check.report.damage("queue-file-missing", str(file.path), None, 1, detail)
 
 
-def _record_findings(check: Check, stitched: Stitched, outcomes: Sequence[BatchOutcome]) -> None:
+def _record_findings(check: Check, stitched: Stitched, outcomes: Sequence[QueueOutcome]) -> None:
     """What is odd in the log itself."""
     for outcome in outcomes:
         if outcome.is_odd:
             detail = (
-                f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.missing} "
+                f"queue offsets do not run straight through the log: {outcome.repeats} repeats, {outcome.blanks} "
                 f"missing, {outcome.restarts} restarts"
             )
             check.report.remark(NOTE, "queue-offsets", str(outcome.key), 1, detail)

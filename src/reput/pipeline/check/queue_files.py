@@ -105,7 +105,9 @@ def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Map
 
 
 def _check_crooked(check: Check, stitched: Stitched, table: SplitQueues, crooked: list[QueueKey]) -> None:
-    outcomes = redo_queues(check.engine, check.job, stitched, crooked, check.listener)
+    pairs = zip(stitched.splits, stitched.results, strict=True)
+    splits = [split for split, result in pairs if result.records]
+    outcomes = redo_queues(check.engine, check.job, splits, crooked, check.listener)
     for outcome in outcomes:
         row = table.rows[outcome.key]
         table.first[row], table.next[row], table.count[row] = outcome.first, outcome.next, outcome.entries

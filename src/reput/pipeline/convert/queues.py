@@ -16,10 +16,11 @@ from reput.formats import own, paths
 from reput.log.files import sync_log
 from reput.log.maps import LogMaps
 from reput.pipeline.build import publish
+from reput.pipeline.build.place import merge, queue_parts
 from reput.pipeline.build.prepare import choose_source
-from reput.pipeline.build.rebuild_queues import finish_queues, queue_parts
+from reput.pipeline.build.rebuild import build_queues
 from reput.pipeline.build.rebuild_report import topic_summaries
-from reput.pipeline.build.rebuild_state import RebuildRun
+from reput.pipeline.build.state import Rebuild
 from reput.pipeline.convert.source import (
     QueuePart,
     ReadCounts,
@@ -29,11 +30,8 @@ from reput.pipeline.convert.source import (
     plan_tasks,
     take_entries,
 )
-from reput.pipeline.split import parts
 from reput.pipeline.split.job import SplitOddities, SplitResult
-from reput.pipeline.split.merge import SplitQueues
 from reput.pipeline.split.parts import key_order
-from reput.pipeline.split.stitch import Stitched
 from reput.queue.kinds import QueueKind
 from reput.store.disk.checkpoint import read_checkpoint
 from reput.store.disk.frontier import read_frontier
@@ -45,7 +43,7 @@ _NAMED = 5
 _NO_ODDITIES = SplitOddities(0, 0, 0, -1, 0, -1)
 
 
-def convert_queues(run: RebuildRun, config: StoreConfig) -> None:
+def convert_queues(run: Rebuild, config: StoreConfig) -> None:
     """Build the queues of the job's kinds from those of another one, hold them against it, and swap them in."""
     chosen = choose_source(run.layout, config, run.settings.queue_file_size, run.job.kinds)
     source = _source(run, chosen)
@@ -59,16 +57,13 @@ def convert_queues(run: RebuildRun, config: StoreConfig) -> None:
     with run.stage("read"):
         taken = run.engine.run(partial(take_entries, run.job, source), tasks, run.listener.advance)
     _judge(run, chosen, taken)
-    table = SplitQueues()
-    for task in tasks:
-        table.add(parts.load_ranges(run.job, task.number))
-    stitched = Stitched([_as_result(run, one) for one in taken], source.covered)
-    retained = finish_queues(run, stitched, table)
+    queues = merge(run, (), [_as_result(run, one) for one in taken], {}, source.covered)
+    retained = build_queues(run, queues, lambda: None)
     with run.stage("verify"):
         _verify(run, source, tasks)
     report = run.report
     report.log_min_offset, report.log_max_offset = run.log.min_offset, source.covered
-    report.topics = topic_summaries(table)
+    report.topics = topic_summaries(queues.table)
     report.queues = sum(topic.queues for topic in report.topics) + len(retained)
     report.queue_entries = report.messages = sum(one.entries - one.blanks for one in taken)
     report.notes.append(
@@ -78,7 +73,7 @@ def convert_queues(run: RebuildRun, config: StoreConfig) -> None:
     _publish(run, source, max(taken, key=lambda one: one.last_record))
 
 
-def _source(run: RebuildRun, kind: QueueKind) -> Source:
+def _source(run: Rebuild, kind: QueueKind) -> Source:
     """Where to read, and how far it can be believed.
 
     Raises:
@@ -104,7 +99,7 @@ def _source(run: RebuildRun, kind: QueueKind) -> Source:
     )
 
 
-def _queues(run: RebuildRun, kind: QueueKind, covered: int) -> list[QueuePart]:
+def _queues(run: Rebuild, kind: QueueKind, covered: int) -> list[QueuePart]:
     """The queues with entries of records that the log still has, in the order of RocksDB's keys."""
     found = []
     for queue in kind.queues():
@@ -118,7 +113,7 @@ def _queues(run: RebuildRun, kind: QueueKind, covered: int) -> list[QueuePart]:
     return sorted(found, key=lambda part: key_order(part.key))
 
 
-def _judge(run: RebuildRun, kind: QueueKind, taken: list[ReadCounts]) -> None:
+def _judge(run: Rebuild, kind: QueueKind, taken: list[ReadCounts]) -> None:
     """Say what is odd about what was read.
 
     Raises:
@@ -141,7 +136,7 @@ def _judge(run: RebuildRun, kind: QueueKind, taken: list[ReadCounts]) -> None:
     )
 
 
-def _as_result(run: RebuildRun, taken: ReadCounts) -> SplitResult:
+def _as_result(run: Rebuild, taken: ReadCounts) -> SplitResult:
     """What a task has left, as the stages behind the decode tasks know it; what only records tell is not there."""
     return SplitResult(
         number=taken.number,
@@ -163,7 +158,7 @@ def _as_result(run: RebuildRun, taken: ReadCounts) -> SplitResult:
     )
 
 
-def _verify(run: RebuildRun, source: Source, tasks: list[SourceTask]) -> None:
+def _verify(run: Rebuild, source: Source, tasks: list[SourceTask]) -> None:
     compared = run.engine.run(partial(compare_staged, run.job, source), tasks, run.listener.advance)
     wrong = [text for found in compared for text in found]
     if wrong:
@@ -173,7 +168,7 @@ def _verify(run: RebuildRun, source: Source, tasks: list[SourceTask]) -> None:
         )
 
 
-def _publish(run: RebuildRun, source: Source, last: ReadCounts) -> None:
+def _publish(run: Rebuild, source: Source, last: ReadCounts) -> None:
     job, layout = run.job, run.layout
     run.shut_out_late_tasks()
     fs.remove_tree(job.parts_folder)

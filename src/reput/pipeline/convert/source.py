@@ -23,7 +23,7 @@ from reput.pipeline.build.ext_build import store_times
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import QueueRanges
-from reput.pipeline.split.sinks import ROW_SINKS, QueueRows
+from reput.pipeline.split.sinks import SINKS, QueueRows
 from reput.queue.compare import compare, rows_of
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind, QueueOnDisk
@@ -91,7 +91,7 @@ def take_entries(job: Job, source: Source, task: SourceTask) -> ReadCounts:
     rows = [one for part, queue in _queues(source, task) for one in reader.read(part, queue)]
     with job.writing():
         for kind in job.kinds:
-            ROW_SINKS[kind](job, task.number, rows)
+            SINKS[kind].take_rows(job, task.number, rows)
         parts.save_key_ranges(job, task.number, _ranges(task))
     return ReadCounts(
         task.number,

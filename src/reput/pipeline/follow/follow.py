@@ -174,7 +174,7 @@ class Follow:
             self._reached = self._reached or publish.Reached(growth.end)
             self._reached.add(growth.end, growth.last, growth.index_files)
         self._count(growth, growth.end - before, time.perf_counter() - begin)
-        for line in growth.crooked:
+        for line in growth.out_of_order:
             self.listener.note(f"queue offsets do not run straight: {line}")
         self._report(attachment, grower, growth.end if growth.stopped else attachment.confirmed())
         return True

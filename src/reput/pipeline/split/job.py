@@ -35,6 +35,7 @@ class Job:
     counts as long as `begun`, the epoch with which it began, is the same. `kinds` are the kinds of queues that are
     built. A check looks at the store in `checked`; where a process appends to its indexes meanwhile, these are judged
     below log offset `judged_to` only (None: wholly).
+    `places_at_once`: decode tasks write entries to their places; else they leave them until the splits are proved.
     A queue in `deleted` gets no entry for records below its log offset.
     """
 
@@ -53,6 +54,7 @@ class Job:
     sync_in_tasks: bool = False
     fenced: bool = True
     live: str | None = None
+    places_at_once: bool = True
     kinds: tuple[str, ...] = DEFAULT_KINDS
     frontier: int = 0
     begun: int = 0

@@ -6,7 +6,7 @@ at the border), that split is decoded again from where the chain really stands, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from reput.formats.consume_queue import QueueKey
@@ -32,6 +32,11 @@ class Stitched:
     redone: list[int] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)
     tainted: list[QueueKey] = field(default_factory=list)
+
+
+def inferred_topics(results: Iterable[SplitResult]) -> frozenset[bytes]:
+    """Return the topics that are known for queues of batches by their records alone."""
+    return frozenset().union(*(result.inferred for result in results))
 
 
 def stitch(

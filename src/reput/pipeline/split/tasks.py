@@ -63,7 +63,7 @@ def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
     chosen.sort(key=lambda one: key_order(one[1]))
     rows = [row for row, _ in chosen]
     for kind in job.kinds:
-        SINKS[kind](job, split, batch, rows)
+        SINKS[kind].take(job, split, batch, rows)
     wanted = np.array(rows, dtype=np.int64)
     parts.save_ranges(job, split.number, batch, wanted)
     return int(np.diff(batch.start)[wanted].sum())

@@ -1,89 +1,81 @@
-"""Queues of batches are built in log order: an entry's place is known only when those before it are counted.
+"""Queues of batches, built in log order: an entry's place is known only when the entries before it are counted.
 
-Decode tasks leave the entries of each split; then one task a group of queues appends them, by the rules of
-`reput.queue.order`. A rebuild and a check build whole queues, beside the old ones. A job that follows the log
-appends to the live ones, behind the last entry of a record below its frontier: a repeat writes the same bytes.
+Decode tasks leave the entries of each split. Then one task for a group of queues appends them, by the rules of
+`reput.queue.order`. A rebuild and a check build whole new queues. A job that follows the log appends to the live
+queues, after the last entry of a record below its frontier, so a repeat writes the same bytes.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reput.files import fs
+from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue import QueueKey
 from reput.formats.paths import offset_name
+from reput.pipeline.build.queue_builder import QueueOutcome
+from reput.pipeline.build.state import Build, EndToKeep, RangeQueues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job, SplitResult
 from reput.pipeline.split.parts import BatchPart
-from reput.pipeline.split.plan import Split
 from reput.pipeline.split.sink import finish_file, finish_folders, queue_path
-from reput.pipeline.split.stitch import Stitched
 from reput.queue.batch_files import BatchFiles, take_batches
-from reput.queue.kinds import QueueKind
-from reput.store.disk.queue_types import refuse_batches_beside
+from reput.store.disk.retained import Retained
 
 _GROUPS_MOST = 256
 
 
-class BatchOutcome(NamedTuple):
-    """A queue of batches as it was built: its queue offsets [first, next), its entries, and what its records did.
+class BatchBuilder:
+    """See `QueueBuilder`; an entry is a record, and its place is the number of entries before it."""
 
-    See `QueueOrder` for the counts.
-    """
+    has_places: ClassVar[bool] = False
 
-    key: QueueKey
-    first: int
-    next: int
-    entries: int
-    repeats: int
-    missing: int
-    restarts: int
-    dropped: int
+    def reads_parts(self, build: Build, queues: RangeQueues) -> bool:  # noqa: ARG002 - a QueueBuilder
+        """See `QueueBuilder`."""
+        return any(result.batches for result in queues.results)
 
-    @property
-    def is_odd(self) -> bool:
-        """Whether its offsets do not run straight through the log."""
-        return bool(self.repeats or self.missing or self.restarts)
+    def place(self, build: Build, queues: RangeQueues) -> list[QueueOutcome]:
+        """Append the entries of the range to the queues of batches."""
+        if not self.reads_parts(build, queues):
+            return []
+        with build.stage("batches"):
+            return build_batch_queues(build.engine, build.job, queues.results, build.listener)
 
+    def finish(
+        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[EndToKeep]
+    ) -> None:
+        """Do nothing: the queues are complete."""
 
-def learn_types(
-    job: Job,
-    stitched: Stitched,
-    kinds: Iterable[QueueKind],
-    decode: Callable[[Job, list[Split]], list[SplitResult]],
-) -> Job:
-    """Where records alone tell of queues of batches, have every split know it; returns the job that does.
+    def verify(self, build: Build, queues: RangeQueues) -> list[str]:  # noqa: ARG002 - a QueueBuilder
+        """Find no difference: what was written is not read back."""
+        return []
 
-    A message alone, in a split without a batch of its topic, was taken for one of another queue.
+    def parts(self, build: Build) -> list[str]:
+        """Return the whole folder, or the folders of the topics that were built."""
+        folder = build.job.batch_queue_folder
+        if build.job.of_all_topics and (fs.exists(build.layout.batch_consume_queue) or fs.exists(folder)):
+            fs.make_dirs(folder, build.job.owner)
+            return [paths.BATCH_CONSUME_QUEUE]
+        topics = [] if build.job.of_all_topics else [entry.name for entry in fs.list_dir(folder) if entry.is_dir]
+        return [f"{paths.BATCH_CONSUME_QUEUE}/{topic}" for topic in topics]
 
-    Raises:
-        UnsupportedStoreError: the store has `kinds` beside which there are no queues of batches.
-    """
-    inferred: frozenset[bytes] = frozenset().union(*(result.inferred for result in stitched.results))
-    if not inferred:
-        return job
-    job = replace(job, types=job.types._replace(batch=job.types.batch | inferred))
-    refuse_batches_beside(job.types, kinds)
-    numbers = [n for n, result in enumerate(stitched.results) if result.records and inferred - result.inferred]
-    done = decode(job, [stitched.splits[n] for n in numbers])
-    for n, result in zip(numbers, done, strict=True):
-        stitched.results[n] = result
-    return job
+    def close(self) -> None:
+        """Do nothing: no file is held open."""
 
 
 def build_batch_queues(
     engine: Engine, job: Job, results: Sequence[SplitResult], listener: ProgressListener
-) -> list[BatchOutcome]:
+) -> list[QueueOutcome]:
     """Build the queues of batches from what the splits have left, in log order."""
     splits = tuple(result.number for result in results if result.batches)
     keys: set[QueueKey] = set()
@@ -98,7 +90,7 @@ def build_batch_queues(
     return [outcome for group in done for outcome in group]
 
 
-def _build_task(job: Job, splits: Sequence[int], keys: Sequence[QueueKey]) -> list[BatchOutcome]:
+def _build_task(job: Job, splits: Sequence[int], keys: Sequence[QueueKey]) -> list[QueueOutcome]:
     with job.writing():
         # Each attempt builds in a folder of its own, so that one that dies leaves a finished one alone.
         target = job if job.live else replace(job, staging=f"{job.parts_folder}/{uuid.uuid4().hex}")
@@ -157,10 +149,10 @@ class _Builder:
             data = data[len(piece) :]
             position += len(piece)
 
-    def outcome(self) -> BatchOutcome:
+    def outcome(self) -> QueueOutcome:
         """What was built."""
         order = self._order
-        return BatchOutcome(
+        return QueueOutcome(
             self.key,
             max(self._first, 0),
             max(order.state.next, 0),
