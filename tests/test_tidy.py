@@ -151,7 +151,7 @@ UNPLAIN = {
     "", "cli", "cli/dump", "cli/get", "cli/progress", "cli/put", "connect", "connect/cut", "connect/options",
     "connect/scan", "connect/sink", "dispatch", "dispatch/sql", "files", "formats", "index", "kernels",
     "kernels/compiled", "log", "pipeline", "pipeline/build", "pipeline/check", "pipeline/convert", "pipeline/follow",
-    "pipeline/spark", "pipeline/split", "queue", "store", "store/compare", "store/disk", "store/info", "store/open",
+    "pipeline/spark", "pipeline/split", "store", "store/compare", "store/disk", "store/info", "store/open",
     "store/owner", "store/progress", "store/read", "store/recover", "store/write",
 }  # fmt: skip
 

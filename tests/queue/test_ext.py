@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reput.formats.consume_queue import QueueKey
 from reput.formats.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Unit, address_of
 from reput.formats.paths import offset_name
-from reput.queue.ext import ExtReader, place_units, told_ext_file_size
+from reput.queue.ext import ExtReader, place_units, found_ext_file_size
 from reput.queue.files import list_queues
 from support.encoders import encode_unit
 
@@ -90,5 +90,5 @@ def test_units_are_found(folder: tuple[Path, list[tuple[int, Unit]]]) -> None:
 def test_file_size(folder: tuple[Path, list[tuple[int, Unit]]]) -> None:
     """The files tell their own size."""
     (queue,) = list_queues(folder[0])
-    assert told_ext_file_size([queue]) == SIZE
-    assert told_ext_file_size([]) is None
+    assert found_ext_file_size([queue]) == SIZE
+    assert found_ext_file_size([]) is None

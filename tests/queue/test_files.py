@@ -10,7 +10,7 @@ import pytest
 from reput.formats import paths
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
 from reput.queue import files
-from reput.queue.files import list_queues, max_offset, told_file_size, valid_entries
+from reput.queue.files import list_queues, max_offset, found_file_size, valid_entries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,5 +128,5 @@ def test_names_tell_the_file_size(tmp_path: Path, queues: list[dict[int, int]], 
     """The distance of names tells the size before lengths do; what disagrees is said, and settles nothing."""
     for number, contents in enumerate(queues):
         a_queue(tmp_path, {start: b"x" * length for start, length in contents.items()}, queue_id=number)
-    told = told_file_size(list_queues(tmp_path))
+    told = found_file_size(list_queues(tmp_path))
     assert (told.size, told.odd is not None) == (size, is_odd)

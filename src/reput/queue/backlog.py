@@ -1,8 +1,10 @@
-"""Entries that no queue's tail has taken yet: in log order, in memory, each pointing to the one before in its queue.
+"""Entries that wait for the tail of their queue.
 
-To put an entry where its queue's tail is costs some microseconds of Python a queue, however few entries come at once.
-With hundreds of thousands of queues most are touched once and are not read, so their entries wait here, at some
-nanoseconds each, until somebody asks for the queue.
+In log order, in memory, each with a link to the previous one of its queue.
+
+Putting an entry into its queue's tail costs a few microseconds of Python for each queue, however few entries come at
+once. With hundreds of thousands of queues most queues get one entry and no reader. Their entries wait here, at some
+nanoseconds each, until a caller asks for the queue.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ _NO_ENTRIES = np.empty(0, dtype=np.int32)
 
 
 class Waiting(NamedTuple):
-    """Entries of one queue in log order (20 bytes each).
+    """Entries of one queue in log order, 20 bytes each.
 
-    `first`: the first one's queue offset; `steady`: each is one more than the one before, else `offsets` tells them.
+    Attributes:
+        first: the queue offset of the first entry.
+        steady: the entries are consecutive. Otherwise `offsets` returns their queue offsets.
     """
 
     key: QueueKey
@@ -55,7 +59,7 @@ class _KnownQueues(NamedTuple):
         return cls(columns.queues, table, addresses, address_of(addresses))
 
     def keys(self, rows: NDArray[np.int64]) -> list[QueueKey]:
-        """The queues of some rows; those of a topic share its bytes."""
+        """Return the keys of some rows. Queues of one topic share its bytes."""
         names, topics, found = self.table.names.data, dict[bytes, bytes](), []
         sizes, ids = self.table.topic_size[rows].tolist(), self.table.queue_id[rows].tolist()
         for begin, size, queue_id in zip(self.table.topic_at[rows].tolist(), sizes, ids, strict=True):
@@ -65,9 +69,9 @@ class _KnownQueues(NamedTuple):
 
 
 class Backlog:
-    """Entries by queue that wait. Not safe for threads by itself, but for `holds`: its owner holds a lock.
+    """Waiting entries by queue. Not safe for threads, except `holds`: its owner holds a lock.
 
-    All that comes between two calls of `take_all` comes from one table of queues. `count`: how many entries wait.
+    All entries between two calls of `take_all` belong to one table of queues. `count`: the number of waiting entries.
     """
 
     def __init__(self) -> None:
@@ -83,7 +87,7 @@ class Backlog:
         self._entries: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
 
     def add(self, columns: Columns, sources: EntrySources) -> int:
-        """Append entries of queues in the table of `columns`; returns how many they are."""
+        """Append entries of queues in the table of `columns`; return their number."""
         self._known = _KnownQueues.of(columns)
         if len(self._newest) < columns.queues:
             newest = np.full(len(columns.queue_id), -1, dtype=np.int32)
@@ -109,7 +113,7 @@ class Backlog:
                 setattr(self, name, bigger)
 
     def holds(self, key: QueueKey) -> bool:
-        """Whether entries of a queue wait."""
+        """Return True if entries of a queue wait."""
         return self._row(key) >= 0
 
     def _row(self, key: QueueKey) -> int:
@@ -120,7 +124,7 @@ class Backlog:
         return row if 0 <= row < len(newest) and newest[row] >= 0 else -1
 
     def take(self, key: QueueKey) -> Waiting | None:
-        """The entries of a queue, which wait no longer; None where none do."""
+        """Remove and return the entries of a queue; None if there are none."""
         row = self._row(key) if self.count else -1
         if row < 0:
             return None
@@ -128,7 +132,10 @@ class Backlog:
         return found
 
     def take_all(self) -> Iterator[Waiting]:
-        """The entries of all queues, one queue after the other; the table of queues may be another one afterwards."""
+        """Remove and yield the entries of all queues, queue by queue.
+
+        The next entries may use another table of queues.
+        """
         rows = np.flatnonzero(self._newest >= 0) if self.count else np.empty(0, dtype=np.int64)
         known = self._known
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
@@ -149,7 +156,7 @@ class Backlog:
         self.count -= total
         offsets = self._offset[index]
         entries = self._entries.reshape(-1, ENTRY_SIZE)[index].reshape(-1).data
-        # Where an offset is not one more than that before it; those between queues do not count.
+        # The rows whose offset is not one above the previous row. Rows between two queues do not count.
         breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
         unsteady = np.zeros(len(rows), dtype=np.bool_)
         unsteady[np.searchsorted(start, np.setdiff1d(breaks, start), side="right") - 1] = True

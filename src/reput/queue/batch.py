@@ -1,7 +1,7 @@
-"""The queues of batches of an open store: each one's durable entries in its files, and behind them its tail.
+"""The queues of batches of an open store: the durable entries of each in its files, then its tail.
 
-Entries are numbered from the queue's byte 0, as they stand in its files; those in the tail go on where the files end.
-An entry is found by its base offset, since its place does not tell it.
+Entries are numbered from the queue's byte 0, as in its files. The tail continues where the files end. A search by base
+offset finds an entry, since its place does not give its offset.
 
 Source: `BatchConsumeQueue.getBatchMsgIndexBuffer`.
 """
@@ -26,12 +26,12 @@ from reput.queue.tail import Tail
 _MOST_MAPS = 4096
 _NONE: NDArray[np.void] = np.empty(0, dtype=BATCH_ENTRY.dtype)
 _MISSING = 1 << 63
-"""What an entry says that no file holds: more than any other."""
+"""The value of an entry that no file holds: above any other."""
 _NOTHING = BatchSpan(0, 0, 0, 0, None)
 
 
 class _BatchTail:
-    """Entries behind the files' end, the first of them numbered `first`; `restarted`: the files do not count."""
+    """Entries after the end of the files, numbered from `first`; `restarted`: the files do not count."""
 
     __slots__ = ("entries", "first", "order", "restarted")
 
@@ -43,15 +43,15 @@ class _BatchTail:
 
     @property
     def end(self) -> int:
-        """The number behind the last entry."""
+        """The number after the last entry."""
         return self.first + len(self.entries) // BATCH_ENTRY_SIZE
 
     def entry(self, number: int) -> BatchEntry:
-        """One entry."""
+        """Return one entry."""
         return BatchEntry(*BATCH_ENTRY.struct.unpack_from(self.entries, (number - self.first) * BATCH_ENTRY_SIZE))
 
     def copied(self, begin: int, end: int) -> NDArray[np.void]:
-        """The entries numbered [begin, end): a copy, since more may come."""
+        """Return the entries numbered [begin, end): a copy, since more may come."""
         data = self.entries[(begin - self.first) * BATCH_ENTRY_SIZE : (end - self.first) * BATCH_ENTRY_SIZE]
         return np.frombuffer(bytes(data), dtype=BATCH_ENTRY.dtype)
 
@@ -62,7 +62,7 @@ class BatchQueues:
     Args:
         folder: the batchconsumequeue folder.
         file_size: bytes of a queue file.
-        counter: the tail of the other queues; its `entries` count these, too, so that one bound holds for both.
+        counter: the tail of the other queues. Its `entries` count these too, so one bound holds for both.
     """
 
     def __init__(self, folder: Path, file_size: int, counter: Tail) -> None:
@@ -77,7 +77,7 @@ class BatchQueues:
         self._maps = MapCache(_MOST_MAPS)
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
-        """Read from the files where each queue ends below the frontier; the maps of older files are dropped."""
+        """Read from the files where each queue ends below the frontier, and drop the maps of older files."""
         self._maps.clear()
         self._stored = {
             queue.key: queue.span(log_min_offset, frontier_offset)
@@ -87,7 +87,7 @@ class BatchQueues:
         self.topics |= {key.topic.decode() for key in self._stored}
 
     def take(self, key: QueueKey, entries: NDArray[np.void]) -> None:
-        """Add a queue's next entries in log order to its tail."""
+        """Add a queue's next entries, in log order, to its tail."""
         tail = self._tails.get(key)
         if tail is None:
             stored = self._stored.get(key, _NOTHING)
@@ -101,7 +101,10 @@ class BatchQueues:
             self._counter.entries += len(kept.entries)
 
     def advance(self, frontier_offset: int) -> None:
-        """The files hold all entries below a log offset now: the tail's move over, without a look at the disk."""
+        """Move the entries of records below a log offset from the tail to the files, which hold them now.
+
+        No disk access.
+        """
         for key, tail in list(self._tails.items()):
             end = bisect_left(
                 range(tail.first, tail.end), frontier_offset, key=lambda number: tail.entry(number).physical_offset
@@ -120,38 +123,38 @@ class BatchQueues:
                 del self._tails[key]
 
     def spans(self, topic: bytes | None = None) -> Iterator[QueueRange]:
-        """Every queue that is known, or those of a topic, once, with its first and next queue offset."""
+        """Yield every known queue, or those of a topic, once, with its first and next queue offset."""
         for key in [*self._stored, *(key for key in self._tails if key not in self._stored)]:
             if topic not in (None, key.topic):
                 continue
             yield QueueRange(key, self.min_offset(key), self.max_offset(key))
 
     def knows(self, key: QueueKey) -> bool:
-        """Whether there is such a queue."""
+        """Return True if there is such a queue."""
         return key in self._stored or key in self._tails
 
     def min_offset(self, key: QueueKey) -> int:
-        """The queue offset of the first message whose record the log still has; the end's where none is left."""
+        """Return the first queue offset whose record the log still has; the queue's end if no record is left."""
         tail, stored = self._tails.get(key), self._stored.get(key, _NOTHING)
         if tail is not None and (tail.restarted or stored.last is None or stored.min_offset == stored.max_offset):
             return tail.entry(tail.first).base_offset if tail.entries else stored.min_offset
         return stored.min_offset
 
     def max_offset(self, key: QueueKey) -> int:
-        """The next queue offset, 0 for no queue."""
+        """Return the next queue offset, 0 if there is no such queue."""
         tail = self._tails.get(key)
         return tail.order.state.next if tail is not None else self._stored.get(key, _NOTHING).max_offset
 
     def span(self, key: QueueKey) -> tuple[int, int]:
-        """The numbers of a queue's first entry and of the one behind its last."""
+        """Return the number of a queue's first entry, and the number after its last entry."""
         tail, stored = self._tails.get(key), self._stored.get(key, _NOTHING)
         first = stored.first if tail is None or not tail.restarted else 0
         return first, stored.end if tail is None else tail.end
 
     def entries_from(self, key: QueueKey, number: int, most: int) -> NDArray[np.void]:
-        """Entries from the one with this number on (dtype `BATCH_ENTRY`), at most `most`, up to the end of its file.
+        """Return at most `most` entries (dtype `BATCH_ENTRY`) from this number on, up to the end of its file.
 
-        As in RocketMQ a read does not go over a file's end; the tail's entries count as if they were in files.
+        As in RocketMQ a read stops at a file's end; the tail's entries count as if they were in files.
         """
         end = min((number // self.entries_per_file + 1) * self.entries_per_file, number + most, self.span(key)[1])
         tail = self._tails.get(key)
@@ -163,7 +166,9 @@ class BatchQueues:
         return np.concatenate([from_files, rest]) if len(from_files) else rest
 
     def number_of(self, key: QueueKey, field: str, value: int) -> int:
-        """The number of the last entry whose `field` is not above `value`; one below the first entry's where none is.
+        """Return the number of the last entry whose `field` is at most `value`.
+
+        One less than the first number if there is none.
 
         The field's values must not fall from entry to entry.
         """
@@ -197,5 +202,5 @@ class BatchQueues:
         return piece.view(BATCH_ENTRY.dtype)
 
     def close(self) -> None:
-        """Forget the maps."""
+        """Close the maps."""
         self._maps.clear()

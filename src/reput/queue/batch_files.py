@@ -1,4 +1,4 @@
-"""Batch ConsumeQueues as they lie on disk: which there are, and where each begins and ends.
+"""Queues of batches on disk: which queues there are, and where each begins and ends.
 
 Source: `BatchConsumeQueue.recover`, `correctMinOffset`, `truncateDirtyLogicFiles`.
 """
@@ -36,7 +36,7 @@ from reput.queue.files import (
 from reput.queue.kinds import QueueOddities
 from reput.queue.order import OrderState, QueueOrder
 
-# One page: what a search reads at once instead of going on by halves.
+# One page: a search reads this at once instead of halving further.
 _BLOCK_ENTRIES = 4096 // BATCH_ENTRY_SIZE
 _READ_ENTRIES = 1 << 13
 _QUEUES_ASKED = 1000
@@ -93,7 +93,7 @@ class BatchQueueFiles:
 
     @property
     def key(self) -> QueueKey:
-        """Its topic, as the folder is named, and id."""
+        """Its topic, as the folder is named, and its id."""
         return self.folder.key
 
     @property
@@ -103,7 +103,7 @@ class BatchQueueFiles:
 
     @property
     def files(self) -> list[QueueFile]:
-        """The files that can hold entries; an empty last one is passed over, as RocketMQ removes it."""
+        """The files that can hold entries. An empty last file does not count: RocketMQ removes it."""
         return [file for file in self.folder.files if file.size >= BATCH_ENTRY_SIZE]
 
     def oddities(self, file_size: int | None = None) -> QueueOddities:  # noqa: ARG002 - as AnyQueue has it
@@ -120,9 +120,10 @@ class BatchQueueFiles:
         return QueueOddities([], damage)
 
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> BatchSpan:
-        """Where it begins and ends: up to its first entry that is not valid, or of a record at or behind `below`.
+        """Return its span, up to the first entry that is not valid or whose record is at or above `below`.
 
-        `min_offset` is that of the first batch whose record the log still has. The reads do not grow with the queue.
+        `min_offset` is that of the first batch whose record the log still has. The number of reads does not grow with
+        the queue.
         """
         files = self.files
         for file in reversed(files):
@@ -137,14 +138,14 @@ class BatchQueueFiles:
         return BatchSpan(first, first, 0, 0, None)
 
     def read(self, begin: int, end: int) -> Iterator[NDArray[np.void]]:
-        """The entries numbered [begin, end) in pieces (dtype `BATCH_ENTRY`); it ends where a file is missing."""
+        """Yield the entries numbered [begin, end) in pieces (dtype `BATCH_ENTRY`), up to the first missing file."""
         for file in self.files:
             start = file.start // BATCH_ENTRY_SIZE
-            behind = min(end, start + file.size // BATCH_ENTRY_SIZE)
+            limit = min(end, start + file.size // BATCH_ENTRY_SIZE)
             if begin < start:
                 return
-            while begin < behind:
-                count = min(_READ_ENTRIES, behind - begin)
+            while begin < limit:
+                count = min(_READ_ENTRIES, limit - begin)
                 data = fs.read_bytes(file.path, count * BATCH_ENTRY_SIZE, (begin - start) * BATCH_ENTRY_SIZE) or b""
                 found = np.frombuffer(data, dtype=BATCH_ENTRY.dtype, count=len(data) // BATCH_ENTRY_SIZE)
                 if not len(found):
@@ -167,7 +168,10 @@ def _min_offset(files: list[QueueFile], end: int, max_offset: int, log_min_offse
 
 
 def _first(file: QueueFile, count: int, holds: Callable[[BatchEntry], bool]) -> int:
-    """The number of the first of a file's `count` entries that `holds`, as all behind it then do; else `count`."""
+    """Return the first of a file's `count` entries that `holds`, by number; `count` if there is none.
+
+    Once an entry `holds`, all later ones must.
+    """
     low, high = 0, count
     while high - low > _BLOCK_ENTRIES:
         middle = (low + high) // 2
@@ -184,7 +188,7 @@ def _first(file: QueueFile, count: int, holds: Callable[[BatchEntry], bool]) -> 
 
 def _entry(file: QueueFile, number: int) -> BatchEntry:
     data = fs.read_bytes(file.path, BATCH_ENTRY_SIZE, number * BATCH_ENTRY_SIZE) or b""
-    # A file that became shorter meanwhile has no entry there.
+    # A file that has been cut in the meantime has no entry there.
     return decode_batch_entry(data.ljust(BATCH_ENTRY_SIZE, b"\0"))
 
 
@@ -197,7 +201,7 @@ class BatchFiles:
         self.folder = folder
 
     def is_present(self) -> bool:
-        """Return True if there is a queue's folder."""
+        """Return True if there is a folder of a queue."""
         return next(queue_keys(self.folder), None) is not None
 
     def queues(self, topic: bytes | None = None) -> Generator[BatchQueueFiles]:
@@ -223,11 +227,11 @@ class BatchFiles:
         return None
 
     def queue(self, key: QueueKey) -> BatchQueueFiles:
-        """One queue, there or not."""
+        """Return one queue, whether it exists or not."""
         return BatchQueueFiles(queue_folder(self.folder, key))
 
     def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
-        """Zero the entries of records at or behind log offset `end`, durably; returns the queues that had such.
+        """Zero the entries of records at or above log offset `end`, durably; return the queues that had some.
 
         Below log offset `whole` all entries are known to be there.
         """
@@ -242,7 +246,7 @@ class BatchFiles:
         return move_queues_aside(self.folder, topic, queue_id, aside)
 
     def delete_expired(self, log_min_offset: int) -> list[str]:
-        """Delete the files whose records all lie below the log's first byte, but a queue's last one."""
+        """Delete the files whose records are all below the log's first byte, except a queue's last file."""
         gone = []
         for queue in self.queues():
             for file in queue.folder.files[:-1]:
@@ -253,8 +257,11 @@ class BatchFiles:
                 gone.append(str(file.path))
         return gone
 
-    def told_file_size(self) -> int | None:
-        """The file size that these queues were made with, as names, else lengths tell it; None where nothing does."""
+    def found_file_size(self) -> int | None:
+        """Return the file size of these queues, by the names of files, otherwise by their lengths.
+
+        None if neither shows it.
+        """
         distances: Counter[int] = Counter()
         lengths: Counter[int] = Counter()
         for queue in islice(self.queues(), _QUEUES_ASKED):
@@ -262,7 +269,7 @@ class BatchFiles:
             distances.update(after.start - before.start for before, after in pairwise(files))
             lengths.update(file.size for file in queue.files)
         for votes in (distances, lengths):
-            told = [(count, size) for size, count in votes.items() if size % BATCH_ENTRY_SIZE == 0]
-            if told:
-                return max(told)[1]
+            likely = [(count, size) for size, count in votes.items() if size % BATCH_ENTRY_SIZE == 0]
+            if likely:
+                return max(likely)[1]
         return None

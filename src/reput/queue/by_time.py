@@ -1,8 +1,8 @@
 """Queue offsets by store time.
 
 Source: `ConsumeQueue.binarySearchInQueueByTime`, `ConsumeQueueStore.getOffsetInQueueByTime` (which clamps to the
-queue's span). RocketMQ chooses a file first and searches in it; store times do not run backwards in a sound queue, and
-then one search over the whole span gives the same.
+queue's span). RocketMQ chooses a file first and searches in it. Store times do not fall in a sound queue, so one search
+over the whole span gives the same.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from reput.errors import ConfigError
 
 
 class Boundary(StrEnum):
-    """Which message answers: the first at or after a time, or the last at or before it."""
+    """The message that answers: the first at or after a time, or the last at or before it."""
 
     LOWER = "lower"
     UPPER = "upper"
 
 
 def boundary_of(name: str) -> Boundary:
-    """The boundary of that name.
+    """Return the boundary of that name.
 
     Raises:
         ConfigError: there is none.
@@ -35,13 +35,17 @@ def boundary_of(name: str) -> Boundary:
 def offset_by_time(
     store_time: Callable[[int], int], min_offset: int, max_offset: int, timestamp_ms: int, boundary: Boundary
 ) -> int:
-    """The queue offset for a time, between `min_offset` and `max_offset`.
+    """Return the queue offset for a time, between `min_offset` and `max_offset`.
 
-    `store_time` tells the store time (ms) of a queue offset, -1 where there is none (a gap), or -n where it knows that
-    the n offsets from there on have none.
+    LOWER: the first message stored at or after the time, `max_offset` if there is none. UPPER: the last one stored at
+    or before it, `min_offset` if there is none. So in a gap between two messages UPPER is below LOWER.
 
-    LOWER: the first message stored at or after the time, `max_offset` when there is none. UPPER: the last one stored at
-    or before it, `min_offset` when there is none. In a gap between two messages UPPER is thus below LOWER.
+    Args:
+        store_time: returns the store time (ms) of a queue offset; -1 in a gap, or -n if the next n offsets have none.
+        min_offset: the first queue offset.
+        max_offset: the next queue offset.
+        timestamp_ms: the time.
+        boundary: the message that answers.
     """
     if max_offset <= min_offset:
         return min_offset
@@ -52,11 +56,14 @@ def offset_by_time(
 
 
 def _first(store_time: Callable[[int], int], low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The first offset in [low, high) whose time `holds`, as those of all behind it do; else `high`."""
+    """Return the first offset in [low, high) whose time `holds`, otherwise `high`.
+
+    Once one holds, all later ones must.
+    """
     while low < high:
         middle = (low + high) // 2
         probe = middle
-        # Entries without a record, in a gap, count as the next one that has one; all from `high` on hold.
+        # Entries without a record, in a gap, count as the next one that has one. All from `high` on hold.
         while probe < high and (time := store_time(probe)) < 0:
             probe -= time
         if probe >= high or holds(time):

@@ -1,6 +1,6 @@
-"""Entries that are there, held against entries that are wanted: the one comparison of check, diff and conversion.
+"""The one comparison of entries on disk with expected entries, for check, diff and conversion.
 
-Entries of any kind are rows of bytes here (uint8, as many columns as an entry has bytes).
+Entries of any kind are rows of bytes here (uint8, one column for each byte of an entry).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, is_blank
 
 
 class Differences(NamedTuple):
-    """Row numbers, ascending: entries that are not there, and entries that are other ones."""
+    """Row numbers, ascending: missing entries, and wrong entries."""
 
     missing: NDArray[np.int64]
     wrong: NDArray[np.int64]
@@ -24,7 +24,10 @@ class Differences(NamedTuple):
 
 @dataclass(slots=True)
 class Compared:
-    """How a queue differs from what it should be: counts, and the number of the first entry of each (-1: none)."""
+    """The differences of a queue from its expected content.
+
+    Counts, and the number of the first entry of each (-1: none).
+    """
 
     missing: int = 0
     first_missing: int = -1
@@ -32,7 +35,7 @@ class Compared:
     first_wrong: int = -1
 
     def add(self, number: int, found: Differences) -> None:
-        """Count the differences of rows that begin with entry `number`; the rows come in ascending order."""
+        """Count the differences of rows that begin with entry `number`. Rows come in ascending order."""
         if len(found.missing) and not self.missing:
             self.first_missing = number + int(found.missing[0])
         if len(found.wrong) and not self.wrong:
@@ -42,12 +45,12 @@ class Compared:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         return not self.missing and not self.wrong
 
 
 def rows_of(entries: NDArray[np.uint8], width: int, count: int = 0) -> NDArray[np.uint8]:
-    """Entries as rows; with rows of zeros up to `count` where there are fewer."""
+    """Return entries as rows, filled up with rows of zeros to `count`."""
     rows = entries[: len(entries) // width * width].reshape(-1, width)
     if len(rows) >= count:
         return rows
@@ -59,7 +62,7 @@ def rows_of(entries: NDArray[np.uint8], width: int, count: int = 0) -> NDArray[n
 def compare(
     wanted: NDArray[np.uint8], present: NDArray[np.uint8], no_entry: NDArray[np.uint8] | None = None
 ) -> Differences:
-    """Compare as many rows; a row that is `no_entry` (zeros if not given) is missing."""
+    """Compare rows of equal number. A row that is `no_entry` (zeros by default) is missing."""
     if np.array_equal(wanted, present):
         nothing = np.empty(0, dtype=np.int64)
         return Differences(nothing, nothing)
@@ -71,7 +74,7 @@ def compare(
 def compare_entries(wanted: NDArray[np.uint8], present: NDArray[np.uint8]) -> Differences:
     """Compare the entries of queue files; `present` may be shorter (a short file).
 
-    One blank is as good as another: the one that kept a queue's number may lie in a gap, once the queue has gone on.
+    All blanks are equal: the blank that kept a queue's number may be in a gap once the queue has gone on.
     """
     rows = rows_of(wanted, ENTRY_SIZE)
     there = rows_of(present, ENTRY_SIZE, len(rows))
@@ -80,7 +83,7 @@ def compare_entries(wanted: NDArray[np.uint8], present: NDArray[np.uint8]) -> Di
 
 
 def blanks(entries: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Whether entries (dtype `ENTRY`) are blank ones, of either size."""
+    """Return which entries (dtype `ENTRY`) are blanks, of either size."""
     blank: NDArray[np.bool_] = is_blank(entries["physical_offset"], entries["size"])
     return blank
 
@@ -90,7 +93,7 @@ def _are_blank(rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def runs(numbers: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Each run [begin, end) of consecutive numbers; `numbers` ascend."""
+    """Yield each run [begin, end) of consecutive numbers; `numbers` ascend."""
     breaks = np.flatnonzero(np.diff(numbers) != 1)
     firsts, lasts = np.concatenate([numbers[:1], numbers[breaks + 1]]), np.concatenate([numbers[breaks], numbers[-1:]])
     yield from zip(firsts.tolist(), (lasts + 1).tolist(), strict=True)

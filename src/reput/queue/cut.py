@@ -1,7 +1,7 @@
-"""Zeroing the entries of a queue's files that speak of no record of the log.
+"""Zeroing the entries of a queue's files that refer to no record of the log.
 
-A crash may leave pages of a queue that are newer than the log's end, and lose pages in front of them: so what stands
-behind the entries that are known to be whole is looked at entry by entry, not up to the first that is none.
+A crash may leave pages of a queue that are newer than the log's end, and lose earlier pages. So every entry after those
+that are known to be whole is checked, not only up to the first that is none.
 
 Source: `ConsumeQueue.truncateDirtyLogicFiles`, `BatchConsumeQueue.truncateDirtyLogicFiles`, which walk back from the
 last entry.
@@ -23,12 +23,18 @@ _BLOCK_ENTRIES = 1 << 14
 
 
 def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int, end: int, owner: fs.Owner) -> bool:
-    """Zero, durably, what is no entry of a record from log offset `whole` on that ends at `end`; whether there was any.
+    """Zero, durably, all bytes that are no entry of a record within log offsets [whole, end).
+
+    Return True if there were any.
 
     Args:
-        files: a queue's, whose entries are laid out as `entry`.
-        begin: the number, counted from the queue's byte 0, of the first entry that is looked at: all in front of it
-            are of records below `whole`.
+        files: the files of one queue, with entries of layout `entry`.
+        entry: the layout.
+        begin: the number, from the queue's byte 0, of the first entry to check; all before it are of records below
+            `whole`.
+        whole: see above.
+        end: see above.
+        owner: the owner of the files.
     """
     changed, least = False, whole
     for file in files:
@@ -39,8 +45,8 @@ def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int,
             data = fs.read_bytes(file.path, min(_BLOCK_ENTRIES * entry.size, file.size - at), at) or b""
             count = len(data) // entry.size
             past, least = _past(np.frombuffer(data, dtype=entry.dtype, count=count), least, end)
-            for first, behind in _runs(past):
-                zeros = bytes((behind - first) * entry.size)
+            for first, limit in _runs(past):
+                zeros = bytes((limit - first) * entry.size)
                 fs.write_at(str(file.path), file.size, owner, zeros, at + first * entry.size)
                 found = True
             if not count:
@@ -53,9 +59,9 @@ def zero_past(files: Sequence[QueueFile], entry: Layout, begin: int, whole: int,
 
 
 def _past(entries: NDArray[np.void], least: int, end: int) -> tuple[NDArray[np.bool_], int]:
-    """Which entries are neither empty, nor a blank, nor of a record in [least, end) (bool); the last such offset.
+    """Return which entries are no blank, not empty and of no record in [least, end) (bool), and the last such offset.
 
-    Offsets ascend in a queue: one that is lower than another in front of it is what is left of a torn entry.
+    Offsets ascend in a queue: one that is lower than an earlier one is the rest of a torn entry.
     """
     offset, size = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
     blank = is_blank(offset, size)
@@ -67,6 +73,6 @@ def _past(entries: NDArray[np.void], least: int, end: int) -> tuple[NDArray[np.b
 
 
 def _runs(chosen: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The spans [first, behind) in which all are chosen."""
+    """Return the spans [first, end) in which all are chosen."""
     edges = np.flatnonzero(np.diff(chosen.astype(np.int8), prepend=0, append=0))
-    return [(int(first), int(behind)) for first, behind in edges.reshape(-1, 2)]
+    return [(int(first), int(end)) for first, end in edges.reshape(-1, 2)]

@@ -1,6 +1,8 @@
-"""ConsumeQueueExt files as they lie on disk: units by their addresses, and where the next ones go.
+"""ConsumeQueueExt files on disk: units by their addresses, and the places of the next units.
 
-Where a queue's units end its entries tell, see `reput.store.recover.ext_end`. Source: `ConsumeQueueExt.put`, `get`.
+The entries of a queue say where its units end, see `reput.store.recover.ext_end`.
+
+Source: `ConsumeQueueExt.put`, `get`.
 """
 
 from __future__ import annotations
@@ -35,9 +37,13 @@ _TIME_AT, _BITMAP_AT = UNIT.offsets["store_timestamp"], UNIT.offsets["bitmap_siz
 
 
 class Units(NamedTuple):
-    """The units behind some addresses, as columns of one length.
+    """The units at some addresses, as columns of one length.
 
-    `found`: whether there is such a unit. `tags_code`, `store_timestamp`: int64. `size`: int64, the unit's length.
+    Attributes:
+        found: True if there is such a unit.
+        tags_code: int64.
+        store_timestamp: int64 (ms).
+        size: int64, the unit's length.
     """
 
     found: NDArray[np.bool_]
@@ -47,12 +53,12 @@ class Units(NamedTuple):
 
     @classmethod
     def none(cls, count: int) -> Units:
-        """So many that are not there."""
+        """Return `count` units that do not exist."""
         return cls(np.zeros(count, dtype=np.bool_), *(np.zeros(count, dtype=np.int64) for _ in range(3)))
 
 
 class ExtReader:
-    """Reads the units of all queues below a consumequeue_ext folder.
+    """A reader of the units of all queues below a consumequeue_ext folder.
 
     Args:
         folder: the consumequeue_ext folder.
@@ -65,7 +71,7 @@ class ExtReader:
         self._maps = MapCache(_MOST_MAPS)
 
     def unit(self, key: QueueKey, address: int) -> Unit | None:
-        """The unit of a queue behind an address; None where there is none."""
+        """Return the unit of a queue at an address; None if there is none."""
         if not is_address(address):
             return None
         number, position = divmod(offset_of(address), self.file_size)
@@ -73,7 +79,7 @@ class ExtReader:
         return None if array is None else decode_unit(array.data, position)
 
     def units(self, key: QueueKey, addresses: NDArray[np.int64]) -> Units:
-        """The units of a queue behind these addresses."""
+        """Return the units of a queue at these addresses."""
         units = Units.none(len(addresses))
         offsets = addresses - np.int64(MIN_ADDRESS)
         numbers = np.where(addresses <= MAX_ADDRESS, offsets // self.file_size, -1)
@@ -85,7 +91,7 @@ class ExtReader:
         return units
 
     def bitmaps(self, key: QueueKey, addresses: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-        """The bitmaps of units that are there and have one of `size` bytes (uint8, one row an address)."""
+        """Return the bitmaps of units (uint8, a row for each address) that exist and have a bitmap of `size` bytes."""
         offsets = addresses - np.int64(MIN_ADDRESS)
         bitmaps = np.zeros((len(addresses), size), dtype=np.uint8)
         numbers = offsets // self.file_size
@@ -108,12 +114,12 @@ class ExtReader:
         return array
 
     def close(self) -> None:
-        """Forget the maps."""
+        """Close the maps."""
         self._maps.clear()
 
 
 def _take(array: NDArray[np.uint8], places: NDArray[np.int64], rows: NDArray[np.int64], units: Units) -> None:
-    """Read the units at these places of a file into their rows; those that do not lie in it whole are not found."""
+    """Read the units at these places of a file into their rows. Units that are not whole in the file are not found."""
     inside = (places >= 0) & (places <= len(array) - UNIT_SIZE)
     places, rows = places[inside], rows[inside]
     size = _numbers(array, places + _SIZE_AT, ">i2")
@@ -133,18 +139,18 @@ def _numbers(array: NDArray[np.uint8], places: NDArray[np.int64], dtype: str) ->
 
 
 def list_ext_files(folder: Path, key: QueueKey) -> tuple[QueueFile, ...]:
-    """The ext files of one queue, in order."""
+    """Return the ext files of one queue, in order."""
     return list_queue_files(folder / key.topic.decode("utf-8", "surrogateescape") / str(key.queue_id))
 
 
-def told_ext_file_size(queues: Iterable[QueueFolder]) -> int | None:
-    """The file size that most ext files have; None without one."""
+def found_ext_file_size(queues: Iterable[QueueFolder]) -> int | None:
+    """Return the size that most ext files have; None if there are none."""
     sizes = Counter(file.size for queue in queues for file in queue.files if file.size)
     return sizes.most_common(1)[0][0] if sizes else None
 
 
 class UnitPlaces(NamedTuple):
-    """Where units go: `offsets` (int64) in the queue's files, `next` the offset behind the last of them.
+    """Places for units: `offsets` (int64) in the queue's files, and `next`, the offset after the last of them.
 
     `ends`: the offsets at which a file ends with FILE_END, because the next unit has no room there.
     """
@@ -155,9 +161,9 @@ class UnitPlaces(NamedTuple):
 
 
 def place_units(begin: int, size: int, count: int, file_size: int) -> UnitPlaces:
-    """Places for `count` units of `size` bytes each, from offset `begin` on.
+    """Return places for `count` units of `size` bytes each, from offset `begin` on.
 
-    A unit and END_ROOM bytes behind it stay within one file. Raises ValueError where no file has room for one.
+    A unit and the END_ROOM bytes after it are within one file. Raises ValueError if no file has room for one.
     """
     room = file_size - END_ROOM
     if size > room:

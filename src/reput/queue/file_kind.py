@@ -1,4 +1,4 @@
-"""ConsumeQueues in files: the kind that RocketMQ has by default; a folder a topic, one below it a queue."""
+"""ConsumeQueues in files, RocketMQ's default: a folder for each topic, and in it one for each queue."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from reput.queue.tail import Trimmed
 FILE = queue_kinds.FILE
 _MOST_MAPS = 8192
 _FEW_ENTRIES = 64
-"""Without a filter no more is looked at than is given, but for a few gaps."""
+"""Without a filter a pull reads no more entries than it returns, except for a few gaps."""
 _MOST_BLOCKS = 1 << 16
 _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 
@@ -57,7 +57,7 @@ class FileQueue:
 
     @property
     def key(self) -> QueueKey:
-        """Its topic, as the folder is named, and id."""
+        """Its topic, as the folder is named, and its id."""
         return self.folder.key
 
     @property
@@ -67,12 +67,12 @@ class FileQueue:
 
     @property
     def room(self) -> int:
-        """The queue offset behind the last entry that its files have room for."""
+        """The queue offset after the last entry that its files have room for."""
         return self.folder.room
 
     @property
     def lowest(self) -> int:
-        """The queue offset with which its first file begins."""
+        """The first queue offset of its first file."""
         return self.folder.files[0].start // ENTRY_SIZE if self.folder.files else 0
 
     @property
@@ -81,7 +81,7 @@ class FileQueue:
         return FilesOnDisk(len(self.folder.files), sum(file.size for file in self.folder.files))
 
     def place_of(self, offset: int) -> str:
-        """The file, and the byte in it."""
+        """Return the file, and the byte in it."""
         at = offset * ENTRY_SIZE
         for file in self.folder.files:
             if file.start <= at < file.start + file.size:
@@ -89,7 +89,7 @@ class FileQueue:
         return f"{self.folder.path} at byte {at} of the queue"
 
     def oddities(self, file_size: int | None = None) -> QueueOddities:
-        """Files of another length or at another place than they must have."""
+        """Return its files with a wrong length or place."""
         notes, damage, empty, files = [], [], [], self.folder.files
         expected = file_size or next((file.size for file in files), 0)
         for number, file in enumerate(files):
@@ -107,7 +107,7 @@ class FileQueue:
         return QueueOddities(notes, damage, empty)
 
     def bounds(self, log_min_offset: int = 0) -> QueueBounds:
-        """Its span."""
+        """Return its span."""
         span = self.span(log_min_offset)
         return QueueBounds(span.min_offset, span.max_offset, span.last.physical_offset if span.last else -1)
 
@@ -128,7 +128,7 @@ class FileQueue:
         return StoredRows(read_rows(self.folder, begin, end), None)
 
     def packed(self, begin: int, end: int) -> NDArray[np.uint8]:
-        """The entries [begin, end); zeros where no file holds them."""
+        """Return the entries [begin, end), with zeros where no file holds them."""
         found = np.zeros((end - begin) * ENTRY_SIZE, dtype=np.uint8)
         at = begin * ENTRY_SIZE
         for file in self.folder.files:
@@ -139,7 +139,7 @@ class FileQueue:
         return found
 
     def store_time(self, offset: int) -> int | None:  # noqa: ARG002 - as QueueOnDisk has it
-        """Entries have no time: the log tells it."""
+        """Return None: entries have no time, the log has it."""
         return None
 
 
@@ -148,43 +148,43 @@ class FileKind:
 
     name = FILE
     has_ext = True
-    stands_beside_batches = True
+    allows_batches = True
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.folder = folder
         self.file_size = file_size
 
     def is_present(self) -> bool:
-        """Whether there is a queue's folder."""
+        """Return True if there is a folder of a queue."""
         return next(queue_keys(self.folder), None) is not None
 
     def is_held(self) -> bool:
-        """Files have no lock of their own."""
+        """Return False: files have no lock of their own."""
         return False
 
     def refuse_in_fork(self) -> None:
-        """Files can be written in any process."""
+        """Return: files can be written in any process."""
 
     def owns(self, names: Sequence[str]) -> bool:
-        """Files lie at TOPIC/QUEUE/OFFSET."""
+        """Return True for TOPIC/QUEUE/OFFSET."""
         if len(names) != 3:
             return False
         return paths.parse_queue_name(names[1]) is not None and paths.parse_offset_name(names[2]) is not None
 
     def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
-        """The queues, or those of a topic, by topic and id."""
+        """Yield the queues, or those of a topic, by topic and id."""
         if topic is not None and not paths.is_topic_folder_name(topic):
             return
         folders = list_queues(self.folder) if topic is None else list_topic_queues(self.folder / os.fsdecode(topic))
         yield from map(FileQueue, folders)
 
     def topics(self) -> Iterator[bytes]:
-        """The names of the folders, as far as a topic can have them."""
+        """Yield the names of the folders that a topic can have."""
         return topic_names(self.folder)
 
     @contextmanager
     def asked(self) -> Iterator[Callable[[QueueKey], FileQueue | None]]:
-        """Single queues: what their folders hold."""
+        """Return single queues that have files."""
         yield self._queue
 
     def _queue(self, key: QueueKey) -> FileQueue | None:
@@ -194,23 +194,23 @@ class FileKind:
         return FileQueue(found) if found.files else None
 
     def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:
-        """What the lengths and places of its files say that they should not."""
+        """Return what is wrong with the lengths and places of its files."""
         return FileQueue(queue_folder(self.folder, key)).oddities(file_size).damage
 
     def shared_bytes(self) -> int:
-        """None: every file is a queue's."""
+        """Return 0: every file belongs to a queue."""
         return 0
 
     def complete_to(self) -> int | None:
-        """Files do not say it."""
+        """Return None: files do not say it."""
         return None
 
     def open(self) -> FileQueues:
-        """The queues of an open store."""
+        """Return the queues for an open store."""
         return FileQueues(self.folder, self.file_size)
 
     def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:
-        """Zero the entries of records at or behind log offset `end`.
+        """Zero the entries of records at or above log offset `end`.
 
         Source: `ConsumeQueue.truncateDirtyLogicFiles`.
         """
@@ -221,14 +221,14 @@ class FileKind:
         ]
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it
-        """Their folders go.
+        """Move their folders aside.
 
         Source: `ConsumeQueueStore.deleteTopic`, `ConsumeQueue.destroy`.
         """
         return move_queues_aside(self.folder, topic, queue_id, aside)
 
     def delete_expired(self, log_min_offset: int) -> list[str]:
-        """Delete the files whose records all lie below the log's first byte, but a queue's last one.
+        """Delete the files whose records are all below the log's first byte, except a queue's last file.
 
         Source: `ConsumeQueue.deleteExpiredFile`.
         """
@@ -243,7 +243,7 @@ class FileKind:
 
 
 def _all_below(file: QueueFile, log_min_offset: int) -> bool:
-    """Whether a full queue file's last entry, and so all of them, speaks of a record in front of the log."""
+    """Return True if the last entry of a full file, and so every entry, is of a record below the log's first byte."""
     data = fs.read_bytes(file.path, ENTRY_SIZE, file.size - ENTRY_SIZE) or b""
     if len(data) < ENTRY_SIZE:
         return False
@@ -252,14 +252,14 @@ def _all_below(file: QueueFile, log_min_offset: int) -> bool:
 
 
 class _Found(NamedTuple):
-    """A queue's folder, and where the queue begins and ends."""
+    """A queue's folder, and its span."""
 
     folder: str
     stored: OffsetRange
 
 
 class FileQueues:
-    """All queue files of an open store, looked at and mapped as they are asked for.
+    """All queue files of an open store, read and mapped on demand.
 
     Args:
         folder: the consumequeue folder.
@@ -279,15 +279,15 @@ class FileQueues:
         self._maps = MapCache(_MOST_MAPS)
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
-        """Forget where queues end, and the maps of older files; a queue is looked at when it is asked for."""
+        """Forget the ends of queues and the maps of older files. A queue is read again on demand."""
         self._maps.clear()
         self._frontier, self._log_min = frontier_offset, log_min_offset
-        # In a new store no queue is looked for on disk.
+        # In a new store no queue is searched on disk.
         self._is_empty = folder_names.is_empty_dir(self.folder)
         self._found = {}
 
     def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
-        """The files hold these entries now: no look at the disk is needed."""
+        """Note that the files hold these entries now; no disk access is needed."""
         self._frontier = frontier_offset
         for gone, restarted in grown:
             found = self._look(gone.key)
@@ -299,10 +299,10 @@ class FileQueues:
                 self._found[gone.key] = found._replace(stored=stored)
 
     def _look(self, key: QueueKey) -> _Found | None:
-        """A queue as it was found before, else as it lies on disk; what was found is remembered.
+        """Return a queue as it was found before, otherwise from disk; remember the answer.
 
-        Threads may ask while another one, which holds the owner's lock, calls `load` or `advance`: what they find comes
-        too late then for a queue that has grown, and goes into a table that nobody asks any more.
+        Threads may ask while another thread, which holds the owner's lock, calls `load` or `advance`. Their answers
+        then come too late for a queue that has grown, and go into a table that nobody uses any more.
         """
         known = self._found
         try:
@@ -311,7 +311,7 @@ class FileQueues:
             return known.setdefault(key, None if self._is_empty else self._on_disk(key))
 
     def _on_disk(self, key: QueueKey) -> _Found | None:
-        """A queue that has a folder: read from its files where it ends below the frontier."""
+        """Read from a queue's folder, if it has one, where it ends below the frontier."""
         if not paths.is_topic_folder_name(key.topic) or key.queue_id < 0:
             return None
         folder = queue_folder(self.folder, key)
@@ -321,7 +321,7 @@ class FileQueues:
         return _Found(str(folder.path), OffsetRange(span.min_offset, span.max_offset))
 
     def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetRange]]:
-        """Every queue that has a folder, or those of a topic."""
+        """Yield every queue that has a folder, or those of a topic."""
         if topic is not None and not paths.is_topic_folder_name(topic):
             return
         known = [key for key, found in self._found.items() if found is not None and topic in (None, key.topic)]
@@ -331,28 +331,28 @@ class FileQueues:
                 yield key, found.stored
 
     def topics(self) -> Iterator[bytes]:
-        """The names of the folders, as far as a topic can have them."""
+        """Yield the names of the folders that a topic can have."""
         return topic_names(self.folder)
 
     def pull_entries(self, max_messages: int, has_filter: bool) -> int:
-        """With a filter 800 entries, or as many as may be returned if that is more."""
+        """Return 800 with a filter, or the maximum number of messages if that is more."""
         return max(FILTER_ENTRIES if has_filter else _FEW_ENTRIES, max_messages)
 
     def store_times(self, key: QueueKey) -> Callable[[int], int] | None:  # noqa: ARG002 - as DurableQueues has it
-        """Entries have no time: the log tells it."""
+        """Return None: entries have no time, the log has it."""
         return None
 
     def find(self, key: QueueKey) -> OffsetRange | None:
-        """Where a queue begins and ends."""
+        """Return the span of a queue; None if there is none."""
         found = self._look(key)
         return found.stored if found else None
 
     def block_end(self, offset: int) -> int:
-        """The end of the file in which a queue offset lies: as in RocketMQ a read does not go over it."""
+        """Return the end of the file that holds a queue offset: as in RocketMQ a read stops there."""
         return (offset // self.entries_per_file + 1) * self.entries_per_file
 
     def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
-        """The entries [begin, end) of one file; empty where no file holds `begin`."""
+        """Return the entries [begin, end) of one file; empty if no file holds `begin`."""
         number = begin // self.entries_per_file
         array = self._maps.get((key, number))
         if array is None:
@@ -367,7 +367,7 @@ class FileQueues:
         return array[(begin - at) * ENTRY_SIZE : (end - at) * ENTRY_SIZE]
 
     def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
-        """The entries of the file in which a queue offset lies: they are mapped anyway."""
+        """Return the entries of the file that holds a queue offset: they are mapped anyway."""
         stored = self.find(key)
         if stored is None or offset >= stored.max_offset:
             return None
@@ -376,5 +376,5 @@ class FileQueues:
         return (begin, entries) if len(entries) else None
 
     def close(self) -> None:
-        """Forget the maps."""
+        """Close the maps."""
         self._maps.clear()

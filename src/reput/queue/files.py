@@ -1,7 +1,7 @@
-"""ConsumeQueue files as they lie on disk: which queues there are, and where each ends.
+"""ConsumeQueue files on disk: which queues there are, and where each ends.
 
-Source: `ConsumeQueue.recover`: entries count while they are valid; the walk goes on to the next file only when this one
-is full. `ConsumeQueueStore.loadConsumeQueues`: folders that are no number are skipped.
+Source: `ConsumeQueue.recover`: entries count while they are valid, and the walk continues in the next file only if this
+one is full. `ConsumeQueueStore.loadConsumeQueues`: folders whose name is no number are skipped.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ class QueueFolder:
 
     @property
     def room(self) -> int:
-        """The queue offset behind the last entry that its files have room for."""
+        """The queue offset after the last entry that its files have room for."""
         return max(((file.start + file.size) // ENTRY_SIZE for file in self.files), default=0)
 
 
 def list_queues(folder: Path) -> Iterator[QueueFolder]:
-    """The queues below a consumequeue folder, by topic and id."""
+    """Yield the queues below a consumequeue folder, by topic and id."""
     for topic in fs.list_dir(folder):
         if topic.is_dir:
             yield from list_topic_queues(folder / topic.name)
 
 
 def some_queues(folder: Path, most: int) -> Iterator[QueueFolder]:
-    """At most so many of the queues below a consumequeue folder, in no order, without a look at the others."""
+    """Yield at most `most` of the queues below a consumequeue folder, in no order, without a look at the others."""
     return (queue_folder(folder, key) for key in islice(queue_keys(folder), most))
 
 
 def queue_keys(folder: Path, topic: bytes | None = None) -> Iterator[QueueKey]:
-    """The keys of the queues below a consumequeue folder, or of a topic's, in no order: names alone are read."""
+    """Yield the keys of the queues below a consumequeue folder, or of a topic, in no order; only names are read."""
     for name in folder_names.sub_folders(folder) if topic is None else [os.fsdecode(topic)]:
         for queue in folder_names.sub_folders(folder / name):
             queue_id = paths.parse_queue_name(queue)
@@ -76,15 +76,15 @@ def queue_keys(folder: Path, topic: bytes | None = None) -> Iterator[QueueKey]:
 
 
 def topic_names(folder: Path) -> Iterator[bytes]:
-    """The folders' names below a consumequeue folder, as far as a topic can have them, in no order."""
+    """Yield the names of folders below a consumequeue folder that a topic can have, in no order."""
     for name in folder_names.sub_folders(folder):
-        # Of an ASCII name that a folder has only the length is in doubt. The long look takes 1 us a topic.
+        # For a folder with an ASCII name only the length is in doubt. The full test takes 1 us a topic.
         if (name.isascii() and len(name) <= paths.MAX_TOPIC_BYTES) or paths.is_topic_folder_name(os.fsencode(name)):
             yield os.fsencode(name)
 
 
 def list_topic_queues(folder: Path) -> Iterator[QueueFolder]:
-    """The queues of one topic's folder, by id."""
+    """Yield the queues of one topic's folder, by id."""
     ids = []
     for entry in fs.list_dir(folder):
         queue_id = paths.parse_queue_name(entry.name) if entry.is_dir else None
@@ -96,16 +96,17 @@ def list_topic_queues(folder: Path) -> Iterator[QueueFolder]:
 
 
 def queue_folder(folder: Path, key: QueueKey) -> QueueFolder:
-    """The folder of one queue below a consumequeue folder, there or not; its topic must be a name for a folder."""
+    """Return the folder of one queue, whether it exists or not; its topic must be a possible name of a folder."""
     topic = os.fsdecode(key.topic)
     path = folder / topic / str(key.queue_id)
     return QueueFolder(topic, key.queue_id, path, list_queue_files(path))
 
 
 def move_queues_aside(folder: Path, topic: bytes, queue_id: int | None, aside: Path) -> list[QueueKey]:
-    """Move a topic's queues, or one of them, from below `folder` into `aside`; returns those that went.
+    """Move a topic's queues, or one of them, from below `folder` into `aside`; return those that were moved.
 
-    The topic's folder goes with its last queue, but not as the last one: without any, queues would count as lost.
+    The topic's folder goes with its last queue, unless it is the last folder: without any folder, queues would count as
+    lost.
     """
     if not paths.is_topic_folder_name(topic):
         return []
@@ -133,7 +134,7 @@ def zero(path: Path, size: int, owner: fs.Owner, begin: int, end: int) -> None:
 
 
 def list_queue_files(folder: Path) -> tuple[QueueFile, ...]:
-    """The files of one queue, in order."""
+    """Return the files of one queue, in order."""
     files = []
     for entry in fs.list_dir(folder):
         start = None if entry.is_dir else paths.parse_offset_name(entry.name)
@@ -143,14 +144,14 @@ def list_queue_files(folder: Path) -> tuple[QueueFile, ...]:
 
 
 def valid_entries(data: bytes) -> int:
-    """How many entries from the start of `data` are valid, up to the first that is not."""
+    """Return how many entries from the start of `data` are valid, up to the first that is not."""
     array = np.frombuffer(data, dtype=consume_queue.ENTRY.dtype, count=len(data) // ENTRY_SIZE)
     invalid = np.flatnonzero((array["physical_offset"] < 0) | (array["size"] <= 0))
     return int(invalid[0]) if len(invalid) else len(array)
 
 
 def _valid_entries_of(file: QueueFile) -> int:
-    """The same for a file, a block at a time: what a file is said to hold may be more than memory does."""
+    """Return the same for a file, block by block: the length of a file may be more than memory."""
     count = 0
     while count < file.size // ENTRY_SIZE:
         data = fs.read_bytes(file.path, _BLOCK_ENTRIES * ENTRY_SIZE, count * ENTRY_SIZE) or b""
@@ -162,9 +163,9 @@ def _valid_entries_of(file: QueueFile) -> int:
 
 
 def max_offset(queue: QueueFolder, bound: int) -> int | None:
-    """The queue offset behind the last valid entry of a queue; None without a usable file, or past `bound`.
+    """Return the queue offset after the last valid entry of a queue; None without a usable file, or above `bound`.
 
-    A zero-length last file is passed over, as RocketMQ removes it.
+    An empty last file does not count: RocketMQ removes it.
     """
     files = [file for file in queue.files if file.size >= ENTRY_SIZE and file.start % ENTRY_SIZE == 0]
     for file in reversed(files):
@@ -177,10 +178,10 @@ def max_offset(queue: QueueFolder, bound: int) -> int | None:
     return None
 
 
-class ToldSize(NamedTuple):
-    """The size of queue files in bytes, as a store's own tell it, and from what; `odd` says what speaks against it.
+class FoundSize(NamedTuple):
+    """The size of a store's queue files in bytes, and how it was found; `odd`: what contradicts it.
 
-    `is_of_files`: the files tell it. Else it is RocketMQ's default.
+    `is_of_files`: the files show it. Otherwise it is RocketMQ's default.
     """
 
     size: int
@@ -189,11 +190,11 @@ class ToldSize(NamedTuple):
     is_of_files: bool = True
 
 
-def told_file_size(queues: Iterable[QueueFolder]) -> ToldSize:
-    """The file size that these queues were made with.
+def found_file_size(queues: Iterable[QueueFolder]) -> FoundSize:
+    """Return the file size with which these queues were made.
 
-    The distance of names tells it best: a cut-off file keeps its name. Where each queue has one file, their lengths
-    tell, as far as they agree; RocketMQ's default where they do not, or where there are none.
+    The distance between names shows it best: a file that was cut keeps its name. If each queue has one file, their
+    lengths show it as far as they agree. RocketMQ's default is used if they do not agree, or if there are no files.
     """
     lengths: Counter[int] = Counter()
     distances: Counter[int] = Counter()
@@ -203,15 +204,15 @@ def told_file_size(queues: Iterable[QueueFolder]) -> ToldSize:
         starts.update(file.start for file in queue.files)
         distances.update(after.start - before.start for before, after in pairwise(queue.files))
     votes = Counter({size: count for size, count in (lengths + distances).items() if size % ENTRY_SIZE == 0})
-    # A file starts at a multiple of the size; the distance over a missing file is one, too, but not the size.
+    # Every file starts at a multiple of the size. The distance over a missing file is a multiple too, but not the size.
     fitting = {size: sum(count for start, count in starts.items() if start % size == 0) for size in votes}
     likely = sorted(votes, key=lambda size: (fitting[size], votes[size], distances[size], size), reverse=True)
     if likely and distances[likely[0]]:
-        size, source = likely[0], "as the names of the present queue files tell"
+        size, source = likely[0], "from the names of the present queue files"
     elif len(likely) == 1 or (likely and votes[likely[0]] > votes[likely[1]]):
         size, source = likely[0], "as the present queue files have"
     else:
         size, source = DEFAULT_FILE_SIZE, "RocketMQ's default"
     others = sum(count for length, count in lengths.items() if length != size)
     odd = f"{others} of {lengths.total()} queue files have another length than {size} bytes" if others else None
-    return ToldSize(size, source, odd, bool(likely) and size == likely[0])
+    return FoundSize(size, source, odd, bool(likely) and size == likely[0])

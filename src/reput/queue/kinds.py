@@ -1,8 +1,8 @@
-"""What every kind of ConsumeQueue can do: the store, the jobs, check and the commands know no more than this.
+"""The protocols of a kind of ConsumeQueue. The store, the jobs, check and the commands use nothing else.
 
-A store has one kind, or two that hold the same (double write). `QueueKind` is a kind's side that looks at what lies on
-disk, without an open store; `DurableQueues` is its side in an open store, below the tail. `store/disk/kinds.py` alone
-knows which kinds there are.
+A store has one kind, or two that hold the same (double write), and may have queues of batches beside them. `AnyKind` is
+a kind on disk, without an open store; `QueueKind` adds what a kind with one entry for each message can do;
+`DurableQueues` is that in an open store, below the tail. Only `store/disk/kinds.py` lists the kinds.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from reput.queue.reader import QueueSpan
 from reput.queue.tail import Trimmed
 
 FILTER_ENTRIES = 800
-"""Entries that a pull with a filter looks at, or as many as it may return if that is more: maxFilterMessageSize."""
+"""The entries that a pull with a filter reads, or the number of messages it may return if that is more.
+
+MaxFilterMessageSize.
+"""
 
 
 class FilesOnDisk(NamedTuple):
-    """How many files a queue has of its own, and their bytes."""
+    """The number of a queue's own files, and their bytes."""
 
     number: int
     bytes: int
 
 
 class StoredRows(NamedTuple):
-    """Consecutive entries as they are stored: 20 bytes each (uint8), and their records' store times (int64, ms).
+    """Consecutive entries as they are stored, 20 bytes each (uint8), and the store times of their records (int64, ms).
 
-    None for the times where the kind does not have them.
+    The times are None for a kind that does not store them.
     """
 
     entries: NDArray[np.uint8]
@@ -43,9 +46,9 @@ class StoredRows(NamedTuple):
 
 
 class QueueOddities(NamedTuple):
-    """What is odd about a queue's files: lines to note, lines that tell damage, and files that nobody gave a length.
+    """The oddities of a queue's files: notes, damage, and files of no bytes.
 
-    Such a file is what a task leaves that is killed while it makes one; the next catch-up gives it its length.
+    A task that is killed while it makes a file leaves one of no bytes. The next catch-up gives it its length.
     """
 
     notes: list[str]
@@ -54,7 +57,7 @@ class QueueOddities(NamedTuple):
 
 
 class QueueBounds(NamedTuple):
-    """Queue offsets [min_offset, max_offset), and where the last entry's record starts in the log (-1: none)."""
+    """Queue offsets [min_offset, max_offset), and the log offset of the last entry's record (-1: none)."""
 
     min_offset: int
     max_offset: int
@@ -121,37 +124,37 @@ class QueueOnDisk(AnyQueue, Protocol):
 
     @property
     def room(self) -> int:
-        """A queue offset that it cannot go beyond, told without reading its entries."""
+        """A queue offset that it cannot go above, known without a look at its entries."""
         ...
 
     @property
     def lowest(self) -> int:
-        """The first queue offset that it may have an entry for."""
+        """The first queue offset for which it may have an entry."""
         ...
 
     @property
     def files(self) -> FilesOnDisk:
-        """Its own files: how many, and their bytes."""
+        """The number of its own files, and their bytes."""
         ...
 
     def place_of(self, offset: int) -> str:
-        """Where the entry of a queue offset lies, for people."""
+        """Return the place of the entry of a queue offset, for people."""
         ...
 
     def bounds(self, log_min_offset: int = 0) -> QueueBounds:
-        """Its span, without a look at its last entry where that costs one."""
+        """Return its span; does not read its last entry if that costs a read."""
         ...
 
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
-        """Its span and last entry; entries of records from log offset `below` on do not count."""
+        """Return its span and last entry; entries of records from log offset `below` on do not count."""
         ...
 
     def end(self, bound: int) -> int | None:
-        """The queue offset behind its last entry; None without any, or past `bound`."""
+        """Return the queue offset after its last entry; None without any, or above `bound`."""
         ...
 
     def read(self, begin: int, end: int) -> Iterator[tuple[int, Entry]]:
-        """The entries [begin, end), each with its queue offset; memory does not grow with their number.
+        """Yield the entries [begin, end), each with its queue offset. Memory does not grow with their number.
 
         Raises:
             DamagedStoreError: some are missing.
@@ -159,82 +162,84 @@ class QueueOnDisk(AnyQueue, Protocol):
         ...
 
     def rows(self, begin: int, end: int) -> StoredRows:
-        """The same as arrays; pre-blanks where a kind that may have gaps has one.
+        """Return the same as arrays, with pre-blanks in the gaps of a kind that has gaps.
 
         Raises:
-            DamagedStoreError: some are missing, or are of another length.
+            DamagedStoreError: some are missing, or have another length.
         """
         ...
 
     def packed(self, begin: int, end: int) -> NDArray[np.uint8]:
-        """The entries [begin, end) at once in the ConsumeQueue's own layout, 20 bytes each; zeros for what is gone."""
+        """Return the entries [begin, end) in the ConsumeQueue's own layout, 20 bytes each; zeros for missing ones."""
         ...
 
     def store_time(self, offset: int) -> int | None:
-        """The store time (ms) that the entry itself tells, as `store_times` does; None where only the log tells it."""
+        """Return the store time (ms) that the entry itself has, as `store_times` does; None if only the log has it."""
         ...
 
 
 class DurableQueues(Protocol):
-    """The durable entries of all queues of an open store, as far as their records lie below a frontier.
+    """The durable entries of all queues of an open store, as far as their records are below a frontier.
 
-    Entries are given in the ConsumeQueue's own layout, 20 bytes each (uint8), one for each queue offset.
-    Not safe for threads by itself: its owner holds a lock.
+    Entries have the ConsumeQueue's own layout, 20 bytes each (uint8), one for each queue offset. Not safe for threads:
+    its owner holds a lock.
     """
 
     name: str
 
     most_blocks: int
-    """How many blocks may be kept at hand."""
+    """The maximum number of blocks that a caller may keep."""
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
-        """Forget what is known: each queue is looked at anew, up to the frontier, when it is asked for."""
+        """Forget everything. Each queue is read again on demand, up to the frontier."""
         ...
 
     def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
-        """All entries below the frontier are durable now; these left the tail."""
+        """Note that all entries below the frontier are durable now; `grown` left the tail."""
         ...
 
     def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetRange]]:
-        """Every queue with durable entries, or with a number to keep, and where it begins and ends; or a topic's."""
+        """Yield every queue, or those of a topic, that has durable entries or a number to keep, with its span."""
         ...
 
     def topics(self) -> Iterator[bytes]:
-        """The topics of these queues, in no order, each perhaps several times; no queue is looked at."""
+        """Yield the topics of these queues, in no order, perhaps several times each. No queue is read."""
         ...
 
     def find(self, key: QueueKey) -> OffsetRange | None:
-        """Where a queue begins and ends; None for one that is not there."""
+        """Return the span of a queue; None if there is no such queue."""
         ...
 
     def pull_entries(self, max_messages: int, has_filter: bool) -> int:
-        """How many entries one pull looks at, at most."""
+        """Return the maximum number of entries that one pull reads."""
         ...
 
     def store_times(self, key: QueueKey) -> Callable[[int], int] | None:
-        """What tells the store time (ms) of a queue's durable entries; None where only the log does.
+        """Return a function from queue offset to store time (ms) for a queue's durable entries.
 
-        In a gap it tells -1, or -n where it knows that the n queue offsets from there on have no message.
+        None if only the log has times.
+
+        In a gap it returns -1, or -n if it knows that the next n queue offsets have no message.
         """
         ...
 
     def block_end(self, offset: int) -> int:
-        """The queue offset up to which one read that begins at `offset` goes at most (a queue file's end)."""
+        """Return the queue offset at which a read from `offset` on stops at the latest (the end of a queue file)."""
         ...
 
     def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
-        """The entries [begin, end), all in one block and below the queue's end; empty where `begin` is missing."""
+        """Return the entries [begin, end), all in one block and below the queue's end; empty if `begin` is missing."""
         ...
 
     def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
-        """Entries around a queue offset that are cheap to keep at hand, with the offset of the first of them.
+        """Return entries around a queue offset that are cheap to keep, with the offset of the first of them.
 
-        They do not change any more. None where nothing is gained by it.
+        They do not change any more. None if keeping them saves nothing.
         """
         ...
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close files."""
         ...
 
 
@@ -285,17 +290,20 @@ class QueueKind(AnyKind, Protocol):
     """One kind of queues with an entry for each message, in a store's folder."""
 
     has_ext: bool
-    """Whether entries may lead to units of ConsumeQueueExt."""
+    """True if entries may lead to units of ConsumeQueueExt."""
 
-    stands_beside_batches: bool
-    """Whether topics of batches may have their own queues beside it, as they have in files."""
+    allows_batches: bool
+    """True if a store may have queues of batches beside this kind, as beside files."""
 
     def is_held(self) -> bool:
-        """Whether another process has the queues open to write, where a kind lets only one; not to be asked by that."""
+        """Return True if another process has the queues open to write, and the kind allows one writer only.
+
+        The writer itself must not ask.
+        """
         ...
 
     def refuse_in_fork(self) -> None:
-        """Refuse to write where the kind cannot in this process.
+        """Refuse to write if the kind cannot be written in this process.
 
         Raises:
             ForkedStoreError: a parent process has opened such queues, and they cannot be written in a fork.
@@ -303,23 +311,23 @@ class QueueKind(AnyKind, Protocol):
         ...
 
     def owns(self, names: Sequence[str]) -> bool:
-        """Whether a file below the consumequeue folder, by the names that lead to it, is one of this kind's."""
+        """Return True if a file below the consumequeue folder, given by its path there, is one of this kind."""
         ...
 
     def topics(self) -> Iterator[bytes]:
-        """The topics of these queues, in no order, each perhaps several times; no queue is looked at."""
+        """Yield the topics of these queues, in no order, perhaps several times each. No queue is read."""
         ...
 
     def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:
-        """What is wrong with the files of one queue, each of which should have `file_size` bytes."""
+        """Return what is wrong with the files of one queue, each of which should have `file_size` bytes."""
         ...
 
     def shared_bytes(self) -> int:
-        """Bytes of the files that no queue has for itself."""
+        """Return the bytes of the files that belong to no single queue."""
         ...
 
     def open(self) -> DurableQueues:
-        """The same for an open store; nothing is read before its `load`."""
+        """Return the queues for an open store. Nothing is read before `load`."""
         ...
 
     def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:

@@ -1,8 +1,8 @@
-"""The queues of an open store: each one's durable entries, of whatever kind, and behind them its tail.
+"""The queues of an open store: the durable entries of each, of any kind, then its tail.
 
-Where entries come for very many queues, they wait in a backlog until somebody asks for the queue.
+If entries come for very many queues, they wait in a backlog until a caller asks for the queue.
 
-Durable entries count as far as their records lie below the frontier; what stands behind is not looked at.
+Durable entries count as far as their records are below the frontier. Later entries are not read.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _NO_ENTRIES = np.empty(0, dtype=np.uint8)
 
 
 class Queues:
-    """All queues of a store, durable entries and tail as one. Not safe for threads by itself: its owner holds a lock.
+    """All queues of a store, durable entries and tail as one. Not safe for threads: its owner holds a lock.
 
     Args:
-        durable: what is below the frontier.
+        durable: the entries below the frontier.
     """
 
     def __init__(self, durable: DurableQueues) -> None:
@@ -36,17 +36,17 @@ class Queues:
         self.backlog = Backlog()
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
-        """See on disk where each queue ends below the frontier."""
+        """Read from disk where each queue ends below the frontier."""
         self.settle_all()
         self.durable.load(frontier_offset, log_min_offset)
 
     def advance(self, frontier_offset: int) -> None:
-        """All entries below a log offset are durable now: the tail's move over."""
+        """Note that all entries below a log offset are durable now: they leave the tail."""
         self.settle_all()
         self.durable.advance(frontier_offset, self.tail.trim(frontier_offset))
 
     def spans(self, topic: bytes | None = None) -> Iterator[QueueRange]:
-        """Every queue that is known, or those of a topic, once, with its first and next queue offset."""
+        """Yield every known queue, or those of a topic, once, with its first and next queue offset."""
         self.settle_all()
         tails = {key: tail for key, tail in self.tail.queues.items() if topic in (None, key.topic)}
         for key, stored in self.durable.spans(topic):
@@ -59,26 +59,29 @@ class Queues:
             yield QueueRange(key, tail.first, tail.next)
 
     def topics(self) -> set[bytes]:
-        """The topics of all queues; no queue is looked at."""
+        """Return the topics of all queues. No queue is read."""
         self.settle_all()
         return {*self.durable.topics(), *(key.topic for key in self.tail.queues)}
 
     def durable_ends(self) -> dict[QueueKey, int]:
-        """The queue offset behind the durable entries of each queue."""
+        """Return the queue offset after the durable entries of each queue."""
         return {key: stored.max_offset for key, stored in self.durable.spans()}
 
     def ends_below_tail(self) -> dict[QueueKey, int]:
-        """The same for the queues that have a tail: a catch-up changes no others."""
+        """Return the same for the queues that have a tail: a catch-up changes no others."""
         self.settle_all()
         found = ((key, self.durable.find(key)) for key in self.tail.queues)
         return {key: stored.max_offset for key, stored in found if stored is not None}
 
     def knows(self, key: QueueKey) -> bool:
-        """Whether there is such a queue; for any thread, with or without the lock."""
+        """Return True if there is such a queue. Any thread may ask, with or without the lock."""
         return key in self.tail.queues or self.backlog.holds(key) or self.durable.find(key) is not None
 
     def min_offset(self, key: QueueKey) -> int:
-        """The first queue offset whose record the log still has; the end's where none is left. 0 for no queue."""
+        """Return the first queue offset whose record the log still has.
+
+        The queue's end if none is left, 0 for no queue.
+        """
         tail = self.find_tail(key)
         if tail is not None and tail.restarted:
             return tail.first
@@ -88,7 +91,7 @@ class Queues:
         return stored.min_offset
 
     def max_offset(self, key: QueueKey) -> int:
-        """The next queue offset, 0 for no queue."""
+        """Return the next queue offset, 0 for no queue."""
         tail = self.find_tail(key)
         if tail is not None:
             return tail.next
@@ -96,29 +99,34 @@ class Queues:
         return stored.max_offset if stored else 0
 
     def find_tail(self, key: QueueKey) -> QueueTail | None:
-        """The tail of a queue with all its entries; None where there is none."""
+        """Return the tail of a queue with all its entries; None if there is none."""
         waiting = self.backlog.take(key) if self.backlog.count else None
         if waiting is not None:
             self._settle(waiting)
         return self.tail.queues.get(key)
 
     def wait(self, columns: Columns, sources: EntrySources) -> None:
-        """Take in entries of many queues, behind all others; a queue's tail gets them when it is asked for."""
+        """Take the next entries of many queues. A queue's tail gets them when a caller asks for it."""
         self.tail.entries += self.backlog.add(columns, sources)
 
     def extend(
         self, key: QueueKey, first: int, steady: bool, entries: memoryview, offsets: Callable[[], list[int]]
     ) -> None:
-        """Add a queue's entries behind all others, in log order, to its tail.
+        """Add a queue's next entries, in log order, to its tail.
 
-        `first`: the first queue offset; `steady`: each is one more than the one before, else `offsets` tells them.
+        Args:
+            key: the queue.
+            first: the queue offset of the first entry.
+            steady: the entries are consecutive. Otherwise `offsets` returns their queue offsets.
+            entries: 20 bytes each.
+            offsets: see `steady`.
         """
         if self.backlog.count:
             self.find_tail(key)
         self._extend(key, first, steady, entries, offsets)
 
     def settle_all(self) -> None:
-        """Move all that waits to the tails."""
+        """Move all waiting entries to the tails."""
         for waiting in self.backlog.take_all():
             self._settle(waiting)
 
@@ -141,10 +149,10 @@ class Queues:
             self.tail.take(tail, int(numbers[begin]), entries[begin * ENTRY_SIZE : end * ENTRY_SIZE])
 
     def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
-        """The entries [begin, end) of a queue (uint8, 20 bytes each); fewer where a block ends before.
+        """Return the entries [begin, end) of a queue (uint8, 20 bytes each), fewer if a block ends before.
 
-        As in RocketMQ a read does not go over a queue file's end; the tail's entries count as if they were in files.
-        Empty where nothing holds `begin`.
+        As in RocketMQ a read stops at the end of a queue file; the tail's entries count as if they were in files. The
+        answer is empty if nothing holds `begin`.
         """
         end = min(end, self.durable.block_end(begin), self.max_offset(key))
         tail = self.find_tail(key)
@@ -163,12 +171,12 @@ class Queues:
         return np.concatenate([from_disk, np.frombuffer(rest, dtype=np.uint8)])
 
     def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
-        """Durable entries around a queue offset that are cheap to keep; see `DurableQueues.block`."""
+        """Return durable entries around a queue offset that are cheap to keep; see `DurableQueues.block`."""
         tail = self.find_tail(key)
         if tail is not None and tail.restarted:
             return None
         return self.durable.block(key, offset)
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close files."""
         self.durable.close()

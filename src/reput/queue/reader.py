@@ -1,4 +1,4 @@
-"""Reading one queue: its first and last offset with a handful of small reads, and its entries in order."""
+"""Reading one queue: its first and last offset with a few small reads, and its entries in order."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from reput.formats.consume_queue import ENTRY_SIZE, Entry, decode_entry
 from reput.formats.layout import INT64_MAX
 from reput.queue.files import QueueFile, QueueFolder
 
-# One page: what a search reads at once instead of going on by halves.
+# One page: a search reads this at once instead of halving further.
 _BLOCK_ENTRIES = 4096 // ENTRY_SIZE
 _READ_ENTRIES = 1 << 14
 
 
 class QueueSpan(NamedTuple):
-    """Queue offsets [min_offset, max_offset) and the last entry that is no pre-blank, None where there is none."""
+    """Queue offsets [min_offset, max_offset), and the last entry that is no pre-blank, None if there is none."""
 
     min_offset: int
     max_offset: int
@@ -29,11 +29,10 @@ class QueueSpan(NamedTuple):
 
 
 def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
-    """The span of a queue: up to its first entry that is not valid, from the first whose record the log still has.
+    """Return the span of a queue: from the first record that the log still has to the first entry that is not valid.
 
-    Entries of records from log offset `below` on do not count.
-
-    The reads do not grow with the queue: the end of a file is found by halves, since entries are written in order.
+    Entries of records from log offset `below` on do not count. The number of reads does not grow with the queue: the end
+    of a file is found by halving, since entries are written in order.
 
     Source: `ConsumeQueue.recover`, `ConsumeQueue.correctMinOffset`.
     """
@@ -47,15 +46,15 @@ def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_M
 
 
 def _entries_written(file: QueueFile) -> int:
-    """How many entries may be written: behind them there is a hole."""
+    """Return how many entries may be written: the rest of the file is a hole."""
     if file.size <= _BLOCK_ENTRIES * ENTRY_SIZE:
         return file.size // ENTRY_SIZE
     return min(file.size // ENTRY_SIZE, -(-fs.end_of_data(file.path, file.size) // ENTRY_SIZE))
 
 
 def _min_offset(files: list[QueueFile], end: int, log_min_offset: int) -> int:
-    # Pre-blank entries fill the first file up to the first message. Where a queue that lost its first messages has a
-    # gap further on too, the search may land there, and then tells a later entry.
+    # Pre-blank entries fill the first file up to the first message. If a queue that lost its first messages has another
+    # gap, the search may end there and return a later entry.
     def is_kept(entry: Entry) -> bool:
         return not entry.is_valid or (not entry.is_pre_blank and entry.physical_offset >= log_min_offset)
 
@@ -70,23 +69,26 @@ def _min_offset(files: list[QueueFile], end: int, log_min_offset: int) -> int:
 
 
 def _last(file: QueueFile, count: int) -> Entry | None:
-    behind, step = count, 1
-    while behind > 0:
-        begin = max(0, behind - step)
-        for entry in reversed(_entries(file, begin, behind - begin)):
+    limit, step = count, 1
+    while limit > 0:
+        begin = max(0, limit - step)
+        for entry in reversed(_entries(file, begin, limit - begin)):
             if not entry.is_pre_blank:
                 return entry
-        # Seldom: pre-blank entries stand at the end, where a gap is the last that was built.
-        behind, step = begin, _READ_ENTRIES
+        # Rare: pre-blank entries are at the end if a gap was built last.
+        limit, step = begin, _READ_ENTRIES
     return None
 
 
 def _first(file: QueueFile, count: int, holds: Callable[[Entry], bool]) -> int:
-    """The number of the first of a file's `count` entries that `holds`, as all behind it then do; else `count`."""
+    """Return the first of a file's `count` entries that `holds`, by number; `count` if there is none.
+
+    Once an entry `holds`, all later ones must.
+    """
     low, high = 0, count
     if count and _holds_at(file, 0, holds):
         return 0
-    # Most ends stand in the last page written and most beginnings in the first: look there before halving.
+    # Most ends are in the last page written and most beginnings in the first: look there before halving.
     for probe in (max(0, count - _BLOCK_ENTRIES), _BLOCK_ENTRIES):
         if low < probe < high:
             if _holds_at(file, probe, holds):
@@ -115,7 +117,7 @@ def _entries(file: QueueFile, first: int, count: int) -> list[Entry]:
 
 
 def read_entries(queue: QueueFolder, begin: int, end: int) -> Iterator[tuple[int, Entry]]:
-    """The entries with queue offsets [begin, end), each with its queue offset; memory does not grow with their number.
+    """Yield the entries [begin, end), each with its queue offset. Memory does not grow with their number.
 
     Raises:
         DamagedStoreError: a file in the middle is missing or too short.
@@ -125,23 +127,23 @@ def read_entries(queue: QueueFolder, begin: int, end: int) -> Iterator[tuple[int
 
 
 def read_rows(queue: QueueFolder, begin: int, end: int) -> NDArray[np.uint8]:
-    """The same as an array of 20 bytes an entry."""
+    """Return the same as an array of 20 bytes an entry."""
     return np.frombuffer(b"".join(data for _, data in _pieces(queue, begin, end)), dtype=np.uint8)
 
 
 def _pieces(queue: QueueFolder, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """The bytes of the entries [begin, end), in whole entries, each piece with its first queue offset."""
+    """Yield the bytes of the entries [begin, end), in whole entries, each piece with its first queue offset."""
     position = begin
     for file in queue.files:
-        first, behind = file.start // ENTRY_SIZE, (file.start + file.size) // ENTRY_SIZE
-        if behind <= position or file.size < ENTRY_SIZE:
+        first, limit = file.start // ENTRY_SIZE, (file.start + file.size) // ENTRY_SIZE
+        if limit <= position or file.size < ENTRY_SIZE:
             continue
         if position >= end:
             return
         if first > position:
             break
-        while position < min(behind, end):
-            count = min(_READ_ENTRIES, min(behind, end) - position)
+        while position < min(limit, end):
+            count = min(_READ_ENTRIES, min(limit, end) - position)
             data = fs.read_bytes(file.path, count * ENTRY_SIZE, (position - first) * ENTRY_SIZE) or b""
             found = len(data) // ENTRY_SIZE
             if not found:

@@ -1,7 +1,7 @@
-"""What a RocksDB of ConsumeQueues answers from both families together: where queues begin and end, their entries.
+"""The answers that need both families of a RocksDB of ConsumeQueues: the spans of queues, and their entries.
 
-A queue's `max` and `min` are believed only as far as its log can have brought them: what is asked costs a few seeks,
-however far they lie from the entries.
+A queue's `max` and `min` are used only as far as its log can have brought them. An answer costs a few seeks, however
+far they are from the entries.
 
 Source: `RocksDBConsumeQueueTable`, `RocksDBConsumeQueueOffsetTable`.
 """
@@ -23,12 +23,12 @@ from reput.formats.rocksdb import OffsetValue
 
 
 def no_bound() -> int:
-    """Where the log ends for somebody who knows of none: every number is believed."""
+    """Return the log's end for a caller without a log: every number is allowed."""
     return INT64_MAX
 
 
 class EntryTable:
-    """The questions that both families answer together. `log_end` tells where the log ends, when it is asked for."""
+    """The answers that need both families. `log_end` returns the end of the log, when it is needed."""
 
     def __init__(self, families: dict[str, Family], log_end: Callable[[], int] = no_bound) -> None:
         self.entries = families[fmt.ENTRY_FAMILY]
@@ -37,7 +37,7 @@ class EntryTable:
         self._bound = queue_offset_bound(0)
 
     def restart_offset(self) -> int | None:
-        """The log offset up to which every record has its entry; None where that is not told."""
+        """Return the log offset up to which every record has its entry; None if the database does not say it."""
         value = self.offsets.get(fmt.RESTART_KEY)
         if value is None:
             return None
@@ -46,13 +46,13 @@ class EntryTable:
         return int(fmt.RESTART_VALUE.struct.unpack(value)[0])
 
     def offset(self, key: QueueKey, kind: bytes) -> OffsetValue | None:
-        """A queue's `max` or `min`."""
+        """Return a queue's `max` or `min`."""
         value = self.offsets.get(fmt.offset_key(key, kind))
         return None if value is None else self._offset_value(value)
 
     def ends(self, of_topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetValue, OffsetValue | None]]:
-        """Every queue, or those of a topic, with its `max`, and its `min` where there is one."""
-        # A topic's max keys come first, then its min keys: only one topic is held.
+        """Yield every queue, or those of a topic, with its `max`, and its `min` if there is one."""
+        # The max keys of a topic come before its min keys, so memory holds one topic.
         topic, found, mins = b"", dict[int, OffsetValue](), dict[int, OffsetValue]()
         bounds = (None, None) if of_topic is None else fmt.topic_bounds(of_topic)
         for raw, value in self.offsets.walk(*bounds):
@@ -66,7 +66,7 @@ class EntryTable:
         yield from self._of_topic(topic, found, mins)
 
     def queues_of(self, topic: bytes) -> list[QueueKey]:
-        """The queues of a topic that have entries or ends, also where one has lost the other."""
+        """Return the queues of a topic that have entries or ends, also if they lack the other."""
         begin, end = fmt.topic_bounds(topic)
         ends = (fmt.decode_offset_key(raw) for raw, _ in self.offsets.walk(begin, end) if raw != fmt.RESTART_KEY)
         found = {key.queue for key in ends if key is not None}
@@ -89,7 +89,7 @@ class EntryTable:
         return fmt.decode_offset_value(value)
 
     def entry(self, key: QueueKey, offset: int) -> tuple[Entry, int] | None:
-        """One entry and its record's store time."""
+        """Return one entry and its record's store time."""
         value = self.entries.get(fmt.entry_key(key, offset))
         if value is None:
             return None
@@ -98,7 +98,7 @@ class EntryTable:
         return fmt.decode_value(value)
 
     def store_time(self, key: QueueKey, offset: int) -> int:
-        """The store time (ms) that an entry tells; in a gap -n, where n queue offsets from this one on have none."""
+        """Return the store time (ms) of an entry; in a gap -n if the next n queue offsets have no message."""
         found = self.entry(key, offset)
         if found is not None and not found[0].is_pre_blank:
             return max(-1, found[1])
@@ -106,13 +106,13 @@ class EntryTable:
         return offset - (INT64_MAX if following is None else following[0])
 
     def messages(self, key: QueueKey, begin: int, end: int = INT64_MAX) -> Iterator[tuple[int, Entry]]:
-        """The entries in [begin, end) that are there and no pre-blanks, each with its queue offset."""
+        """Yield the entries in [begin, end) that exist and are no pre-blanks, each with its queue offset."""
         if begin < end:
             bounds = fmt.entry_key(key, begin), fmt.entry_key(key, end)
             yield from self._messages(key, self.entries.walk(*bounds))
 
     def last_message(self, key: QueueKey, begin: int, end: int) -> tuple[int, Entry] | None:
-        """The last of those entries, with its queue offset."""
+        """Return the last of those entries, with its queue offset."""
         if begin >= end:
             return None
         bounds = fmt.entry_key(key, begin), fmt.entry_key(key, end)
@@ -132,20 +132,20 @@ class EntryTable:
         return place[1]
 
     def packed(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
-        """The entries [begin, end) of a queue as files have them, 20 bytes each (uint8). Raises as `values`."""
+        """Return the entries [begin, end) of a queue as files have them, 20 bytes each (uint8). Raises as `values`."""
         return entries_in(self.values(key, begin, end))
 
     def values(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
-        """The values [begin, end) of a queue as rows of 28 bytes (uint8); pre-blanks where there is none.
+        """Return the values [begin, end) of a queue as rows of 28 bytes (uint8), with pre-blanks for missing ones.
 
         Raises:
-            DamagedStoreError: a block, or a value's length, is not what it should be.
+            DamagedStoreError: a block is damaged, or a value has a wrong length.
         """
         count = end - begin
         if count <= 0:
             return np.empty((0, fmt.VALUE_SIZE), dtype=np.uint8)
         found = self.entries.some(fmt.entry_key(key, begin), count)
-        # Keys ascend: so many, and the last of them the one it must be, means that none is missing.
+        # Keys ascend: the right number of keys with the right last key means that none is missing.
         if len(found) == count and found[-1][0] == fmt.entry_key(key, end - 1):
             data = b"".join([value for _, value in found])
             if len(data) == count * fmt.VALUE_SIZE:
@@ -160,20 +160,23 @@ class EntryTable:
         return rows
 
     def first_key(self, key: QueueKey) -> int | None:
-        """The first queue offset that has an entry."""
+        """Return the first queue offset that has an entry."""
         begin, end = fmt.queue_bounds(key)
         found = self.entries.some(begin, 1)
         place = fmt.decode_entry_key(found[0][0]) if found and found[0][0] < end else None
         return place[1] if place else None
 
     def first(self, key: QueueKey, low: int, high: int, holds: Callable[[Entry], bool]) -> int:
-        """The first queue offset in [low, high) whose entry `holds`, as those of all behind it do; else `high`."""
+        """Return the first queue offset in [low, high) whose entry `holds`, otherwise `high`.
+
+        Once one holds, all later must.
+        """
         while low < high:
             middle = (low + high) // 2
             place, found = middle, self.entry(key, middle)
             entry = None if found is None or found[0].is_pre_blank else found[0]
             if entry is None:
-                # In a gap the next entry speaks; all from `high` on hold.
+                # In a gap the next entry decides. All from `high` on hold.
                 place, entry = next(self.messages(key, middle + 1, high), (high, None))
             if entry is None or holds(entry):
                 high = middle
@@ -182,7 +185,7 @@ class EntryTable:
         return low
 
     def end(self, key: QueueKey, last: OffsetValue) -> int:
-        """The queue offset behind a queue's `max`; that behind its last entry where no log can have brought that."""
+        """Return the queue offset after a queue's `max`; after its last entry if no log can have brought that `max`."""
         if last.queue_offset > self._bound:
             self._bound = max(self._bound, queue_offset_bound(self._log_end()))
         if last.queue_offset <= self._bound:
@@ -199,7 +202,7 @@ class EntryTable:
         log_min_offset: int,
         frontier_offset: int,
     ) -> OffsetRange:
-        """The span of a queue whose `max` and `min` are known: `min` is not kept up to date."""
+        """Return the span of a queue by its `max` and `min`; `min` may be out of date."""
         end = self.end(key, last)
         lowest = first.queue_offset if first is not None else self.first_key(key)
         lowest = end if lowest is None else min(max(0, lowest), end)
@@ -216,5 +219,5 @@ class EntryTable:
 
 
 def entries_in(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The entries in rows of values, one behind the other."""
+    """Return the entries in rows of values, one after the other."""
     return np.ascontiguousarray(values[:, :ENTRY_SIZE]).reshape(-1)

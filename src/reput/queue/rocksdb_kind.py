@@ -1,7 +1,7 @@
 """ConsumeQueues in RocksDB: all queues of a store in one database, so there may be millions of them.
 
-Nothing is held in memory for a queue that nobody asks for. Entries are read by range; a reader that goes through a
-queue in order gets blocks of them read ahead.
+Nothing is in memory for a queue that nobody asks for. Entries are read by range. A reader that reads a queue in order
+gets blocks that were read ahead.
 
 Source: `RocksDBConsumeQueueStore`, `RocksDBConsumeQueueTable`, `RocksDBConsumeQueueOffsetTable`.
 """
@@ -50,7 +50,7 @@ _NOT_COPIED = (_LOCK_NAME, "LOG")
 
 
 def open_reader(folder: Path) -> DatabaseReader:
-    """The database in a consumequeue folder, to read beside its owner.
+    """Open the database in a consumequeue folder to read, beside its owner.
 
     Raises:
         DamagedStoreError: it cannot be read, or is no database of RocketMQ's queues.
@@ -59,7 +59,7 @@ def open_reader(folder: Path) -> DatabaseReader:
 
 
 def remove_topics(database: DatabaseOwner, wanted: Callable[[bytes], bool]) -> None:
-    """Remove the queues of these topics: entries, ends and all, also where one has lost the other."""
+    """Remove the queues of these topics: entries and ends, also if a queue has only one of them."""
     batch = database.batch()
     for family, decoded in ((fmt.ENTRY_FAMILY, fmt.decode_entry_key), (fmt.OFFSET_FAMILY, fmt.decode_offset_key)):
         at = b""
@@ -94,7 +94,7 @@ class RocksdbQueues:
         self._frontier = self._log_min = 0
 
     def load(self, frontier_offset: int, log_min_offset: int) -> None:
-        """Open the database anew: a rebuild may have put another one in its place."""
+        """Open the database again: a rebuild may have replaced it."""
         self.close()
         if folder_names.is_database(self.folder):
             self._reader = open_reader(self.folder)
@@ -102,12 +102,12 @@ class RocksdbQueues:
         self._frontier, self._log_min = frontier_offset, log_min_offset
 
     def advance(self, frontier_offset: int, grown: Iterable[Trimmed]) -> None:
-        """See what the owner has written."""
+        """Read what the owner has written."""
         if self._reader is None:
             self.load(frontier_offset, self._log_min)
         else:
             self._reader.refresh()
-            # A secondary may miss what its owner writes while it closes, for good: it is opened anew then.
+            # A secondary may miss for good what its owner writes while it closes. Then it is opened again.
             restart = self._table.restart_offset() if self._table is not None else None
             if restart is not None and restart < frontier_offset:
                 self.load(frontier_offset, self._log_min)
@@ -116,7 +116,7 @@ class RocksdbQueues:
             self._found.pop(gone.key, None)
 
     def spans(self, topic: bytes | None = None) -> Iterator[tuple[QueueKey, OffsetRange]]:
-        """Every queue that RocketMQ can have, with its span, or those of a topic."""
+        """Yield every queue that RocketMQ can have, or those of a topic, with its span."""
         if self._table is None:
             return
         for key, last, first in self._table.ends(topic):
@@ -124,7 +124,7 @@ class RocksdbQueues:
                 yield key, self._table.stored(key, last, first, self._log_min, self._frontier)
 
     def find(self, key: QueueKey) -> OffsetRange | None:
-        """Where a queue begins and ends; what was found is remembered."""
+        """Return the span of a queue; remember the answer."""
         if key in self._found:
             return self._found[key]
         if self._table is None:
@@ -140,19 +140,22 @@ class RocksdbQueues:
         return stored
 
     def topics(self) -> Iterator[bytes]:
-        """The topics of all queues."""
+        """Yield the topics of all queues."""
         return (key.topic for key, _, _ in (self._table.ends() if self._table is not None else ()))
 
     def pull_entries(self, max_messages: int, has_filter: bool) -> int:
-        """As from files with a filter; without one no more than are given, since each is a read here."""
+        """Return the same as for files with a filter.
+
+        Without one only as many as are returned, since each is a read here.
+        """
         return max(FILTER_ENTRIES if has_filter else 1, max_messages)
 
     def block_end(self, offset: int) -> int:  # noqa: ARG002 - as DurableQueues has it
-        """Nothing ends a read but the queue."""
+        """Return the maximum: only the queue ends a read."""
         return INT64_MAX
 
     def entries(self, key: QueueKey, begin: int, end: int) -> NDArray[np.uint8]:
-        """The entries [begin, end)."""
+        """Return the entries [begin, end)."""
         if self._table is None:
             return _NO_ENTRIES
         if len(self._last_read) >= _MOST_REMEMBERED:
@@ -166,7 +169,7 @@ class RocksdbQueues:
         return self._table.packed(key, begin, end)
 
     def block(self, key: QueueKey, offset: int) -> tuple[int, NDArray[np.uint8]] | None:
-        """Entries read ahead, for a reader that goes on where its last read of this queue ended."""
+        """Return entries read ahead, for a reader that continues where its last read of this queue ended."""
         stored = self.find(key)
         if stored is None or offset >= stored.max_offset or not self._goes_on:
             return None
@@ -176,12 +179,12 @@ class RocksdbQueues:
         return offset, self._read(key, offset, end)
 
     def store_times(self, key: QueueKey) -> Callable[[int], int] | None:
-        """Values have the store time in them: no look at the log is needed."""
+        """Return the times: values have the store time, so the log is not read."""
         table = self._table
         return None if table is None else partial(table.store_time, key)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         if self._reader is not None:
             self._reader.close()
         self._reader = self._table = None
@@ -189,7 +192,7 @@ class RocksdbQueues:
 
 
 class RocksdbQueue:
-    """One queue in the database; good as long as the listing that gave it goes on."""
+    """One queue in the database; good while the listing that gave it is open."""
 
     __slots__ = ("_first", "_key", "_last", "_place", "_table")
 
@@ -210,7 +213,7 @@ class RocksdbQueue:
 
     @property
     def room(self) -> int:
-        """The queue offset behind the last entry."""
+        """The queue offset after the last entry."""
         return self._last.queue_offset + 1
 
     @property
@@ -221,35 +224,35 @@ class RocksdbQueue:
 
     @property
     def files(self) -> FilesOnDisk:
-        """It has no files of its own."""
+        """No files: all belong to the database."""
         return FilesOnDisk(0, 0)
 
     def place_of(self, offset: int) -> str:
-        """The database and the key."""
+        """Return the database and the key."""
         return f"{self._place}, {self._key} queue offset {offset}"
 
     def oddities(self, file_size: int | None = None) -> QueueOddities:  # noqa: ARG002 - as QueueOnDisk has it
-        """There are none that show without a look at the entries."""
+        """Return none: oddities show only in the entries."""
         return QueueOddities([], [])
 
     def bounds(self, log_min_offset: int = 0) -> QueueBounds:
-        """Its span as `max` and `min` tell it."""
+        """Return its span by `max` and `min`."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, INT64_MAX)
         is_empty = stored.min_offset >= stored.max_offset
         return QueueBounds(stored.min_offset, stored.max_offset, -1 if is_empty else self._last.physical_offset)
 
     def span(self, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
-        """Its span and last entry."""
+        """Return its span and last entry."""
         stored = self._table.stored(self._key, self._last, self._first, log_min_offset, below)
         found = self._table.last_message(self._key, stored.min_offset, stored.max_offset)
         return QueueSpan(stored.min_offset, stored.max_offset, found[1] if found is not None else None)
 
     def end(self, bound: int) -> int | None:
-        """The queue offset behind its last entry; None past `bound`."""
+        """Return the queue offset after its last entry; None above `bound`."""
         return self.room if 0 <= self.room <= bound else None
 
     def read(self, begin: int, end: int) -> Iterator[tuple[int, Entry]]:
-        """The entries [begin, end) that are there, each with its queue offset."""
+        """Yield the entries [begin, end) that exist, each with its queue offset."""
         bounds = fmt.entry_key(self._key, begin), fmt.entry_key(self._key, end)
         for raw, value in self._table.entries.walk(*bounds):
             place = fmt.decode_entry_key(raw)
@@ -257,32 +260,34 @@ class RocksdbQueue:
                 yield place[1], fmt.decode_value(value)[0]
 
     def rows(self, begin: int, end: int) -> StoredRows:
-        """The entries [begin, end) with their times; pre-blanks where there is none."""
+        """Return the entries [begin, end) with their times, with pre-blanks for missing ones."""
         values = self._table.values(self._key, begin, end)
         times = np.ascontiguousarray(values[:, ENTRY_SIZE:]).view(">i8").ravel().astype(np.int64)
         return StoredRows(entries_in(values), times)
 
     def packed(self, begin: int, end: int) -> NDArray[np.uint8]:
-        """The entries [begin, end); pre-blanks where there is none, as files have them in a gap."""
+        """Return the entries [begin, end), with pre-blanks for missing ones, as files have them in a gap."""
         return self._table.packed(self._key, begin, end)
 
     def store_time(self, offset: int) -> int | None:
-        """Values have the store time in them; -n in a gap of n."""
+        """Return the store time of the value; -n in a gap of n."""
         return self._table.store_time(self._key, offset)
 
 
 class RocksdbKind:
     """The database in a consumequeue folder.
 
-    `logs`: a folder for RocksDB's text logs when something is changed. `log_end` tells where the CommitLog ends, so
-    that no queue is believed to be longer than that allows.
+    Args:
+        folder: the consumequeue folder.
+        logs: a folder for RocksDB's text logs when something is changed.
+        log_end: returns the end of the CommitLog, so that no queue counts as longer than that allows.
     """
 
     name = ROCKSDB
     has_ext = False
-    # `RocksDBConsumeQueueStore.dispatch` writes one entry a record, at its first number, whatever it holds: the numbers
-    # inside a batch have none, and `RocksDBConsumeQueue` reads each entry as one message.
-    stands_beside_batches = False
+    # `RocksDBConsumeQueueStore.dispatch` writes one entry for each record, at its first number, whatever the record
+    # holds. The numbers inside a batch have no entry, and `RocksDBConsumeQueue` reads each entry as one message.
+    allows_batches = False
 
     def __init__(self, folder: Path, logs: Path, log_end: Callable[[], int] = no_bound) -> None:
         self.folder = folder
@@ -290,23 +295,30 @@ class RocksdbKind:
         self._log_end = log_end
 
     def is_present(self) -> bool:
-        """Whether the folder is a database."""
+        """Return True if the folder is a database."""
         return folder_names.is_database(self.folder)
 
     def is_held(self) -> bool:
-        """Whether another process has the database open to write, as a broker has from before it takes its own lock."""
+        """Return True if another process has the database open to write.
+
+        A broker has it before it takes its own lock.
+        """
         return locks.is_record_locked(self.folder / _LOCK_NAME)
 
     def refuse_in_fork(self) -> None:
-        """A database's threads do not live on in a fork."""
+        """Refuse to write in a fork: a database's threads do not survive there.
+
+        Raises:
+            ForkedStoreError: a parent process has opened the database.
+        """
         database.refuse_in_fork(self.folder)
 
     def owns(self, names: Sequence[str]) -> bool:
-        """The database's files lie in the folder itself."""
+        """Return True for a file in the folder itself."""
         return len(names) == 1 and fmt.is_database_file(names[0]) and self.is_present()
 
     def queues(self, topic: bytes | None = None) -> Generator[QueueOnDisk]:
-        """The queues, or those of a topic, in the order of their keys."""
+        """Yield the queues, or those of a topic, in the order of their keys."""
         if not self.is_present():
             return
         with open_reader(self.folder) as reader:
@@ -315,7 +327,7 @@ class RocksdbKind:
                 yield RocksdbQueue(str(self.folder), table, key, last, first)
 
     def topics(self) -> Iterator[bytes]:
-        """The topics of all queues."""
+        """Yield the topics of all queues."""
         if not self.is_present():
             return
         with open_reader(self.folder) as reader:
@@ -323,7 +335,7 @@ class RocksdbKind:
 
     @contextmanager
     def asked(self) -> Iterator[Callable[[QueueKey], RocksdbQueue | None]]:
-        """Single queues, from one reader of the database."""
+        """Return single queues, from one reader of the database."""
         if not self.is_present():
             yield lambda _: None
             return
@@ -337,35 +349,38 @@ class RocksdbKind:
             yield queue
 
     def damage_of(self, key: QueueKey, file_size: int) -> Sequence[str]:  # noqa: ARG002 - as QueueKind has it
-        """Nothing: a queue has no files of its own."""
+        """Return nothing: a queue has no files of its own."""
         return ()
 
     def shared_bytes(self) -> int:
-        """The database's files."""
+        """Return the bytes of the database's files."""
         entries = fs.list_dir(self.folder) if self.is_present() else []
         return sum(entry.size for entry in entries if not entry.is_dir)
 
     def complete_to(self) -> int | None:
-        """The restart point: 0 where there is none."""
+        """Return the restart point, 0 if there is none."""
         if not self.is_present():
             return 0
         with open_reader(self.folder) as reader:
             return EntryTable(reader.families).restart_offset() or 0
 
     def open(self) -> RocksdbQueues:
-        """The queues of an open store."""
+        """Return the queues for an open store."""
         return RocksdbQueues(self.folder, self._log_end)
 
     def open_to_write(self, owner: fs.Owner) -> DatabaseOwner:
-        """The database for its one owner; made where there is none.
+        """Open the database for its one owner; make it if there is none.
 
         Raises:
-            StoreLockedError: somebody else has it.
+            StoreLockedError: another process has it.
         """
         return DatabaseOwner(self.folder, FAMILIES, self.logs, owner)
 
     def copy_to(self, folder: Path, owner: fs.Owner) -> None:
-        """Give the database, which nobody has open, a twin: tables, which never change, are shared, the rest copied."""
+        """Make a copy of the database, which nobody has open.
+
+        Tables, which never change, are shared, the rest is copied.
+        """
         fs.make_dirs(folder, owner)
         for entry in fs.list_dir(self.folder) if self.is_present() else ():
             if entry.is_dir or not fmt.is_database_file(entry.name) or entry.name in _NOT_COPIED:
@@ -376,7 +391,7 @@ class RocksdbKind:
                 fs.copy_file(self.folder / entry.name, folder / entry.name, owner)
 
     def cut(self, end: int, owner: fs.Owner, whole: int = 0) -> list[str]:  # noqa: ARG002 - as QueueKind has it
-        """Remove the entries of records at or behind log offset `end`, and lower the restart point.
+        """Remove the entries of records at or above log offset `end`, and lower the restart point.
 
         Source: `RocksDBConsumeQueueStore.truncateDirty`; RocketMQ leaves such entries to be overwritten.
         """
@@ -408,7 +423,10 @@ class RocksdbKind:
         return cut
 
     def _reaches_past(self, end: int) -> bool:
-        """Whether the restart point, or a queue's last entry, is behind log offset `end`; to look needs no owner."""
+        """Return True if the restart point or a queue's last entry is above log offset `end`.
+
+        Reading needs no owner.
+        """
         with open_reader(self.folder) as reader:
             table = EntryTable(reader.families)
             return (table.restart_offset() or 0) > end or any(
@@ -425,7 +443,7 @@ class RocksdbKind:
         try:
             owner = self.open_to_write(fs.owner_of(self.folder))
         except StoreLockedError:
-            # A follower in another process has it; readers pass expired entries over until the next time.
+            # A follower in another process has it. Readers skip expired entries until the next time.
             return []
         with owner as written:
             table = EntryTable(written.families, self._log_end)
@@ -451,7 +469,7 @@ class RocksdbKind:
         return [f"{self.folder}: expired entries of {queues} queues"] if queues else []
 
     def delete(self, topic: bytes, queue_id: int | None, owner: fs.Owner, aside: Path) -> list[QueueKey]:  # noqa: ARG002 - as QueueKind has it
-        """Their entries go by range, and their ends, also where one has lost the other, as from `remove_topics`.
+        """Remove their entries by range, and their ends, also if a queue has only one of them.
 
         Source: `RocksDBConsumeQueueStore.destroy`, `RocksDBConsumeQueueTable.destroyCQ`.
         """

@@ -65,7 +65,7 @@ class QueueCuts:
 
 def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:
     """A kind of queue in the store that the queue plan does not read, with its place; None where it reads all."""
-    alone = [kind.name for kind in snapshot.kinds if not kind.stands_beside_batches]
+    alone = [kind.name for kind in snapshot.kinds if not kind.allows_batches]
     if snapshot.settings.types.batch and alone:
         return f"{snapshot.layout.consume_queue}: topics of batches beside {alone[0]} queues"
     return next(iter(unsupported_kinds(snapshot.layout, config)), None)

@@ -19,8 +19,8 @@ from reput.files import fs
 from reput.formats import consume_queue, index_file, paths
 from reput.index.files import IndexFileOnDisk, list_index_files, told_slots_and_items
 from reput.queue.batch_files import BatchFiles
-from reput.queue.ext import told_ext_file_size
-from reput.queue.files import list_queues, told_file_size
+from reput.queue.ext import found_ext_file_size
+from reput.queue.files import list_queues, found_file_size
 from reput.store.disk.layout import StoreLayout
 
 _QUEUES_ASKED = 1000
@@ -63,7 +63,7 @@ def contradictions(layout: StoreLayout, config: StoreConfig) -> list[Contradicti
     """List the contradictions, each with both sides, and where each comes from."""
     found = [*_other_paths(layout, config), *_log_files(layout, config), *_queue_files(layout, config)]
     if config.enable_consume_queue_ext is not False:
-        told = told_ext_file_size(islice(list_queues(layout.consume_queue_ext), _QUEUES_ASKED))
+        told = found_ext_file_size(islice(list_queues(layout.consume_queue_ext), _QUEUES_ASKED))
         found += _size(config, "mapped_file_size_consume_queue_ext", told, layout.consume_queue_ext)
     return [*found, *_batch_queue_files(layout, config), *_index_files(layout, config)]
 
@@ -82,7 +82,7 @@ def _size(
 
 def _queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradiction]:
     if config.mapped_file_size_consume_queue is not None:
-        told = told_file_size(islice(list_queues(layout.consume_queue), _QUEUES_ASKED))
+        told = found_file_size(islice(list_queues(layout.consume_queue), _QUEUES_ASKED))
         used = consume_queue.file_size_in_use(config.mapped_file_size_consume_queue)
         size = told.size if told.is_of_files else None
         yield from _size(config, "mapped_file_size_consume_queue", size, layout.consume_queue, used)
@@ -93,7 +93,7 @@ def _batch_queue_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Con
     if (given := config.mapper_file_size_batch_consume_queue) is not None:
         batches = BatchFiles(layout.batch_consume_queue)
         lengths = {file.size for queue in islice(batches.queues(), _QUEUES_ASKED) for file in queue.folder.files}
-        told = None if given in lengths else batches.told_file_size()
+        told = None if given in lengths else batches.found_file_size()
         yield from _size(config, "mapper_file_size_batch_consume_queue", told, batches.folder)
 
 

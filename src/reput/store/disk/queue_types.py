@@ -71,7 +71,7 @@ def refuse_batches_beside(types: QueueTypes, kinds: Iterable[QueueKind]) -> None
     Raises:
         UnsupportedStoreError: there are both.
     """
-    alone = [kind.name for kind in kinds if not kind.stands_beside_batches]
+    alone = [kind.name for kind in kinds if not kind.allows_batches]
     if types.batch and alone:
         named = min(types.batch).decode("utf-8", "replace")
         raise UnsupportedStoreError(

@@ -21,8 +21,8 @@ from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
 from reput.index.files import IndexFileOnDisk, told_slots_and_items
 from reput.log.decode import DecodeSettings
 from reput.queue.batch_files import BatchFiles
-from reput.queue.ext import told_ext_file_size
-from reput.queue.files import some_queues, told_file_size
+from reput.queue.ext import found_ext_file_size
+from reput.queue.files import some_queues, found_file_size
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import queue_types
 from reput.store.disk.retained import TopicsFile
@@ -117,7 +117,7 @@ def _batch_queue_file_size(layout: StoreLayout, config: StoreConfig, types: Queu
     if configured is not None:
         size, source = configured, "configured"
     else:
-        told = BatchFiles(layout.batch_consume_queue).told_file_size()
+        told = BatchFiles(layout.batch_consume_queue).found_file_size()
         size = told or batch_consume_queue.DEFAULT_FILE_SIZE
         source = "as the present batch queue files have" if told else "RocketMQ's default"
         if types.batch:
@@ -134,7 +134,7 @@ def _queue_file_size(layout: StoreLayout, config: StoreConfig, assumed: list[str
         if size != configured:
             assumed.append(f"mappedFileSizeConsumeQueue={configured} counts as {size}, whole entries, as in RocketMQ")
         return size
-    told = told_file_size(some_queues(layout.consume_queue, _QUEUES_ASKED))
+    told = found_file_size(some_queues(layout.consume_queue, _QUEUES_ASKED))
     assumed.append(f"mappedFileSizeConsumeQueue={told.size} ({told.source})")
     if told.odd:
         assumed.append(told.odd)
@@ -147,7 +147,7 @@ def _ext_file_size(
     enabled = config.enable_consume_queue_ext
     if enabled is False:
         return None
-    told = told_ext_file_size(some_queues(layout.consume_queue_ext, _QUEUES_ASKED))
+    told = found_ext_file_size(some_queues(layout.consume_queue_ext, _QUEUES_ASKED))
     if enabled is None:
         if told is None:
             return None
