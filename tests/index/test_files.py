@@ -21,7 +21,7 @@ from reput.formats.index_file import (
     file_size,
 )
 from reput.index import files
-from reput.index.files import items_at, list_index_files, read_items, read_slots, told_slots_and_items
+from reput.index.files import found_slots_and_items, items_at, list_index_files, read_items, read_slots
 from support import golden, stores
 from support.records import LogBuilder
 
@@ -71,7 +71,7 @@ def test_a_file_without_a_header(tmp_path: Path, size: int) -> None:
     """A file shorter than a header has none, and tells nothing."""
     file = a_file(tmp_path, bytes(size))
     assert (file.header, file.size) == (None, size)
-    assert told_slots_and_items(file) is None
+    assert found_slots_and_items(file) is None
 
 
 def test_reads_end_with_the_file(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_bytes_tell_slots_and_items(
     for file in an_index(tmp_path, slots, items, keys, blank=True):
         assert file.header is not None
         if file.header.index_count > 1:
-            assert told_slots_and_items(file) == (slots, items)
+            assert found_slots_and_items(file) == (slots, items)
 
 
 @pytest.mark.golden
@@ -106,13 +106,13 @@ def test_bytes_tell_slots_and_items(
 def test_rocketmqs_files_tell_their_sizes(name: str) -> None:
     """So does every file of RocketMQ's, also one copied while it was being written."""
     for file in list_index_files(golden.shared(name) / "index"):
-        assert told_slots_and_items(file) == (golden.INDEX_SLOTS, golden.INDEX_ITEMS)
+        assert found_slots_and_items(file) == (golden.INDEX_SLOTS, golden.INDEX_ITEMS)
 
 
 def test_the_default_length_is_the_default_sizes(tmp_path: Path) -> None:
     """A file of RocketMQ's default length has the default sizes, whatever stands in it."""
     file = a_file(tmp_path, b"\xff" * 100, file_size(DEFAULT_SLOTS, DEFAULT_ITEMS))
-    assert told_slots_and_items(file) == (DEFAULT_SLOTS, DEFAULT_ITEMS)
+    assert found_slots_and_items(file) == (DEFAULT_SLOTS, DEFAULT_ITEMS)
 
 
 def test_a_few_damaged_items_change_no_sizes(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_few_damaged_items_change_no_sizes(tmp_path: Path) -> None:
     at = items_at(100, 5)
     data[at : at + ITEM_SIZE] = b"\xff" * ITEM_SIZE
     file.path.write_bytes(data)
-    assert told_slots_and_items(file) == (100, 400)
+    assert found_slots_and_items(file) == (100, 400)
 
 
 HOSTILE = {
@@ -140,7 +140,7 @@ HOSTILE = {
 def test_hostile_files_tell_nothing_or_what_fits(tmp_path: Path, header: Header, fill: int) -> None:
     """Whatever stands in a file, its sizes are not told, or are such as its length has."""
     file = a_file(tmp_path, encode_header(header) + bytes([fill]) * 40_003)
-    told = told_slots_and_items(file)
+    told = found_slots_and_items(file)
     assert told is None or (told[0] >= 1 and file.size - 4 < file_size(*told) <= file.size)
 
 
@@ -149,7 +149,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     file = a_file(tmp_path, encode_header(Header(1, 2, 3, 4, 5, 1000)), 300 << 20)
     tracemalloc.start()
     try:
-        assert told_slots_and_items(file) is None
+        assert found_slots_and_items(file) is None
         assert tracemalloc.get_traced_memory()[1] < 32 << 20
     finally:
         tracemalloc.stop()

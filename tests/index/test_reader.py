@@ -136,5 +136,5 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(DamagedStoreError, match="39 bytes, shorter than a header"):
         list(open_index_files([IndexFileOnDisk(path, 39, None)], StoreConfig()))
     path.write_bytes(bytes(1000))
-    with pytest.raises(ConfigError, match="1000 bytes do not tell its sizes"):
+    with pytest.raises(ConfigError, match="1000 bytes do not show its sizes"):
         list(open_index_files(list_index_files(tmp_path), StoreConfig()))

@@ -31,7 +31,7 @@ SETS = 30
 # RocketMQ stops at what it cannot make part of a filter, and overlooks the rest of the text; a filter cut short by
 # mistake then means something else. Here that is refused.
 OURS_ALONE = (
-    "the filter ends in front of this",
+    "the filter ends before this",
     "has no such sign",
     "without a semicolon",
     "without an L",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reput.formats.consume_queue import QueueKey
 from reput.formats.consume_queue_ext import END_ROOM, FILE_END, MIN_ADDRESS, Unit, address_of
 from reput.formats.paths import offset_name
-from reput.queue.ext import ExtReader, place_units, found_ext_file_size
+from reput.queue.ext import ExtReader, found_ext_file_size, place_units
 from reput.queue.files import list_queues
 from support.encoders import encode_unit
 

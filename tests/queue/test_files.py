@@ -10,7 +10,7 @@ import pytest
 from reput.formats import paths
 from reput.formats.consume_queue import DEFAULT_FILE_SIZE, ENTRY_SIZE, PRE_BLANK, Entry, encode_entry
 from reput.queue import files
-from reput.queue.files import list_queues, max_offset, found_file_size, valid_entries
+from reput.queue.files import found_file_size, list_queues, max_offset, valid_entries
 
 if TYPE_CHECKING:
     from pathlib import Path

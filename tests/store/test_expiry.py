@@ -172,7 +172,7 @@ def test_a_broker_conf_asks(old: Path, tmp_path: Path, disk: list[int], caplog: 
             f"deleted {old / paths.COMMIT_LOG / name}: the disk is 76 % full, over 75 % (diskMaxUsedSpaceRatio)"
             for name in gone
         ]
-        assert any("only spoke of deleted log files" in note for note in reported)
+        assert any("indexes of deleted log files" in note for note in reported)
         assert [record.message for record in caplog.records] == reported
         assert {(record.name, record.levelno) for record in caplog.records} == {("reput.store", logging.WARNING)}
     assert_sound(old)
@@ -349,7 +349,7 @@ def test_a_put_to_a_full_disk_says_why_and_what_to_do(tmp_path: Path, disk: list
         refused = store.put_message(reput.Message("t", b""))
         assert refused.reason == (
             f"{store.layout.commit_log}: the disk is 91 % full, over 90 % (diskSpaceWarningLevelRatio); puts go on "
-            "when it is not. Make room on it. The log has one file, which no deletion takes"
+            "when it is not. Make room on it. The log has one file, which is never deleted"
         )
         disk[0] = ROOM
         wait_for_house(store)

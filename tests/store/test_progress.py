@@ -425,7 +425,7 @@ def test_empty_file_alone(folder: Path) -> None:
     (folder / FILE).write_bytes(b"")
     progress = ConsumerProgress.load(folder)
     assert progress.snapshot().offset_table == {}
-    assert "begins anew" in progress.notes[0]
+    assert "begins again" in progress.notes[0]
 
 
 @pytest.mark.parametrize("backup", [None, b"", *DAMAGED])

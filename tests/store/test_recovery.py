@@ -71,7 +71,7 @@ def test_queues_ahead_of_the_log_are_cut(kind: str, lost: str, tmp_path: Path) -
             for hole in sorted(file for file in queue.iterdir() if file.is_file())[1:2]:
                 hole.write_bytes(bytes(hole.stat().st_size))
     with reput.MessageStore.open(path, config, create=True) as store:
-        assert any("queues that spoke of records behind" in note for note in store.notes), store.notes
+        assert any("queues with entries of records above" in note for note in store.notes), store.notes
         put(store, 1, "orders")
         store.reput(spark=False)
     assert_sound(path, config)

@@ -187,7 +187,7 @@ REFUSED = [
     ("-a", "a condition"),
     ("'x", "is not closed"),
     ("a != 1", "character 3"),
-    ("a = 1 b", "the filter ends in front of this"),
+    ("a = 1 b", "the filter ends before this"),
     ("a * 2 > 5", "character 3 ('* 2"),
     ("a + 2 > 5", "character 3 ('+ 2"),
     ("a like 'x'", 'character 3 ("like'),

@@ -1,8 +1,8 @@
-"""Decoded columns to what the indexes are made of: ConsumeQueue entries by queue, index items in log order. Pure.
+"""From decoded columns to the content of indexes: ConsumeQueue entries by queue, index items in log order. Pure.
 
-Dispatch by transaction type: plain and committed messages get a ConsumeQueue entry, all but rolled-back ones get index
-items (`CommitLogDispatcherBuildConsumeQueue`, `CommitLogDispatcherBuildIndex`). The decode kernel has put that into the
-`flags` column; here nothing looks at one message alone.
+Dispatch is by transaction type: plain and committed messages get a ConsumeQueue entry, all but rolled-back ones get
+index items (`CommitLogDispatcherBuildConsumeQueue`, `CommitLogDispatcherBuildIndex`). The decode kernel has put that
+into the `flags` column; nothing here handles one message alone.
 
 A message may get entries in further queues, beside its own (light message queues). A topic whose queues hold batches
 has entries of another kind, in queues of their own (`batches`).
@@ -32,9 +32,9 @@ _NOTHING: Mapping[QueueKey, int] = MappingProxyType({})
 class BatchEntries:
     """The entries of a range for queues of batches: per queue, in log order (dtype `BATCH_ENTRY`, 46 bytes each).
 
-    `without_entry` counts records of such topics that get none, since what INNER_NUM and INNER_BASE say cannot be;
+    `without_entry` counts records of such topics that get none, since their INNER_NUM and INNER_BASE are impossible;
     `first_without_entry` is the log offset of the first of them (-1: none). `inferred` are the topics that only their
-    records showed to be such.
+    records showed to be of batches.
     """
 
     entries: dict[QueueKey, NDArray[np.void]] = field(default_factory=dict)
@@ -47,10 +47,15 @@ class BatchEntries:
 class QueueBatch:
     """The ConsumeQueue entries of one decoded range, grouped by queue, in log order within each.
 
-    `entries`: uint8, 20 bytes an entry. Per queue row: `start` int64 (rows + 1) entries before it, `first` and `last`
-    int64 queue offsets of its first and last record (-1 without records), `steady` uint8 whether each queue offset is
-    one more than the one before. `batches` are the queues of another kind. `sources` are what entries are made of, of
-    the record `record` each (int32; None: the records of the columns, each once).
+    Attributes:
+        entries: uint8, 20 bytes an entry.
+        start: int64 (rows + 1), the number of entries before each queue row.
+        first: int64, the queue offset of the first record of each row (-1 without records).
+        last: int64, the same of the last record.
+        steady: uint8, 1 if the queue offsets of the row are consecutive.
+        batches: the queues of batches.
+        sources: the values from which entries are made, each of the record `record`.
+        record: int32; None: the records of the columns, each once.
     """
 
     columns: Columns
@@ -65,26 +70,26 @@ class QueueBatch:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Rows of the queues that have entries here."""
+        """The rows of the queues that have entries here."""
         return np.flatnonzero(np.diff(self.start))
 
     def key(self, row: int) -> QueueKey:
-        """The queue of a row."""
+        """Return the queue of a row."""
         return QueueKey(self.columns.topic(row), int(self.columns.queue_id[row]))
 
     def entries_of(self, row: int) -> NDArray[np.uint8]:
-        """A queue's entries."""
+        """Return a queue's entries."""
         begin, end = int(self.start[row]) * ENTRY_SIZE, int(self.start[row + 1]) * ENTRY_SIZE
         return self.entries[begin:end]
 
     def queue_entries(self, row: int) -> memoryview:
-        """The bytes of a queue's entries."""
+        """Return the bytes of a queue's entries."""
         return self.entries_of(row).data
 
     def queues(self) -> Iterator[tuple[int, QueueKey]]:
-        """Row and key of each queue that has entries here."""
+        """Yield row and key of each queue that has entries here."""
         rows, columns = self.rows, self.columns
-        # Taken out as lists: a look into an array for each queue cost most of this.
+        # Taken out as lists: an array access for each queue was most of the cost.
         begins, sizes = columns.topic_at[rows], columns.topic_size[rows]
         names = columns.names[: int((begins + sizes).max(initial=0))].tobytes()
         ends, ids = (begins + sizes).tolist(), columns.queue_id[rows].tolist()
@@ -92,11 +97,11 @@ class QueueBatch:
             yield row, QueueKey(names[begin:end], queue_id)
 
     def queue_offsets(self) -> NDArray[np.int64]:
-        """The queue offset of each entry (int64), in the order of the entries."""
+        """Return the queue offset of each entry (int64), in the order of the entries."""
         return queue_offsets(self.sources)
 
     def store_timestamps(self) -> NDArray[np.int64]:
-        """The store times (int64, ms) of the records that the sources are made of."""
+        """Return the store times (int64, ms) of the records of the sources."""
         times = self.columns.store_timestamp[: self.columns.records]
         return times if self.record is None else times[self.record]
 
@@ -115,10 +120,10 @@ def group_by_queue(
 def _without_deleted(
     columns: Columns, sources: EntrySources, batches: BatchEntries, deleted: Mapping[QueueKey, int]
 ) -> EntrySources:
-    """The sources without entries of deleted queues; those of batches go from `batches`."""
+    """Return the sources without entries of deleted queues; entries of batches are removed from `batches`."""
     below = np.zeros(columns.queues, dtype=np.int64)
     topics = {key.topic for key in deleted}
-    # The table of queues may hold many more than have records here.
+    # The table of queues may hold many more queues than have records here.
     for row in np.unique(sources.queue).tolist():
         if (topic := columns.topic(row)) in topics:
             below[row] = deleted.get(QueueKey(topic, int(columns.queue_id[row])), 0)
@@ -132,7 +137,7 @@ def _without_deleted(
 
 
 def queue_offsets(sources: EntrySources) -> NDArray[np.int64]:
-    """The queue offset of each entry (int64), in the order in which entries are packed."""
+    """Return the queue offset of each entry (int64), in the order in which entries are packed."""
     in_queue = np.flatnonzero(sources.flags & IN_QUEUE)
     by_queue = in_queue[np.argsort(sources.queue[in_queue], kind="stable")]
     return sources.queue_offset[by_queue]
@@ -141,7 +146,7 @@ def queue_offsets(sources: EntrySources) -> NDArray[np.int64]:
 def entry_sources(
     columns: Columns, types: QueueTypes = UNKNOWN_TYPES, deleted: Mapping[QueueKey, int] = _NOTHING
 ) -> tuple[EntrySources, NDArray[np.int32] | None, BatchEntries]:
-    """What the entries of decoded columns are made of, of which record each (as in `QueueBatch`), and the batches.
+    """Return the sources of the entries of decoded columns, the record of each (as in `QueueBatch`), and the batches.
 
     `deleted`: see `group_by_queue`.
     """
@@ -161,19 +166,19 @@ def entry_sources(
 
 
 def _batch_rows(columns: Columns, types: QueueTypes) -> tuple[NDArray[np.bool_], frozenset[bytes]]:
-    """Which rows are queues of batches, and the topics that are so by what their records say alone."""
-    told = columns.queue[columns.batch_record[columns.batch_base >= 0]]
-    inferred = frozenset(columns.topic(row) for row in np.unique(told).tolist()) - types.simple - types.batch
+    """Return which rows are queues of batches, and the topics that only their records show to be of batches."""
+    inferring = columns.queue[columns.batch_record[columns.batch_base >= 0]]
+    inferred = frozenset(columns.topic(row) for row in np.unique(inferring).tolist()) - types.simple - types.batch
     known = types.batch | inferred
     is_batch = np.zeros(columns.queues, dtype=np.bool_)
-    # The table of queues may hold many more than have records here.
+    # The table of queues may hold many more queues than have records here.
     rows = np.flatnonzero(np.bincount(columns.queue[: columns.records], minlength=columns.queues))
     is_batch[rows] = [columns.topic(row) in known for row in rows.tolist()]
     return is_batch, inferred
 
 
 def _batches(columns: Columns, is_batch: NDArray[np.bool_]) -> BatchEntries:
-    """One entry for each record in the queues of batches: for all messages in it, or for the one that it is.
+    """Return one entry for each record in the queues of batches: for all messages in it, or for the one that it is.
 
     Source: `BatchConsumeQueue.putMessagePositionInfoWrapper`, `DispatchRequest` (a count of 1 by default).
     """
@@ -207,10 +212,10 @@ def _batches(columns: Columns, is_batch: NDArray[np.bool_]) -> BatchEntries:
 
 
 def _without_batches(columns: Columns, is_batch: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """The flags without what has no entry of 20 bytes: records in queues of batches.
+    """Return the flags without records that get no entry of 20 bytes: those in queues of batches.
 
-    In another queue an inner batch is one message, and a queue offset must be one that such a queue can have: it
-    becomes a place in a file.
+    In another queue an inner batch is one message, and its queue offset must be possible for such a queue: it becomes a
+    place in a file.
     """
     records = columns.records
     flags = columns.flags[:records]
@@ -220,9 +225,9 @@ def _without_batches(columns: Columns, is_batch: NDArray[np.bool_]) -> NDArray[n
 
 
 def _with_further(columns: Columns, sources: EntrySources) -> tuple[EntrySources, NDArray[np.int32]]:
-    """The records again for each of their further queues, behind their own entry; and which record each is."""
+    """Return the records again for each of their further queues, after their own entry, and the record of each."""
     records = columns.records
-    # A record without an entry of its own, in a queue of batches, gets none elsewhere.
+    # A record in a queue of batches, without an entry of its own, gets none elsewhere.
     entered = (sources.flags[columns.further_record] & IN_QUEUE) != 0
     further, queue = columns.further_record[entered], columns.further_queue[entered]
     of = np.concatenate([np.arange(records, dtype=np.int32), further])

@@ -1,6 +1,6 @@
-"""Which consumers' SQL92 filters a message matches, as bitmaps: many messages of one topic at once.
+"""The bitmaps of the SQL92 filters that a message matches, for many messages of one topic at once.
 
-Source: `CommitLogDispatcherCalcBitMap`: a message has a bitmap where its topic has any filter, dead or alive.
+Source: `CommitLogDispatcherCalcBitMap`: a message has a bitmap if its topic has any filter, dead or alive.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from reput.errors import ConfigError
 
 
 class FilterBits(NamedTuple):
-    """A filter and its bits; `compiled` is None where the text is no filter to us, though it may be one to RocketMQ."""
+    """A filter and its bits. `compiled` is None if reput cannot parse the text, though RocketMQ may."""
 
     compiled: CompiledFilter | None
     positions: tuple[int, ...]
 
     @classmethod
     def of(cls, expression: str, positions: Sequence[int]) -> FilterBits:
-        """A registered filter."""
+        """Return a registered filter."""
         try:
             return cls(compile_sql(expression), tuple(positions))
         except ConfigError:
@@ -33,9 +33,9 @@ class FilterBits(NamedTuple):
 
 
 def bitmaps_of(filters: Sequence[FilterBits], columns: PropertyColumns, size: int) -> NDArray[np.uint8]:
-    """The bitmaps (uint8, one row of `size` bytes a message) of messages with these properties.
+    """Return the bitmaps (uint8, one row of `size` bytes for each message) of messages with these properties.
 
-    A filter that cannot be asked counts as one that matches: a bit too many costs a look at the log, a bit too few a
+    A filter that cannot be evaluated counts as one that matches: an extra bit costs a look at the log, a missing bit a
     message.
     """
     bitmaps = np.zeros((len(columns), size), dtype=np.uint8)

@@ -1,12 +1,12 @@
-"""The Bloom filter with which RocketMQ marks, on a message, whose SQL92 filters it matches.
+"""The Bloom filter with which RocketMQ marks, on a message, the SQL92 filters that it matches.
 
-Each consumer group's filter on a topic has `hashes` bits out of `bits`; a message's bitmap has those of all filters
-that it matches. So a bit that is missing tells for sure that a filter did not match; bits that are there tell little.
+Each consumer group's filter on a topic has `hashes` bits out of `bits`. A message's bitmap has the bits of all filters
+that it matches. So a missing bit proves that a filter did not match; present bits prove nothing.
 
     bits = BloomFilter().positions("group#topic")        with the broker's defaults: 3 of 112 bits
 
-The hash is murmur3 (128 bits), of which two halves of 32 bits each are combined (Kirsch and Mitzenmacher). Bit i is
-bit i % 8, from the lowest, of byte i // 8.
+The hash is murmur3 (128 bits), of which two halves of 32 bits each are combined (Kirsch and Mitzenmacher). Bit i is bit
+i % 8, from the lowest, of byte i // 8.
 
 Source: `BloomFilter`, `BitsArray`, `BrokerConfig.maxErrorRateOfBloomFilter` and `expectConsumerNumUseFilter`.
 """
@@ -29,10 +29,10 @@ _INT = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """A filter for `expected` texts that tells a wrong one to be there in `error_percent` of 100 cases.
+    """A filter for `expected` texts that reports an absent text as present in `error_percent` of 100 cases.
 
     Raises:
-        ConfigError: the two make no filter.
+        ConfigError: no filter has these two values.
     """
 
     error_percent: int = DEFAULT_ERROR_PERCENT
@@ -47,7 +47,7 @@ class BloomFilter:
                 "of 1 to 99 and at least one consumer are needed"
             )
         rate = self.error_percent / 100.0
-        # The same divisions in the same order as the peer's: a rounding more or less would change `bits`.
+        # The peer's divisions in the peer's order: one rounding more or less would change `bits`.
         hashes = math.ceil(_log(0.5, rate))
         bits = math.ceil(self.expected * _log(2, 1 / rate) * _log(2, math.e))
         object.__setattr__(self, "hashes", hashes)
@@ -59,7 +59,7 @@ class BloomFilter:
         return self.bits // 8
 
     def positions(self, text: str) -> tuple[int, ...]:
-        """The bits of a text, as many as there are hashes; one may be there twice."""
+        """Return the bits of a text, one for each hash; two may be equal."""
         low = mmh3.hash128(text.encode("utf-8", "replace"), 0, True) & 0xFFFFFFFFFFFFFFFF
         first, second = struct.unpack("<ii", struct.pack("<Q", low))
         found = []
@@ -69,7 +69,7 @@ class BloomFilter:
         return tuple(found)
 
     def bitmap(self, entries: Iterable[Sequence[int]]) -> bytes:
-        """The bitmap that has the bits of all these."""
+        """Return the bitmap with all these bits."""
         bitmap = bytearray(self.size)
         for positions in entries:
             for position in positions:
@@ -78,7 +78,7 @@ class BloomFilter:
 
 
 def filter_key(group: str, topic: str) -> str:
-    """The text whose bits stand for a consumer group's filter on a topic."""
+    """Return the text whose bits mark a consumer group's filter on a topic."""
     return f"{group}#{topic}"
 
 

@@ -1,1 +1,4 @@
-"""IndexFiles as they lie on disk."""
+"""IndexFiles on disk: their headers, their items, and the search by key.
+
+May import kernels, formats and files; knows nothing of a whole store.
+"""

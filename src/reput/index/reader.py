@@ -1,4 +1,4 @@
-"""Reading IndexFiles item by item, and following one key's chain."""
+"""Reading IndexFiles item by item, and following the chain of one key."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from reput.formats.index_file import (
     SLOT_SIZE,
     file_size,
 )
-from reput.index.files import IndexFileOnDisk, items_at, told_slots_and_items
+from reput.index.files import IndexFileOnDisk, found_slots_and_items, items_at
 
 _READ_ITEMS = 1 << 14
 
 
 class Item(NamedTuple):
-    """One item: its number, and its values as they stand."""
+    """One item: its number, and its stored values."""
 
     number: int
     key_hash: int
@@ -37,7 +37,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexReader:
-    """An IndexFile with its slots and its room for items (maxHashSlotNum, maxIndexNum)."""
+    """An IndexFile with its number of slots and its room for items (maxHashSlotNum, maxIndexNum)."""
 
     file: IndexFileOnDisk
     slots: int
@@ -45,12 +45,12 @@ class IndexReader:
 
     @property
     def count(self) -> int:
-        """Items in the file, as far as its header tells; never more than it has room for."""
-        told = self.file.header.index_count - 1 if self.file.header else 0
-        return max(0, min(told, (self.file.size - items_at(self.slots)) // ITEM_SIZE - 1))
+        """The number of items in the file, by its header, at most what it has room for."""
+        counted = self.file.header.index_count - 1 if self.file.header else 0
+        return max(0, min(counted, (self.file.size - items_at(self.slots)) // ITEM_SIZE - 1))
 
     def faults(self) -> str | None:
-        """What the header says that cannot be, as a sentence."""
+        """Return what is impossible in the header, as a sentence; None if nothing is."""
         header = self.file.header
         if header is None or 1 <= header.index_count <= self.items_max:
             return None
@@ -60,7 +60,7 @@ class IndexReader:
         )
 
     def items(self, first: int, count: int) -> Iterator[Item]:
-        """At most `count` items from number `first` (1 and up) on."""
+        """Yield at most `count` items from number `first` (1 and up) on."""
         position, end = max(1, first), min(first + count, self.count + 1)
         while position < end:
             wanted = min(_READ_ITEMS, end - position)
@@ -72,18 +72,18 @@ class IndexReader:
             position += wanted
 
     def slot_of(self, key: bytes) -> int:
-        """The slot of a key, which is topic + "#" + key."""
+        """Return the slot of a key, which is topic + "#" + key."""
         return index_key_hash(key) % self.slots
 
     def chain(self, key: bytes) -> Iterator[Item]:
-        """The items that share the slot of `key`, newest first; those with its hash may be its own.
+        """Yield the items that share the slot of `key`, newest first; those with its hash may be its own.
 
         Raises:
             DamagedStoreError: a link does not lead to an older item.
         """
         at = HEADER_SIZE + self.slot_of(key) * SLOT_SIZE
         (number,) = SLOT.struct.unpack((fs.read_bytes(self.file.path, SLOT_SIZE, at) or b"").ljust(SLOT_SIZE, b"\0"))
-        # As RocketMQ does, take a slot that names an item past the header's count for empty.
+        # As in RocketMQ a slot that refers to an item above the header's count is empty.
         number = number if number <= self.count else 0
         while number > 0:
             found = list(self.items(number, 1))
@@ -100,22 +100,22 @@ class IndexReader:
 
 
 def open_index_files(files: list[IndexFileOnDisk], config: StoreConfig) -> Iterator[IndexReader]:
-    """Readers of IndexFiles, with the sizes that the settings or the files' own bytes tell.
+    """Yield readers of IndexFiles, with the sizes of the settings, otherwise those that the files' own bytes show.
 
     Raises:
-        DamagedStoreError: a file has not the length that its sizes give.
-        ConfigError: nothing tells how many slots a file has.
+        DamagedStoreError: a file does not have the length that its sizes give.
+        ConfigError: nothing says how many slots a file has.
     """
-    known = _configured(config) or next((told for file in files if (told := told_slots_and_items(file))), None)
+    known = _configured(config) or next((sizes for file in files if (sizes := found_slots_and_items(file))), None)
     for file in files:
-        sizes = _configured(config) or told_slots_and_items(file) or known
+        sizes = _configured(config) or found_slots_and_items(file) or known
         if file.header is None:
             raise DamagedStoreError(
                 f"{file.path}: {file.size} bytes, shorter than a header. Remove it, or run `reput rebuild --only index`"
             )
         if sizes is None:
             raise ConfigError(
-                f"{file.path}: {file.size} bytes do not tell its sizes; name them with --set maxHashSlotNum=N "
+                f"{file.path}: {file.size} bytes do not show its sizes; name them with --set maxHashSlotNum=N "
                 "--set maxIndexNum=N, or with --config broker.conf"
             )
         if file_size(*sizes) != file.size:

@@ -1,4 +1,4 @@
-"""Searching IndexFiles by key hash and time, through maps; the newest file first, as RocketMQ does.
+"""Searching IndexFiles by key hash and time, through maps; the newest file first, as in RocketMQ.
 
 Source: `IndexService.queryOffset`, `IndexFile.selectPhyOffset`.
 """
@@ -36,7 +36,7 @@ class IndexSearch:
         self.items = items
         self.odd: list[Path] = []
         self._paths: list[Path] = []
-        # Most slots of a file with few items are a hole. They are filled in front of a frontier that `load` follows.
+        # Most slots of a file with few items are a hole. They are filled below a frontier that `load` follows.
         self._maps = MapCache(_MOST_MAPS, Holes.INNER_ZEROS)
         self._size = file_size(slots, items)
 
@@ -53,7 +53,7 @@ class IndexSearch:
         self.odd = [file.path for file in files if file.size != self._size]
 
     def place(self, below: int) -> tuple[int, int]:
-        """Items of records below a log offset in the last file that has any, and that file's begin time (ms)."""
+        """Return the number of items of records below a log offset in the last file with any, and its begin (ms)."""
         for path in reversed(self._paths):
             data = self._map(path).data
             header = Header(*HEADER.struct.unpack_from(data, 0))
@@ -72,11 +72,11 @@ class IndexSearch:
     def find(
         self, key_hash: int, begin_ms: int, end_ms: int, below: int, exact: bool = False
     ) -> Iterator[tuple[int, int]]:
-        """Physical offset and time (ms, whole seconds from the file's begin) of items of this hash, newest first.
+        """Yield physical offset and time (ms, whole seconds from the file's begin) of items of this hash, newest first.
 
-        Items of records at or behind log offset `below` do not count: the tail has them. `exact`: a file's first item
-        has the file's begin as its time. What it says itself counts from the end of the file before, so RocketMQ reads
-        it too late by what lay between, and leaves it out of ranges that it belongs to.
+        Items of records at or above log offset `below` do not count: the tail has them. `exact`: the first item of a
+        file has the file's begin as its time. Its own time counts from the end of the file before, so RocketMQ reads it
+        too late by the time between the files, and leaves it out of ranges that it belongs to.
         """
         for path in reversed(self._paths):
             data = self._map(path).data
@@ -87,7 +87,7 @@ class IndexSearch:
                 return
 
     def newest_first(self, most: int) -> tuple[NDArray[np.uint8], ...] | None:
-        """The maps of all files, the newest first; None where there are more than `most`."""
+        """Return the maps of all files, the newest first; None if there are more than `most`."""
         return tuple(map(self._map, reversed(self._paths))) if len(self._paths) <= most else None
 
     def _map(self, path: Path) -> NDArray[np.uint8]:
@@ -120,7 +120,7 @@ class IndexSearch:
             number = previous
 
     def close(self) -> None:
-        """Forget the maps."""
+        """Close the maps."""
         self._maps.clear()
 
 

@@ -31,8 +31,8 @@ class QueueSpan(NamedTuple):
 def queue_span(queue: QueueFolder, log_min_offset: int = 0, below: int = INT64_MAX) -> QueueSpan:
     """Return the span of a queue: from the first record that the log still has to the first entry that is not valid.
 
-    Entries of records from log offset `below` on do not count. The number of reads does not grow with the queue: the end
-    of a file is found by halving, since entries are written in order.
+    Entries of records from log offset `below` on do not count. The number of reads does not grow with the queue: the
+    end of a file is found by halving, since entries are written in order.
 
     Source: `ConsumeQueue.recover`, `ConsumeQueue.correctMinOffset`.
     """

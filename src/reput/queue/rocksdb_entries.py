@@ -214,7 +214,7 @@ class EntryTable:
 
     def _damaged(self, what: str) -> DamagedStoreError:
         return DamagedStoreError(
-            f"{self.entries.place}: {what}. `reput rebuild --only queue` builds the queues anew from the log"
+            f"{self.entries.place}: {what}. `reput rebuild --only queue` builds the queues again from the log"
         )
 
 

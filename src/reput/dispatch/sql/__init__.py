@@ -1,11 +1,11 @@
-"""SQL92 filters as RocketMQ has them: `amount > 100 AND region = 'eu'`, asked of a message's properties.
+"""SQL92 filters as RocketMQ has them: `amount > 100 AND region = 'eu'`, evaluated on a message's properties.
 
     wanted = compile("amount > 100 AND region IN ('eu', 'us')")
-    wanted.matches({"amount": "250", "region": "eu"})      True; None where it is unknown
+    wanted.matches({"amount": "250", "region": "eu"})      True; None if it is unknown
     wanted.select(RawProperties(data, at, size))           a bool array, for many messages at once
 
-A property is text. Beside a whole number it is read as one (`12.5` then is none), beside a decimal number as a double;
-where that fails, or RocketMQ's evaluation throws for another reason, the message does not match.
+A property is text. Compared with a whole number it is read as one (`12.5` is none), with a decimal number as a double.
+If that fails, or RocketMQ's evaluation throws for another reason, the message does not match.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = 1 << 14
-"""Messages whose columns are looked at together: what one step leaves in the processor's cache the next one finds."""
+"""The number of messages whose columns are evaluated together: a step finds what the previous one left in the cache."""
 
 
 class CompiledFilter:
-    """A filter that was parsed once; safe for threads, and small enough to be sent to a task.
+    """A parsed filter; safe for threads, and small enough to be sent to a task.
 
-    `text` is the filter as it was written, `tree` what it was parsed to, `names` the properties that it looks at.
+    Attributes:
+        text: the filter as it was written.
+        tree: the filter as it was parsed.
     """
 
     def __init__(self, text: str, tree: Node) -> None:
@@ -40,13 +42,13 @@ class CompiledFilter:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The properties that it looks at, each once."""
+        """The properties that it reads, each once."""
         return tuple(dict.fromkeys(property_names(self.tree)))
 
     def matches(self, properties: Mapping[str, Any]) -> bool | None:
-        """Whether a message with these properties matches; None where that is unknown, which RocketMQ takes for no.
+        """Return True if a message with these properties matches; None if that is unknown, which RocketMQ takes for no.
 
-        Values are texts, as all properties of messages are; ints, floats and booleans count as Java's own.
+        Values are texts, as all properties of messages are. Ints, floats and booleans count as Java's own.
         """
         try:
             truth: bool | None = evaluate(self.tree, properties)
@@ -55,7 +57,7 @@ class CompiledFilter:
         return truth
 
     def select(self, columns: PropertyColumns) -> NDArray[np.bool_]:
-        """Which messages match (bool, one a message): those for which `matches` is True."""
+        """Return which messages match (bool, one for each message): those for which `matches` is True."""
         import numpy as np
 
         from reput.dispatch.sql.select import TRUE, select_codes
@@ -72,10 +74,10 @@ class CompiledFilter:
 
 
 def compile(text: str) -> CompiledFilter:  # noqa: A001 - as a module's own verb, like re.compile
-    """The filter that a text is.
+    """Parse a filter.
 
     Raises:
-        ConfigError: it is none; where, and why.
+        ConfigError: the text is no filter; the error says where and why.
     """
     from reput.dispatch.sql.grammar import parse
 

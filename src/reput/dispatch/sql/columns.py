@@ -1,7 +1,7 @@
-"""Message properties as columns, as the vectorised filter takes them: texts are places in a buffer, nothing is copied.
+"""Message properties as columns for the vectorised filter: texts are places in a buffer, and nothing is copied.
 
-Three sources: records as they stand in the log (`RecordProperties`), their properties alone (`RawProperties`), and
-Arrow columns, one a property (`ArrowProperties`).
+Three sources: records in the log (`RecordProperties`), their properties alone (`RawProperties`), and Arrow columns, one
+for each property (`ArrowProperties`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NO_SIZES = np.empty(0, dtype=np.int32)
 
 
 class Texts(NamedTuple):
-    """A property of many messages: UTF-8 in `data` (uint8), from `at` (int64) on `size` (int32) bytes, -1: none.
+    """A property of many messages: UTF-8 in `data` (uint8), `size` (int32) bytes from `at` (int64) on, -1: none.
 
-    `word` (uint64) is the first eight bytes of each as a little-endian number, zeros behind its end: most comparisons
-    need not look at `data` again.
+    `word` (uint64) is the first eight bytes of each as a little-endian number, with zeros after its end: most
+    comparisons need not read `data` again.
     """
 
     data: NDArray[np.uint8]
@@ -36,38 +36,38 @@ class Texts(NamedTuple):
 
     @classmethod
     def of(cls, data: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32]) -> Texts:
-        """The texts at these places."""
+        """Return the texts at these places."""
         word = np.empty(len(at), dtype=np.uint64)
         filter_kernels().first_bytes(data, at, size, word)
         return cls(data, at, size, word)
 
     @property
     def places(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32]]:
-        """Where they stand, as kernels take it."""
+        """The places, as kernels take them."""
         return self[:3]
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Which messages have no such property."""
+        """Return which messages have no such property."""
         return self.size < 0
 
     def text(self, row: int) -> str | None:
-        """One message's, as Java decodes it."""
+        """Return the text of one message, as Java decodes it."""
         size = int(self.size[row])
         return None if size < 0 else java_text(self.data[int(self.at[row]) : int(self.at[row]) + size].tobytes())
 
 
 class PropertyColumns(Protocol):
-    """What a filter looks at: so many messages, and each one's properties by name."""
+    """The input of a filter: a number of messages, and the properties of each by name."""
 
     def __len__(self) -> int: ...
 
     def piece(self, begin: int, end: int) -> PropertyColumns:
-        """The same of the messages [begin, end)."""
+        """Return the same of the messages [begin, end)."""
         ...
 
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
-        """The columns of these properties."""
+        """Return the columns of these properties."""
         ...
 
 
@@ -87,16 +87,16 @@ class RawProperties:
         return len(self.at)
 
     def piece(self, begin: int, end: int) -> RawProperties:
-        """The same of the messages [begin, end)."""
+        """Return the same of the messages [begin, end)."""
         return RawProperties(self.data, self.at[begin:end], self.size[begin:end])
 
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
-        """The columns of these properties."""
+        """Return the columns of these properties."""
         return _found(self.data, self.at, self.size, False, names)
 
 
 class RecordProperties:
-    """The properties of the records that begin at these places (int64) of a buffer; found when they are asked for."""
+    """The properties of the records at these places (int64) of a buffer, found on demand."""
 
     def __init__(self, data: NDArray[np.uint8], positions: NDArray[np.int64]) -> None:
         self.data, self.positions = data, positions
@@ -105,18 +105,18 @@ class RecordProperties:
         return len(self.positions)
 
     def piece(self, begin: int, end: int) -> RecordProperties:
-        """The same of the messages [begin, end)."""
+        """Return the same of the messages [begin, end)."""
         return RecordProperties(self.data, self.positions[begin:end])
 
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
-        """The columns of these properties."""
+        """Return the columns of these properties."""
         return _found(self.data, self.positions, _NO_SIZES, True, names)
 
 
 def _found(
     data: NDArray[np.uint8], at: NDArray[np.int64], size: NDArray[np.int32], in_records: bool, names: Iterable[str]
 ) -> dict[str, Texts]:
-    """The properties of these names, of records or of properties alone."""
+    """Return the properties of these names, of records or of properties alone."""
     wanted = list(dict.fromkeys(names))
     encoded = [name.encode() for name in wanted]
     ends = np.cumsum([len(name) for name in encoded], dtype=np.int32)
@@ -128,7 +128,7 @@ def _found(
 
 
 class ArrowProperties:
-    """Properties that are Arrow columns (text or bytes) already; a name that has none is a property of no message."""
+    """Properties in Arrow columns (text or bytes). A property without a column is missing in every message."""
 
     def __init__(self, columns: Mapping[str, pa.Array], count: int) -> None:
         self._columns, self._count = columns, count
@@ -137,7 +137,7 @@ class ArrowProperties:
         return self._count
 
     def piece(self, begin: int, end: int) -> ArrowProperties:
-        """The same of the messages [begin, end)."""
+        """Return the same of the messages [begin, end)."""
         end = min(end, self._count)
         for name, column in self._columns.items():
             if len(column) != self._count:
@@ -146,7 +146,7 @@ class ArrowProperties:
         return ArrowProperties(pieces, end - begin)
 
     def texts(self, names: Iterable[str]) -> dict[str, Texts]:
-        """The columns of these properties."""
+        """Return the columns of these properties."""
         found = {}
         for name in names:
             column = self._columns.get(name)
@@ -160,7 +160,7 @@ class ArrowProperties:
 
 
 def arrow_texts(array: pa.Array) -> Texts:
-    """The texts of an Arrow column, where they stand in its buffer.
+    """Return the texts of an Arrow column, as places in its buffer.
 
     Raises:
         ConfigError: it is no column of texts or bytes, or its offsets point outside its data.
@@ -195,13 +195,13 @@ def arrow_texts(array: pa.Array) -> Texts:
 
 
 def _no_texts(count: int) -> Texts:
-    """So many messages without the property."""
+    """Return `count` messages without the property."""
     size = np.full(count, -1, dtype=np.int32)
     return Texts(np.empty(0, dtype=np.uint8), np.zeros(count, dtype=np.int64), size, np.zeros(count, dtype=np.uint64))
 
 
 def java_text(data: bytes) -> str:
-    """UTF-8 as Java decodes it."""
+    """Return UTF-8 as Java decodes it."""
     try:
         return data.decode()
     except UnicodeDecodeError:

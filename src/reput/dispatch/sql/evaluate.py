@@ -1,7 +1,7 @@
-"""One message at a time: what a filter says about a message's properties. The specification of `select`.
+"""Evaluation of one message at a time: the specification of `select`.
 
 A value is a text, a number, a boolean or NULL (None). Where RocketMQ's evaluation throws, as for a text that is no
-number beside a number, so does this (`NoAnswerError`): the message then does not match, whatever else the filter asks.
+number beside a number, this raises (`NoAnswerError`): the message then does not match, whatever the rest of the filter.
 
 Source: `ComparisonExpression`, `UnaryExpression`, `LogicExpression`.
 """
@@ -24,11 +24,11 @@ _HOLDS = {
 
 
 class NoAnswerError(Exception):
-    """The evaluation has no result: RocketMQ throws here, and takes the message for one that does not match."""
+    """The evaluation has no result: RocketMQ throws here, and the message does not match."""
 
 
 def evaluate(node: Node, properties: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one for each kind of node
-    """The value of a node for a message with these properties.
+    """Return the value of a node for a message with these properties.
 
     Raises:
         NoAnswerError: a text is no number, or cannot be compared.
@@ -121,10 +121,10 @@ def _search(node: tree.Search, properties: Mapping[str, Any]) -> bool:
 
 
 def _compare(left: Any, right: Any) -> int:
-    """Java's sign of a comparison, with RocketMQ's conversions: a text becomes what stands beside it.
+    """Return Java's sign of a comparison, with RocketMQ's conversions: a text takes the type of the other side.
 
     Raises:
-        NoAnswerError: the text is no such thing, or a boolean stands on the left of a text, which RocketMQ cannot do.
+        NoAnswerError: the text cannot, or a boolean is on the left of a text, which RocketMQ cannot compare.
     """
     if isinstance(left, str) and isinstance(right, str):
         return 0 if left == right else 1
@@ -141,7 +141,7 @@ def _compare(left: Any, right: Any) -> int:
 
 def _compare_truth(left: Any, right: Any) -> int:
     if isinstance(left, bool) and isinstance(right, str):
-        raise NoAnswerError(f"{left} = {right!r}: a text cannot stand on the right of a boolean")
+        raise NoAnswerError(f"{left} = {right!r}: a text is not allowed on the right of a boolean")
     if isinstance(left, str):
         left = left.lower() == "true"
     if not (isinstance(left, bool) and isinstance(right, bool)):

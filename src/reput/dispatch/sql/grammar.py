@@ -8,8 +8,8 @@
                   | [NOT] BETWEEN unary AND unary | [NOT] IN "(" text ("," text)* ")")*
     unary      := ("+" | "-" | NOT) unary | literal | name | "(" or ")"
 
-So NOT binds tighter than any comparison, and there is no arithmetic but the signs. What RocketMQ's parser refuses is
-refused; text behind a whole filter, which it overlooks, is refused here, too.
+So NOT binds tighter than any comparison, and there is no arithmetic except the signs. What RocketMQ's parser refuses is
+refused. Text after a whole filter, which RocketMQ ignores, is refused too.
 
 Source: `SelectorParser.jj`, and the checks in `ComparisonExpression`, `ConstantExpression` and `UnaryExpression`.
 """
@@ -44,19 +44,19 @@ _ORDERS = {
 }
 _PLACES = {place.value: place for place in TextPlace}
 _CONSTANTS = {TokenType.TRUE: True, TokenType.FALSE: False, TokenType.NULL: None}
-_BEHIND_NOT = (TokenType.BETWEEN, TokenType.IN)
+_AFTER_NOT = (TokenType.BETWEEN, TokenType.IN)
 _UNSEEN = "\0"
 
 
 class RocketMQFilter(Dialect):
-    """RocketMQ's filters: texts in single quotes, names with `$`, and no words but those of the grammar."""
+    """RocketMQ's filters: texts in single quotes, names with `$`, and only the words of the grammar."""
 
     class Tokenizer(tokens.Tokenizer):
-        """What counts as a word of the grammar; CONTAINS and its like are names where a name can stand."""
+        """The words of the grammar. CONTAINS and its like are names where a name is allowed."""
 
         QUOTES: ClassVar[list[Any]] = ["'"]
         STRING_ESCAPES: ClassVar[list[str]] = ["'"]
-        # There are no quoted names, and sqlglot wants a sign for them.
+        # There are no quoted names, but sqlglot needs a sign for them.
         IDENTIFIERS: ClassVar[list[Any]] = [_UNSEEN]
         COMMENTS: ClassVar[list[Any]] = ["--", ("/*", "*/")]
         NESTED_COMMENTS = False
@@ -82,13 +82,13 @@ class SelectorParser(parser.Parser):
     """The rules above, each as a method; `tree` and `source` are those of the last call of `read`."""
 
     def read(self, text: str) -> Node:
-        """The tree of a filter.
+        """Return the tree of a filter.
 
         Raises:
-            ConfigError: it is none, where and why.
+            ConfigError: the text is no filter; the error says where and why.
         """
         self._depth = 0
-        # sqlglot lets a rule return its own trees; ours are of another kind, so this one keeps it.
+        # sqlglot expects its own trees from a rule. Ours are of another kind, so they are kept here.
         self._parse(lambda _: self._filter(), _tokens_of(text), text)
         return self._tree
 
@@ -96,7 +96,7 @@ class SelectorParser(parser.Parser):
         first = self._curr
         self._tree = self._condition(self._or(), first)
         if self._curr:
-            self._refuse("the filter ends in front of this: AND, OR or an operator must stand here")
+            self._refuse("the filter ends before this: AND, OR or an operator is expected here")
 
     def _or(self) -> Node:
         return self._chain(TokenType.OR, self._and, tree.Or)
@@ -148,7 +148,7 @@ class SelectorParser(parser.Parser):
                 order = _ORDERS[self._curr.token_type]
                 self._advance()
                 left = self._ordered(order, left, first, *self._operand())
-            elif self._is_behind_not():
+            elif self._comes_after_not():
                 negated = self._match(TokenType.NOT)
                 if self._match(TokenType.BETWEEN):
                     left = self._between(left, first, negated)
@@ -161,10 +161,10 @@ class SelectorParser(parser.Parser):
             else:
                 return left
 
-    def _is_behind_not(self) -> bool:
-        """Whether BETWEEN, IN or one of CONTAINS' kind comes, perhaps behind a NOT."""
+    def _comes_after_not(self) -> bool:
+        """Return True if BETWEEN, IN or a word like CONTAINS comes, perhaps after a NOT."""
         token = self._next if self._curr.token_type == TokenType.NOT else self._curr
-        return token.token_type in _BEHIND_NOT or (token.token_type == TokenType.VAR and token.text.upper() in _PLACES)
+        return token.token_type in _AFTER_NOT or (token.token_type == TokenType.VAR and token.text.upper() in _PLACES)
 
     def _operand(self) -> tuple[Node, Token]:
         first = self._curr
@@ -173,7 +173,7 @@ class SelectorParser(parser.Parser):
     def _ordered(self, order: Order, left: Node, first: Token, right: Node, second: Token) -> Node:
         for node, token in ((left, first), (right, second)):
             if (isinstance(node, tree.Literal) and not _is_number(node)) or isinstance(node, tree.CONDITIONS):
-                self._refuse(f"{order.value} compares numbers: a property or a number must stand here", token)
+                self._refuse(f"{order.value} compares numbers: a property or a number is expected here", token)
         return tree.Ordered(order, left, right)
 
     def _between(self, left: Node, first: Token, negated: bool) -> Node:
@@ -193,14 +193,14 @@ class SelectorParser(parser.Parser):
 
     def _in(self, left: Node, first: Token, negated: bool) -> Node:
         if not isinstance(left, tree.Property):
-            self._refuse("IN asks for a property: its name must stand here", first)
+            self._refuse("IN asks for a property: its name is expected here", first)
         if not self._match(TokenType.L_PAREN):
             self._refuse("a list of texts in parentheses must follow IN")
-        texts = [self._text("the list behind IN has")]
+        texts = [self._text("the list after IN has")]
         while self._match(TokenType.COMMA):
-            texts.append(self._text("the list behind IN has"))
+            texts.append(self._text("the list after IN has"))
         if not self._match(TokenType.R_PAREN):
-            self._refuse("the list behind IN is not closed: , or ) is missing")
+            self._refuse("the list after IN is not closed: , or ) is missing")
         return tree.In(left, tuple(dict.fromkeys(texts)), negated)
 
     def _unary(self) -> Node:
@@ -241,13 +241,13 @@ class SelectorParser(parser.Parser):
             if self._curr.token_type == TokenType.L_PAREN:
                 self._refuse(f"there are no functions in a filter, so no {token.text}(...)", token)
             return tree.Property(token.text)
-        raise refusal(self.sql, token.start, "a name, a literal or a parenthesis must stand here")
+        raise refusal(self.sql, token.start, "a name, a literal or a parenthesis is expected here")
 
     def _number(self) -> int | float:
         token = self._curr
         image = token.text
         self._advance()
-        # sqlglot takes the point in front of .5 and the L behind 5L for tokens of their own.
+        # sqlglot takes the point before .5 and the L after 5L for tokens of their own.
         if token.token_type == TokenType.DOT and self._curr.token_type == TokenType.NUMBER and self._is_connected():
             image += self._curr.text
             self._advance()
@@ -269,14 +269,14 @@ class SelectorParser(parser.Parser):
     def _text(self, who: str) -> str:
         token = self._curr
         if not self._match(TokenType.STRING):
-            self._refuse(f"{who} texts in single quotes: one must stand here")
+            self._refuse(f"{who} texts in single quotes: one is expected here")
         return str(token.text)
 
     def _condition(self, node: Node, first: Token) -> Node:
         if isinstance(node, tree.Property):
             return tree.Cast(node)
         if not tree.is_condition(node):
-            self._refuse("a condition, which can be true or false, must stand here", first)
+            self._refuse("a condition, which can be true or false, is expected here", first)
         return node
 
     def _refuse_null(self, node: Node, token: Token) -> None:
@@ -289,16 +289,16 @@ class SelectorParser(parser.Parser):
 
 
 def parse(text: str) -> Node:
-    """The tree of a filter.
+    """Return the tree of a filter.
 
     Raises:
-        ConfigError: it is none, where and why.
+        ConfigError: the text is no filter; the error says where and why.
     """
     return SelectorParser(dialect=RocketMQFilter).read(text)
 
 
 def refusal(text: str, position: int, why: str) -> ConfigError:
-    """The error for a filter that is none; `position` counts from 0."""
+    """Return the error for a text that is no filter; `position` counts from 0."""
     shown = text[position : position + 20]
     instead = hint(text, position)
     return ConfigError(

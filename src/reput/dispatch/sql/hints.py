@@ -1,4 +1,4 @@
-"""What to write in place of the mistakes that people make who know another SQL, or another language."""
+"""Hints for the usual mistakes of people who know another SQL, or another language."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _WORDS = {"eq": "=", "ne": "<>", "gt": ">", "lt": "<", "ge": ">=", "le": "<="}
 
 
 def hint(text: str, position: int) -> str:
-    """What to write in place of what stands at a position of a refused filter; empty where nobody knows."""
+    """Return what to write in place of the text at a position of a refused filter; empty if there is no hint."""
     before, here = text[:position].rstrip(), text[position:]
-    for behind, at, says in _RULES:
+    for after, at, says in _RULES:
         found = at.match(here)
-        if found and behind.search(before):
+        if found and after.search(before):
             return says(found, before)
     return ""
 
@@ -44,7 +44,7 @@ def _pattern(found: re.Match[str], _: str) -> str:
     return f"there is no {word}: use {negated}{_SEARCHES}"
 
 
-def _behind_not(found: re.Match[str], _: str) -> str:
+def _after_not(found: re.Match[str], _: str) -> str:
     name, operator = found[1], found[2].upper()
     if operator in {"IN", "BETWEEN"}:
         return f"NOT binds tighter than a comparison: write {name} NOT {operator} ..., or NOT ({name} {operator} ...)"
@@ -77,10 +77,10 @@ def _is(found: re.Match[str], before: str) -> str:
 Says = Callable[[re.Match[str], str], str]
 
 
-def _rule(at: str, says: str | Says, behind: str = "") -> tuple[re.Pattern[str], re.Pattern[str], Says]:
-    """A rule for what begins `at` a place, where what stands `behind` is in front of it."""
+def _rule(at: str, says: str | Says, after: str = "") -> tuple[re.Pattern[str], re.Pattern[str], Says]:
+    """Return a rule for text at the place that matches `at`, after text that matches `after`."""
     return (
-        re.compile(behind, re.IGNORECASE),
+        re.compile(after, re.IGNORECASE),
         re.compile(at, re.IGNORECASE),
         (lambda _found, _before: says) if isinstance(says, str) else says,
     )
@@ -99,7 +99,7 @@ _RULES = (
     _rule(r"<", "at most is <=", r"=$"),
     _rule(r"([\"`])([^\"`]*)\1", _quoted),
     _rule(r"!=|NOT\s*=", "not equal is <>"),
-    _rule(r"!", "not is NOT, with parentheses behind it: NOT (a = 'x')"),
+    _rule(r"!", "not is NOT, with parentheses after it: NOT (a = 'x')"),
     _rule(r"&", "and is AND"),
     _rule(r"\|", "or is OR"),
     _rule(r"XOR\b", "there is no XOR: write (a AND NOT (b)) OR (b AND NOT (a))"),
@@ -108,7 +108,7 @@ _RULES = (
     _rule(r"(?:NOT\s+)?(?:STARTS|ENDS)[\s_]*WITH\b", "it is one word: STARTSWITH 'text', ENDSWITH 'text'"),
     _rule(r"(CONTAINS|STARTSWITH|ENDSWITH)\b\s*\(", _function),
     _rule(r"(IN|BETWEEN|CONTAINS|STARTSWITH|ENDSWITH)\b", _without_name),
-    _rule(r"NOT\s+([A-Za-z_$][\w$]*)\s*(IN\b|BETWEEN\b|>=|<=|<>|[<>=])", _behind_not),
+    _rule(r"NOT\s+([A-Za-z_$][\w$]*)\s*(IN\b|BETWEEN\b|>=|<=|<>|[<>=])", _after_not),
     _rule(r"(eq|ne|gt|lt|ge|le)\b", lambda found, _: f"write {_WORDS[found[1].lower()]}"),
     _rule(r"\)", "no parenthesis is open here", r"[^(,]$"),
     _rule(r"\[|'", "a list is in parentheses: IN ('a', 'b')", r"\bIN$"),
@@ -116,4 +116,4 @@ _RULES = (
     _rule(r"'", "texts are equal or not: use = or <>", r"[<>]=?$"),
     _rule(r"[-+*/%.]", _sign),
 )
-"""What may be at the place of an error, and what to say of it; the first that fits."""
+"""The texts that may be at the place of an error, each with its hint. The first match counts."""

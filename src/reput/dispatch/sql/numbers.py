@@ -1,4 +1,4 @@
-"""Numbers in texts, as Java reads them, and the order of doubles that Java has.
+"""Numbers in texts, as Java reads them, and Java's order of doubles.
 
 Source: `Integer.valueOf`, `Long.valueOf`, `Double.valueOf`, `Double.compareTo`.
 """
@@ -24,7 +24,7 @@ _NAN_KEY = 0x7FF8000000000000
 
 
 def parse_whole(text: str, low: int, high: int) -> int | None:
-    """The whole number that a text is, None where it is none or lies outside [low, high]."""
+    """Return the whole number in a text; None if it is none or outside [low, high]."""
     if not _WHOLE.fullmatch(text) or max(text) > _FIRST_PLANE:
         return None
     digits = text.lstrip("+-").lstrip("0")
@@ -35,7 +35,7 @@ def parse_whole(text: str, low: int, high: int) -> int | None:
 
 
 def parse_double(text: str) -> float | None:
-    """The double that a text is, None where it is none."""
+    """Return the double in a text; None if it is none."""
     text = text.strip(_TRIMMED)
     if _NAMED.fullmatch(text):
         return float(text)
@@ -52,7 +52,7 @@ def parse_double(text: str) -> float | None:
 
 
 def double_key(value: float) -> int:
-    """A number whose order is Double.compareTo's: -0.0 below 0.0, NaN above all and equal to itself."""
+    """Return a number with the order of Double.compareTo: -0.0 below 0.0, NaN above all and equal to itself."""
     if math.isnan(value):
         return _NAN_KEY
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]

@@ -1,7 +1,7 @@
-"""Many messages at once: what a filter says about each, as one array of codes. `evaluate` is the specification.
+"""Evaluation of many messages at once: one array of codes for each filter. `evaluate` is the specification.
 
-Every part of a filter is evaluated for every message; what RocketMQ would not have come to is left out when parts are
-put together, so that a text that is no number stops a message only where RocketMQ would have read it.
+Every part of a filter is evaluated for every message. Parts that RocketMQ would not have evaluated are dropped when
+parts are combined, so a text that is no number stops a message only where RocketMQ would have read it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REPLACEMENT = "\ufffd"
 _NAN_KEY = np.int64(0x7FF8000000000000)
 _ORDER_OF = {Order.LESS: np.less, Order.LESS_EQUAL: np.less_equal, Order.GREATER: np.greater,
              Order.GREATER_EQUAL: np.greater_equal}  # fmt: skip
-# In which order of a text and a constant it holds, as kernels take it.
+# The order of text and constant in which it holds, as kernels take it.
 _LESS, _SAME, _GREATER = 1, 2, 4
 _HOLDS = {Order.LESS: _LESS, Order.LESS_EQUAL: _LESS | _SAME, Order.GREATER: _GREATER,
           Order.GREATER_EQUAL: _GREATER | _SAME}  # fmt: skip
@@ -47,7 +47,7 @@ class _Constant:
         self.value = value
 
 
-# What a node comes to: a property's column, a constant, or codes: truths, of which UNKNOWN is NULL, too.
+# The value of a node: a property's column, a constant, or codes, which are truths; UNKNOWN is NULL too.
 _Value = Texts | _Constant | Codes
 
 
@@ -55,7 +55,7 @@ def _both(table: list[list[int]]) -> Codes:
     return np.array(table, dtype=np.uint8).ravel()
 
 
-# Rows: the left part's code, columns: the right one's. A decided left part is not asked further.
+# Rows: the code of the left part; columns: that of the right part. A decided left part ends the evaluation.
 _OR = _both([[0, 1, 2, 3], [1, 1, 1, 1], [2, 1, 2, 3], [3, 3, 3, 3]])
 _AND = _both([[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 2, 3], [3, 3, 3, 3]])
 # NULL on the left is unknown, on the right false, on both sides true.
@@ -63,7 +63,7 @@ _EQUAL = _both([[1, 0, 0, 3], [0, 1, 0, 3], [2, 2, 1, 3], [3, 3, 3, 3]])
 
 
 def select_codes(node: Node, columns: PropertyColumns) -> Codes:
-    """What a filter says about each message: FALSE, TRUE, UNKNOWN or NO_ANSWER (uint8)."""
+    """Return the result of a filter for each message: FALSE, TRUE, UNKNOWN or NO_ANSWER (uint8)."""
     names = list(dict.fromkeys(tree.property_names(node)))
     codes = _Selection(columns.texts(names) if names else {}, len(columns)).value(node)
     assert isinstance(codes, np.ndarray)
@@ -71,13 +71,13 @@ def select_codes(node: Node, columns: PropertyColumns) -> Codes:
 
 
 class _Selection:
-    """The evaluation over one batch; `texts` are the columns that it may look at, `count` its messages."""
+    """The evaluation of one batch: `texts` are the columns that it may read, `count` is the number of messages."""
 
     def __init__(self, texts: dict[str, Texts], count: int) -> None:
         self.texts, self.count = texts, count
 
     def value(self, node: Node) -> _Value:  # noqa: PLR0911 - one for each kind of node
-        """What a node comes to for each message."""
+        """Return the value of a node for each message."""
         match node:
             case tree.Property(name):
                 return self.texts[name]
@@ -148,7 +148,7 @@ class _Selection:
         return self._full(_code_of(tree.Equal(tree.Literal(left.value), tree.Literal(right.value))))
 
     def _truth_equal(self, left: Codes, right: _Value) -> Codes:
-        """A boolean or NULL on the left: it is equal to another, a number is not it, and a text is an error."""
+        """Return a boolean or NULL on the left: it may equal another, never a number, and a text is an error."""
         if isinstance(right, np.ndarray):
             return _looked_up(_EQUAL, left, right)
         if isinstance(right, Texts):
@@ -161,7 +161,7 @@ class _Selection:
         return codes
 
     def _equal_truth(self, left: Texts | _Constant, right: Codes) -> Codes:
-        """A boolean or NULL on the right: a text on the left becomes a boolean, a number is never equal to one."""
+        """Return a boolean or NULL on the right: a text on the left becomes a boolean, a number never equals one."""
         if isinstance(left, Texts):
             as_truth = np.where(_is_true(left), TRUE, FALSE)
             as_truth[left.missing] = UNKNOWN
@@ -175,7 +175,7 @@ class _Selection:
 
     def _ordered(self, order: Order, left: _Value, right: _Value) -> Codes:
         if isinstance(left, np.ndarray):
-            # Only what stands behind a minus can be codes here: NULL, or an error on the way to it.
+            # Only the operand of a minus can be codes here: NULL, or an error on the way to it.
             return left
         if isinstance(right, np.ndarray):
             codes = right.copy()
@@ -244,7 +244,7 @@ def _is_one_of(texts: Texts, wanted: tuple[str, ...], negated: bool, missing: np
     flat = np.frombuffer(b"".join(encoded), dtype=np.uint8)
     filter_kernels().is_one_of(*texts, flat, ends, negated, int(missing), codes)
     if any(_REPLACEMENT in text for text in wanted):
-        # Bytes that are no UTF-8 are decoded to this character, so bytes alone do not tell.
+        # Bytes that are no UTF-8 are decoded to this character, so bytes alone do not decide.
         not_found = (codes == (TRUE if negated else FALSE)) & ~texts.missing
         _ask(texts, not_found, lambda text: (text in wanted) != negated, codes)
     return codes
@@ -271,7 +271,7 @@ def _is_same(left: Texts, right: Texts) -> NDArray[np.bool_]:
 
 
 def _is_true(texts: Texts) -> NDArray[np.bool_]:
-    """Whether each text is `true`, in letters of either size."""
+    """Return which texts are `true`, in upper or lower case."""
     found = np.zeros(len(texts.at), dtype=np.bool_)
     _ask(texts, texts.size == len("true"), lambda text: text.lower() == "true", found)
     return found
@@ -284,7 +284,7 @@ def _ask(texts: Texts, rows: NDArray[np.bool_], holds: Callable[[str], bool], fo
 
 
 def _compared(texts: Texts, number: Constant, holds: int, missing: np.uint8) -> Codes:
-    """Texts, read as a number beside them is, compared with it: in which orders (of text and number) it `holds`."""
+    """Compare texts, read as numbers, with a number: `holds` names the orders (of text and number) that are true."""
     codes, key = np.empty(len(texts.at), dtype=np.uint8), _key(number)
     read: Callable[[str], int | None]
     if isinstance(number, float):

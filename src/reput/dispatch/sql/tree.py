@@ -1,6 +1,6 @@
-"""What a SQL92 filter is made of once it is parsed. The parser makes no tree that RocketMQ would refuse.
+"""The nodes of a parsed SQL92 filter. The parser makes no tree that RocketMQ would refuse.
 
-Values are properties (text, or not there) and literals; conditions are true, false or unknown (None).
+Values are properties (text, or missing) and literals; conditions are true, false or unknown (None).
 
 Source: the classes of `org.apache.rocketmq.filter.expression`.
 """
@@ -15,11 +15,11 @@ from reput.formats.layout import INT64_MAX
 
 
 class Long(int):
-    """A whole number outside Java's int. RocketMQ reads the text beside it as a long, else as an int."""
+    """A whole number outside Java's int. RocketMQ reads the text compared with it as a long, otherwise as an int."""
 
 
 Constant = str | int | float
-"""A text, or a number; whole ones and decimal ones are compared by rules of their own."""
+"""A text, or a number; whole and decimal numbers have comparison rules of their own."""
 
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 LONG_MIN, LONG_MAX = -INT64_MAX - 1, INT64_MAX
@@ -41,14 +41,14 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """The number behind a minus; of what is no number, NULL."""
+    """The number after a minus; NULL if it is no number."""
 
     value: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A property alone, where a condition is needed. Properties are texts, so it is never true."""
+    """A property alone where a condition is needed. Properties are texts, so it is never true."""
 
     value: Property
 
@@ -62,28 +62,28 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Several conditions, asked from left to right until one is true."""
+    """Several conditions, evaluated from left to right until one is true."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Several conditions, asked from left to right until one is false."""
+    """Several conditions, evaluated from left to right until one is false."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """`=`; `<>` is its NOT, and IS NULL is it with NULL on the right."""
+    """`=`; `<>` is its NOT, and IS NULL is `=` with NULL on the right."""
 
     left: Node
     right: Node
 
 
 class Order(Enum):
-    """The comparisons that numbers have."""
+    """The comparisons of numbers."""
 
     LESS = "<"
     LESS_EQUAL = "<="
@@ -101,7 +101,7 @@ class Ordered:
 
 
 class TextPlace(Enum):
-    """Where a text is looked for in another."""
+    """The place of a text in another one."""
 
     ANYWHERE = "CONTAINS"
     START = "STARTSWITH"
@@ -110,7 +110,7 @@ class TextPlace(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """CONTAINS, STARTSWITH or ENDSWITH; an empty text is found nowhere, and is missing nowhere either."""
+    """CONTAINS, STARTSWITH or ENDSWITH. An empty text is found nowhere, and its NOT does not hold either."""
 
     place: TextPlace
     value: Node
@@ -130,21 +130,21 @@ class In:
 Node = Property | Literal | Negated | Cast | Not | Or | And | Equal | Ordered | Search | In
 
 CONDITIONS = (Cast, Not, Or, And, Equal, Ordered, Search, In)
-"""The nodes that are conditions; a literal TRUE, FALSE or NULL is one, too."""
+"""The nodes that are conditions; a literal TRUE, FALSE or NULL is one too."""
 
 
 def is_condition(node: Node) -> bool:
-    """Whether a node can stand where a condition is needed."""
+    """Return True if a node is allowed where a condition is needed."""
     return isinstance(node, CONDITIONS) or (isinstance(node, Literal) and (node.value is None or is_truth(node.value)))
 
 
 def is_truth(value: object) -> bool:
-    """Whether a value is TRUE or FALSE."""
+    """Return True if a value is TRUE or FALSE."""
     return isinstance(value, bool)
 
 
 def property_names(node: Node) -> Iterator[str]:
-    """The names of the properties that a tree looks at, in their order, perhaps more than once."""
+    """Yield the names of the properties that a tree reads, in their order, perhaps more than once."""
     match node:
         case Property(name):
             yield name

@@ -17,10 +17,10 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.files import fs
 from reput.formats import consume_queue, index_file, paths
-from reput.index.files import IndexFileOnDisk, list_index_files, told_slots_and_items
+from reput.index.files import IndexFileOnDisk, found_slots_and_items, list_index_files
 from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import found_ext_file_size
-from reput.queue.files import list_queues, found_file_size
+from reput.queue.files import found_file_size, list_queues
 from reput.store.disk.layout import StoreLayout
 
 _QUEUES_ASKED = 1000
@@ -116,7 +116,7 @@ def _index_files(layout: StoreLayout, config: StoreConfig) -> Iterator[Contradic
         return
     size = Counter(file.size for file in files).most_common(1)[0][0]
     usual = [file for file in files if file.size == size]
-    told = next((told for file in usual if (told := told_slots_and_items(file))), None)
+    told = next((told for file in usual if (told := found_slots_and_items(file))), None)
     given = " and ".join(config.given(name) for name in names)
     slots, items = told or (index_file.DEFAULT_SLOTS, index_file.DEFAULT_ITEMS)
     wanted = (config.max_hash_slot_num or slots, config.max_index_num or items)

@@ -18,11 +18,11 @@ from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
 from reput.formats.consume_queue_ext import DEFAULT_FILE_SIZE as DEFAULT_EXT_FILE_SIZE
 from reput.formats.consume_queue_ext import END_ROOM, MAX_BITMAP_SIZE, UNIT_SIZE
 from reput.formats.queue_types import UNKNOWN_TYPES, QueueTypes
-from reput.index.files import IndexFileOnDisk, told_slots_and_items
+from reput.index.files import IndexFileOnDisk, found_slots_and_items
 from reput.log.decode import DecodeSettings
 from reput.queue.batch_files import BatchFiles
 from reput.queue.ext import found_ext_file_size
-from reput.queue.files import some_queues, found_file_size
+from reput.queue.files import found_file_size, some_queues
 from reput.store.disk.layout import StoreLayout
 from reput.store.disk.queue_types import queue_types
 from reput.store.disk.retained import TopicsFile
@@ -174,7 +174,7 @@ def _index_sizes(config: StoreConfig, files: Sequence[IndexFileOnDisk], assumed:
     source = "RocketMQ's default"
     told = None
     for file in files:
-        told = told_slots_and_items(file)
+        told = found_slots_and_items(file)
         if told is not None:
             source = "as the present IndexFiles have"
             break

@@ -1,4 +1,4 @@
-"""What an open store says about consumer progress: the calls of `ConsumerProgress`, while the store is open."""
+"""The calls of an open store about consumer progress: those of `ConsumerProgress`, while the store is open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ProgressCalls(ABC):
 
     @abstractmethod
     def _check_open(self, *, to_write: bool) -> None:
-        """Raise ClosedError when the store is closed, and AccessError when it cannot be written and is to be."""
+        """Raise ClosedError if the store is closed, and AccessError if it must be written and cannot."""
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Commit how far a group has read a queue.
@@ -48,7 +48,7 @@ class ProgressCalls(ABC):
     def query_offset(self, group: str, topic: str, queue_id: int) -> int:
         """Return how far a group has read a queue, a waiting reset first; -1 if it is not known.
 
-        A store that is open read-only answers what its file said when progress was first asked for.
+        A store that is open read-only returns the state of its file when progress was first asked for.
 
         Raises:
             ClosedError: The store is closed.

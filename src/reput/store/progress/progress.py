@@ -1,14 +1,14 @@
 """Consumer progress: how far each group has read each queue; in memory, and in config/consumerOffset.json.
 
-The rules are the broker's (`ConsumerOffsetManager`): a commit may go backwards, an unknown queue answers -1, a reset
-answers in front of the committed offset until it is taken. What differs, so that nothing is lost:
+The rules are the broker's (`ConsumerOffsetManager`): a commit may go backwards, an unknown queue answers -1, and a
+reset answers instead of the committed offset until it is taken. These differ, so that nothing is lost:
 
-- The file is replaced at once, and consumerOffset.json.bak before it, so that each is whole at any instant. The broker
+- The file is replaced at once, and consumerOffset.json.bak before it, so each is whole at any instant. The broker
   renames the file and then writes it in place.
-- A damaged file is kept under another name; the broker deletes it. Where there is no .bak either, the broker goes on
-  with nothing, and every group begins anew; here that is an error.
-- A reset that waits keeps commits of its queue out. The broker does so as well, but in front of its table.
-- Cleaning a group drops its waiting resets, too; the broker has one call that does and one that does not.
+- A damaged file is kept under another name; the broker deletes it. If there is no .bak either, the broker goes on with
+  nothing, and every group begins again; here that is an error.
+- A waiting reset keeps commits of its queue out. In the broker it only hides them.
+- Cleaning a group drops its waiting resets too; the broker has one call that does and one that does not.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from reput.formats.consumer_offset import ConsumerOffsets, DataVersion, key_of, 
 from reput.formats.layout import INT64_MAX
 
 UNKNOWN = -1
-"""What a query answers where nothing is known, as the broker does."""
+"""The answer of a query about an unknown queue, as in the broker."""
 PERSIST_INTERVAL_MS = 5000
 VERSION_STEP = 500
-"""Commits from one data version to the next (`consumerOffsetUpdateVersionStep`)."""
+"""The number of commits between two data versions (`consumerOffsetUpdateVersionStep`)."""
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return the milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 class ConsumerProgress:
-    """The table of committed offsets of a store, empty at first; `load` gives the one that its file holds.
+    """The table of committed offsets of a store, empty at first; `load` reads it from its file.
 
-    All methods may be called from several threads. Changes are in memory only until `persist`.
+    Several threads may call all methods. Changes are in memory only until `persist`.
 
     Args:
         config_folder: the store's folder `config`; made when there is something to write.
-        clock_ms: gives the time, in milliseconds since 1970.
+        clock_ms: returns the time, in milliseconds since 1970.
         persist_interval_ms: how long a change may wait in memory, see `persist_if_due` (flushConsumerOffsetInterval).
-        version_step: commits from one data version to the next (consumerOffsetUpdateVersionStep).
+        version_step: the number of commits between two data versions (consumerOffsetUpdateVersionStep).
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ConsumerProgress:
         self._version = DataVersion(0, 0, clock_ms())
         self._commits = 0
         self._dirty = False
-        # One writer of the file at a time; taken before the table's lock, never behind it.
+        # One writer of the file at a time. Taken before the table's lock, never after it.
         self._writing = threading.Lock()
         self._tried_ms = clock_ms()
         self._written: bytes | None = None
@@ -84,13 +84,13 @@ class ConsumerProgress:
         persist_interval_ms: int = PERSIST_INTERVAL_MS,
         version_step: int = VERSION_STEP,
     ) -> Self:
-        """The progress that consumerOffset.json holds, or its .bak where it is missing or damaged; changes no file.
+        """Read consumerOffset.json, or its .bak if it is missing or damaged. No file changes.
 
-        `notes` says what was found wrong. With neither file, as in a new store, the table is empty.
+        `notes` gets the problems. Without both files, as in a new store, the table is empty.
 
         Raises:
-            DamagedStoreError: the file is damaged, and its .bak is missing or damaged, too.
-            ReputError: the system refuses to let us read.
+            DamagedStoreError: the file is damaged, and its .bak is missing or damaged too.
+            ReputError: the system does not let us read.
         """
         progress = cls(
             config_folder, clock_ms=clock_ms, persist_interval_ms=persist_interval_ms, version_step=version_step
@@ -101,10 +101,10 @@ class ConsumerProgress:
     # --- commit and query ------------------------------------------------------------------------
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Note that a group goes on at `offset` of a queue; it may be lower than before.
+        """Set the offset at which a group continues in a queue; it may be lower than before.
 
-        Returns False where a reset of this queue waits to be taken: the commit is then dropped, since it tells of a
-        consumer that has not heard of the reset.
+        Returns False if a reset of this queue waits to be taken. The commit is then dropped: the consumer that made it
+        does not know of the reset.
 
         Raises:
             ConfigError: a name that cannot be one, or a negative number (a broker takes both).
@@ -126,7 +126,7 @@ class ConsumerProgress:
         return True
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """Where a group goes on in a queue: a reset that waits, else what was committed, else -1."""
+        """Return where a group continues in a queue: a waiting reset, otherwise the committed offset, otherwise -1."""
         key = key_of(topic, group)
         with self._lock:
             for table in (self._resets, self._table):
@@ -136,29 +136,29 @@ class ConsumerProgress:
         return UNKNOWN
 
     def query_all(self, group: str, topic: str) -> dict[int, int]:
-        """The committed offset of each queue of a topic that the group has one of."""
+        """Return the committed offset of each queue of a topic in which the group has one."""
         with self._lock:
             return dict(self._table.get(key_of(topic, group), {}))
 
     def has(self, group: str, topic: str) -> bool:
-        """Whether a group has progress in a topic."""
-        # Mostly the key is as we write it, and no other is looked at.
+        """Return True if a group has progress in a topic."""
+        # Usually the key is as we write it, and the search for others is not needed.
         return bool(self.query_all(group, topic)) or (topic, group) in self._names()
 
     def groups(self) -> list[str]:
-        """The groups that have progress, sorted."""
+        """Return the groups that have progress, sorted."""
         return sorted({group for _, group in self._names()})
 
     def groups_of(self, topic: str) -> list[str]:
-        """The groups with progress in a topic, sorted."""
+        """Return the groups with progress in a topic, sorted."""
         return sorted({parts[1] for parts in self._names() if parts[0] == topic})
 
     def topics_of(self, group: str) -> list[str]:
-        """The topics in which a group has progress, sorted."""
+        """Return the topics in which a group has progress, sorted."""
         return sorted({parts[0] for parts in self._names() if parts[1] == group})
 
     def snapshot(self) -> ConsumerOffsets:
-        """The whole table as its file would hold it, sorted; a copy."""
+        """Return a copy of the whole table as its file would hold it, sorted."""
         with self._lock:
             return self._snapshot()
 
@@ -167,7 +167,7 @@ class ConsumerProgress:
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Send a group to `offset` of a queue: the committed offset from now on, and a reset that waits to be taken.
 
-        A reset that nobody took is not persisted, the offset is.
+        The file gets the offset, not the waiting reset.
 
         Raises:
             ConfigError: a name that cannot be one, or a negative number.
@@ -181,7 +181,7 @@ class ConsumerProgress:
             self._dirty = True
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The offset of the reset that waits, which is gone with that; None where there is none."""
+        """Remove and return the offset of a waiting reset; None if there is none."""
         key = key_of(topic, group)
         with self._lock:
             resets = self._resets.get(key, {})
@@ -193,9 +193,11 @@ class ConsumerProgress:
     # --- whole topics and groups -----------------------------------------------------------------
 
     def clone(self, from_group: str, to_group: str, topic: str) -> int:
-        """Give a group the committed offsets of another in a topic, in the place of its own; how many queues.
+        """Give a group the committed offsets of another group in a topic, in place of its own.
 
-        Where the other has none, 0, and nothing changes.
+        Return the number of queues.
+
+        If the other group has none, the answer is 0, and nothing changes.
 
         Raises:
             ConfigError: a name that cannot be one.
@@ -210,15 +212,15 @@ class ConsumerProgress:
             return len(queues)
 
     def clean_topic(self, topic: str) -> int:
-        """Forget all progress in a topic; the number of groups that had some."""
+        """Forget all progress in a topic; return the number of groups that had some."""
         return self._forget(lambda parts: parts is not None and parts[0] == topic)
 
     def clean_group(self, group: str) -> int:
-        """Forget all progress of a group; the number of topics in which it had some."""
+        """Forget all progress of a group; return the number of topics in which it had some."""
         return self._forget(lambda parts: parts is not None and parts[1] == group)
 
     def remove(self, group: str, topic: str) -> bool:
-        """Forget the progress of one group in one topic; whether there was some."""
+        """Forget the progress of one group in one topic; return True if there was some."""
         return self._forget(lambda parts: parts == (topic, group)) > 0
 
     def _forget(self, unwanted: Callable[[tuple[str, str] | None], bool]) -> int:
@@ -238,26 +240,27 @@ class ConsumerProgress:
     # --- the file --------------------------------------------------------------------------------
 
     def persist_if_due(self, now_ms: int) -> bool:
-        """`persist`, when the last attempt is as long ago as the interval; whether the file was written.
+        """Call `persist` if the last attempt is an interval ago; return True if the file was written.
 
         Raises:
             ReputError: as `persist`; the next attempt comes after another interval.
         """
-        # A clock that was set back must not put the next attempt off for as long.
+        # A clock that was set back must not delay the next attempt by as much.
         if not self._dirty or 0 <= now_ms - self._tried_ms < self._interval_ms:
             return False
         self._tried_ms = now_ms
         return self.persist()
 
     def persist(self) -> bool:
-        """Make the table durable, when it has changed; whether the file was written.
+        """Make the table durable if it has changed; return True if the file was written.
 
-        The bytes that the file held become consumerOffset.json.bak. A crash at any instant leaves both whole, the file
-        with the old table or the new one.
+        The previous bytes of the file become consumerOffset.json.bak. A crash at any instant leaves both whole, the
+        file with the old table or the new one.
 
         Raises:
-            ReputError: the system refuses something, or the disk is full; the file holds the old table, and what is in
-                memory stays there to be persisted later.
+            ReputError: the system refuses a call, or the disk is full. The file holds the old table, and memory keeps
+                the new
+                one to be persisted later.
         """
         with self._writing:
             with self._lock:
@@ -311,14 +314,14 @@ class ConsumerProgress:
             )
         elif data or older:
             raise DamagedStoreError(
-                f"{wrong}; {wrong_too}. Put a good copy in their place, or move them away: every group then begins anew"
+                f"{wrong}; {wrong_too}. Put a good copy in their place, or move them away: every group begins again"
             )
         elif data is not None:
-            # What a broker leaves that was killed, or lost power, in its first write.
-            self.notes.append(f"{wrong}; {wrong_too}: every group begins anew")
+            # A broker that was killed, or lost power, in its first write leaves this.
+            self.notes.append(f"{wrong}; {wrong_too}: every group begins again")
 
     def _take(self, path: Path) -> tuple[bytes | None, str]:
-        """Take the table over from a file; its bytes, and what is wrong where that cannot be."""
+        """Take the table from a file; return its bytes, and the problem if that is not possible."""
         data = fs.read_bytes(path, consumer_offset.SIZE_LIMIT + 1)
         if not data:
             return data, f"{path}: {'is missing' if data is None else 'is empty'}"
@@ -332,7 +335,7 @@ class ConsumerProgress:
 
 
 def _key(group: str, topic: str) -> str:
-    """The table's key, of names that can be names."""
+    """Return the table's key of a group and a topic, after a check of both names."""
     for what, name in (("group", group), ("topic", topic)):
         # JSON can hold half a character, which no name can.
         if not isinstance(name, str):

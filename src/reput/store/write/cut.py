@@ -1,11 +1,11 @@
-"""Cutting a store at its log's end: what a crash left behind the last good record goes, durably.
+"""Cutting a store at its log's end: what a crash left after the last good record is removed, durably.
 
-First the queues (`QueueKind.cut`), the log last: as long as something stands behind its end, the next opener cuts again
-what a killed one did not come to. Queues may reach further than the log even where only zeros stand behind its end: a
-follower makes entries visible before their records are durable, and the power may go.
+The queues are cut first (`AnyKind.cut`), the log last. As long as there are bytes after the log's end, the next opener
+does again what a killed one did not finish. Queues may reach further than the log even if only zeros follow the log's
+end: a follower makes entries visible before their records are durable, and the power may fail.
 
-The cut is zeroed: stale records behind a shorter new tail would sit at their own offsets with good CRCs, and nothing
-else could tell them from new ones.
+The cut part is zeroed. Otherwise stale records after a shorter new tail would be at their own offsets with good CRCs,
+and nothing would distinguish them from new ones.
 
 Source: `MappedFileQueue.truncateDirtyFiles`.
 """
@@ -24,31 +24,31 @@ from reput.store.recover.recovery import LogTail
 
 
 def cut_store(layout: StoreLayout, view: StoreView, tail: LogTail, owner: fs.Owner) -> list[str]:
-    """Cut queues and log where the log's good records end; returns what was done, for people."""
+    """Cut queues and log where the log's good records end; return notes for people."""
     notes, whole = [], max(0, view.frontiers.both)
     queues = [name for kind in every_kind(layout, view.kinds) for name in kind.cut(tail.end, owner, whole)]
     if view.ext is not None:
         units = cut_all_units(layout.consume_queue, view.ext, owner, whole)
         if units:
-            notes.append(f"cut ext units behind the last entries of their queues: {', '.join(map(str, units))}")
+            notes.append(f"cut ext units after the last entries of their queues: {', '.join(map(str, units))}")
     removed = cut_log(view.log, tail.end, tail.written, owner)
     if tail.written:
         notes.append(
-            f"cut the log at {tail.end}: {tail.written} bytes behind it were no whole record "
+            f"cut the log at {tail.end}: {tail.written} bytes after it were no whole record "
             f"({tail.verdict.meaning}); queues cut with it: {', '.join(queues) or 'none'}"
         )
     elif queues:
         notes.append(
-            f"queues that spoke of records behind the log's end at {tail.end}, which a crash has lost, were cut there: "
+            f"queues with entries of records above the log's end at {tail.end}, lost in a crash, were cut there: "
             f"{', '.join(queues)}"
         )
     if removed:
-        notes.append(f"removed empty log files behind the end: {', '.join(removed)}")
+        notes.append(f"removed empty log files after the end: {', '.join(removed)}")
     return notes
 
 
 def cut_log(log: LogMaps, end: int, written: int, owner: fs.Owner) -> list[str]:
-    """Zero the `written` bytes behind log offset `end`, and remove the files behind; returns the names of those."""
+    """Zero the `written` bytes after log offset `end`, and remove later files; return the names of those."""
     removed = []
     for start in reversed(log.starts):
         path = log.folder / paths.offset_name(start)

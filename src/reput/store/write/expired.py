@@ -1,7 +1,9 @@
-"""Queue and index files follow the log: those that only speak of deleted records go.
+"""Deletion of queue files and IndexFiles that refer only to deleted records.
 
-Source: `IndexService.deleteExpiredFile`, `ConsumeQueueExt.truncateByMinAddress`; queues: `QueueKind.delete_expired`.
-Files go from the oldest on, and the last one of a queue, or of the index, always stays: it keeps the queue's numbering.
+The oldest files are deleted first. The last file of a queue, or of the index, always stays: it keeps the queue's
+numbering.
+
+Source: `IndexService.deleteExpiredFile`, `ConsumeQueueExt.truncateByMinAddress`; queues: `AnyKind.delete_expired`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from reput.store.recover.ext_end import first_address
 
 
 def delete_expired_indexes(layout: StoreLayout, kinds: Sequence[QueueKind], log_min_offset: int) -> list[str]:
-    """Delete the queue and index files whose records all lie below the log's first byte; returns their paths."""
+    """Delete the queue and index files whose records are all below the log's first byte; return their paths."""
     gone = [name for kind in every_kind(layout, kinds) for name in kind.delete_expired(log_min_offset)]
     gone += _delete_ext_files(layout, log_min_offset)
     files = list_index_files(layout.index)
@@ -32,7 +34,7 @@ def delete_expired_indexes(layout: StoreLayout, kinds: Sequence[QueueKind], log_
 
 
 def _delete_ext_files(layout: StoreLayout, log_min_offset: int) -> Iterator[str]:
-    """Delete the ext files that end in front of the first address that their queue's first file still has."""
+    """Delete the ext files that end before the first address that their queue's first file still has."""
     for queue in list_queues(layout.consume_queue_ext):
         files = list_queue_files(queue.path)
         address = first_address(layout.consume_queue / queue.topic / queue.path.name, log_min_offset)

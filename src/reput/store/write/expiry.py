@@ -1,13 +1,13 @@
-"""Whether an open store may delete log files that have expired, and how it reports what it deletes.
+"""Deletion of expired log files in an open store, and its reports.
 
-By default it deletes nothing. The first of these that says anything decides:
+By default nothing is deleted. The first of these that has a setting decides:
 
 1. the call: `open(..., delete_expired=...)`, `reput put --delete-expired`
 2. the configuration of the call: a broker.conf, or settings of deletion (`StoreConfig.asks_to_delete`)
 3. the configuration with which reput made the store, kept in `reput/expiry.conf`
 
-Without a broker.conf only expired files go: files of any age, as RocketMQ takes them from a nearly full disk, go only
-where a setting names that (cleanFileForciblyEnable, diskSpaceCleanForciblyRatio).
+Without a broker.conf only expired files are deleted. RocketMQ also deletes files of any age from a nearly full disk;
+reput does so only if a setting names it (cleanFileForciblyEnable, diskSpaceCleanForciblyRatio).
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _MOST_NOTES = 100
 
 
 def keep_settings(layout: StoreLayout, config: StoreConfig, owner: fs.Owner) -> None:
-    """Keep the settings of deletion with which a new store is made, where they turn deletion on."""
+    """Keep the settings of deletion of a new store, if they turn deletion on."""
     if config.asks_to_delete:
         lines = [f"{name}={value}\n" for name, value in sorted(deletion_properties(config).items())]
         fs.write_whole(layout.own(own.EXPIRY_NAME), "".join(lines).encode(), owner)
 
 
 def with_own_settings(layout: StoreLayout, config: StoreConfig) -> StoreConfig:
-    """The configuration with the settings of deletion complete.
+    """Return the configuration with complete settings of deletion.
 
-    The store's own ones fill in what the call leaves out, and `delete_expired` and `clean_file_forcibly_enable` say
-    what is to be.
+    The store's own settings complete those of the call. `delete_expired` and `clean_file_forcibly_enable` hold the
+    result.
 
     Raises:
-        ConfigError: a setting in the store's own file is not of its kind.
+        ConfigError: a setting in the store's own file has a wrong type.
         DamagedStoreError: that file is too large to be one.
     """
     if config.delete_expired is None and not config.asks_to_delete:
@@ -65,20 +65,20 @@ def _kept_settings(layout: StoreLayout) -> StoreConfig:
             f"{path}: over {_MOST_BYTES} bytes, so reput did not write it. Remove it: without it nothing is deleted"
         )
     given = StoreConfig.from_properties(parse_properties(data.decode("utf-8", "replace")), str(path))
-    # Whatever else the file says, it is only there for these.
+    # The file is there only for these settings, whatever else it says.
     return StoreConfig.from_properties(deletion_properties(given), str(path))
 
 
 class Expiry:
-    """Deletes and reports what has expired in a store that is open to write, and refuses puts to a disk that is full.
+    """Deletes expired log files of a store that is open to write, reports them, and refuses puts to a full disk.
 
     Args:
         layout: where the store's parts are.
         config: as `with_own_settings` returns it.
-        view: the readers, who learn which files went.
+        view: the readers, which must know the deleted files.
         appender: the log's writer, which refuses puts.
         reputting: held while queue and index files are removed.
-        notes: the store's notes, to which each deletion adds one; old ones make room.
+        notes: the store's notes. Each deletion adds one, and old ones make room.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Expiry:
         self._deletes, appender.when_disk_full = config.asks_to_delete, self._outlook
 
     def run(self, below: int, *, asked: bool = True, manual: bool = False) -> list[str]:
-        """Delete the log files that have to go now; returns their names.
+        """Delete the log files that are due now; return their names.
 
         Args:
-            below: files that reach past this log offset stay, since no index covers them yet.
-            asked: False only looks how full the disk is.
-            manual: expired files go at any hour.
+            below: files that reach above this log offset stay, since no index covers them yet.
+            asked: False only reads how full the disk is.
+            manual: expired files are deleted at any hour.
         """
         folder, settings = self._layout.commit_log, self._appender.settings
         decision = clean(folder, settings, deletes=asked, manual=manual, below=below, report=self._report_file)
@@ -108,7 +108,7 @@ class Expiry:
         if decision.disk_full:
             reason = (
                 f"{folder}: the disk is {decision.disk_percent} % full, over {decision.warning_percent} % "
-                f"(diskSpaceWarningLevelRatio); puts go on when it is not. Make room on it. {self._outlook()}"
+                f"(diskSpaceWarningLevelRatio); puts are refused until it is not. Make room on it. {self._outlook()}"
             )
         self._appender.block_puts(reason)
         if decision.remove:
@@ -118,7 +118,7 @@ class Expiry:
                 self._view.load(self._view.frontiers)
             if gone:
                 more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-                self._report(f"deleted what only spoke of deleted log files: {gone[0]}{more}")
+                self._report(f"deleted indexes of deleted log files: {gone[0]}{more}")
         return [paths.offset_name(start) for start in decision.remove]
 
     def _report_file(self, path: Path, reason: str) -> None:
@@ -134,7 +134,7 @@ class Expiry:
     def _outlook(self) -> str:
         """Say whether deletion of log files would make room on a full disk."""
         if sum(1 for _ in fs.list_dir(self._layout.commit_log)) <= 1:
-            return "The log has one file, which no deletion takes"
+            return "The log has one file, which is never deleted"
         age = f"{self._appender.settings.file_reserved_time} hours (fileReservedTime)"
         if not self._deletes:
             return (

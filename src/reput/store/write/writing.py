@@ -1,6 +1,6 @@
 """The writing half of an open store: it appends to the log, makes it durable, has it indexed, and deletes.
 
-A store that is opened to read does without this module and all that it imports.
+A store that is open to read does not need this module and its imports.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _DOES_THE_SAME = "It does what this call would do; end it first if you want to"
 
 
 class StoreWriter:
-    """Writes one store, which `owned` holds. Safe for threads.
+    """The writer of one store, which `owned` holds. Safe for threads.
 
     Args:
         layout, config: the store, and the caller's configuration.
         opened: the store as `open_view` left it. From here on its view shows what is appended.
         is_new: the store was made by this call, so it keeps the settings of deletion.
-        notes: the store's notes; what is cut or deleted adds some.
+        notes: the store's notes; cuts and deletions add some.
         flushed: called from any thread when more of the log is durable.
     """
 
@@ -64,11 +64,11 @@ class StoreWriter:
         fs.write_whole(layout.abort, str(os.getpid()).encode(), owner)
         self.appender = self._appender_at(opened, owner)
         if is_new:
-            # Only now: the appender has refused what no settings can be.
+            # Not earlier: the appender has refused impossible settings by now.
             keep_settings(layout, config, owner)
         self.expiry = Expiry(layout, self.config, self.view, self.appender, self._reputting, notes)
         if self.appender.settings.sync_flush:
-            # What is readable is durable.
+            # Readable messages are durable.
             self.appender.flush()
         self._announce()
         self.flush_service = FlushService(self.appender, self._on_flushed)
@@ -79,14 +79,14 @@ class StoreWriter:
     # --- opening -------------------------------------------------------------------------------
 
     def _clean_up(self, opened: Opened, owner: fs.Owner) -> list[str]:
-        """Cut what a crash left, and finish deletions that a killed process began; returns notes of it."""
+        """Cut what a crash left, and finish deletions that a killed process began; return notes."""
         view, tail = self.view, opened.tail
         # From now on puts wait.
         view.follower.most_entries = None
         if not tail.written and tail.end <= view.log.min_offset:
             refuse_lost_log(self.layout, "no record")
         notes = []
-        # A store that was closed, and whose log ends where it did, has nothing to cut: its queues are not looked at.
+        # A store that was closed, and whose log still ends there, has nothing to cut: its queues are not read.
         if tail.written or opened.is_short or view.log.file_at(tail.end) is None or fs.exists(self.layout.abort):
             notes += cut_store(self.layout, view, tail, owner)
         if finished := finish_deletions(self._owned, view.kinds):
@@ -95,7 +95,7 @@ class StoreWriter:
         return notes
 
     def _appender_at(self, opened: Opened, owner: fs.Owner) -> LogAppender:
-        """The log's appender, at the log's end."""
+        """Return the log's appender, at the log's end."""
         view = self.view
         return LogAppender(
             self.layout.commit_log,
@@ -107,7 +107,7 @@ class StoreWriter:
         )
 
     def _flushed_to(self) -> int:
-        """How much of the log reput has made durable: what a killed writer left behind that may not be."""
+        """Return how much of the log reput has made durable. What a killed writer left after that may not be."""
         frontier = read_frontier(self.layout)
         durable = max(frontier.queue_offset, frontier.index_offset) if frontier else 0
         return max(self._owned.watermarks["flushed_offset"], durable, self.view.log.min_offset)
@@ -123,21 +123,21 @@ class StoreWriter:
     # --- flushing ------------------------------------------------------------------------------
 
     def flush(self) -> int:
-        """Make everything that was put durable; returns the log offset up to which it is."""
+        """Make everything that was put durable; return the log offset up to which it is."""
         self.appender.commit()
         flushed = self.appender.flush()
         self._on_flushed(flushed)
         return flushed.offset
 
     def _on_flushed(self, flushed: Flushed) -> None:
-        # Of two flushes at one time the earlier may tell last.
+        # Of two concurrent flushes the earlier may report last.
         self._flushed_to_ms = max(self._flushed_to_ms, flushed.store_timestamp)
         self._flushed()
 
     def write_checkpoint(self) -> None:
-        """Say in the checkpoint up to which store time the log is durable.
+        """Write into the checkpoint up to which store time the log is durable.
 
-        One millisecond less than the last flush tells: of two records of one time the later may not be durable.
+        One millisecond less than the last flush reports: of two records of one time the later may not be durable.
         """
         time_ms = self._flushed_to_ms - 1
         if time_ms > self._checkpoint_ms:
@@ -147,7 +147,7 @@ class StoreWriter:
     # --- indexes -------------------------------------------------------------------------------
 
     def refuse_catch_up(self) -> None:
-        """Refuse what `catch_up_with` would refuse now; another catch-up of this process is waited for."""
+        """Refuse what `catch_up_with` would refuse now; wait for another catch-up of this process."""
         with self._reputting:
             refuse_followed(self.layout, _DOES_THE_SAME)
 
@@ -157,7 +157,7 @@ class StoreWriter:
             return self._index(indexer)
 
     def _index(self, indexer: Indexer) -> CatchUp:
-        """What `catch_up_with` does, under its locks."""
+        """Do the work of `catch_up_with`, under its locks."""
         end = self.flush()
         view, owned = self.view, self._owned
         # A killed follower has left its process id here.
@@ -174,45 +174,45 @@ class StoreWriter:
         return done
 
     def take_over_frontier(self) -> None:
-        """What a follower has indexed meanwhile leaves the tail."""
+        """Remove from the tail what a follower has indexed in the meantime."""
         visible = self._owned.watermarks["frontier_offset"]
         if visible > self.view.frontiers.both:
             self.view.advance(Frontiers.at(visible))
 
     def durable_frontier(self) -> int:
-        """The log offset below which indexes are durable, after a look at what a follower has done."""
+        """Return the log offset below which indexes are durable, after a look at what a follower has done."""
         self.take_over_frontier()
         return durable_offset(self.layout, self.view.frontiers)
 
     # --- deletion ------------------------------------------------------------------------------
 
     def delete_expired(self, *, manual: bool) -> list[str]:
-        """Delete log files that have expired; returns their names."""
+        """Delete expired log files; return their names."""
         return self.expiry.run(self.durable_frontier(), manual=manual)
 
     def delete_queues_with(self, indexer: Indexer, topic: str, queue_id: int | None) -> list[int]:
-        """Delete a topic's queues, or one of them; returns their ids."""
+        """Delete a topic's queues, or one of them; return their ids."""
         key = self.view.key_of(topic, queue_id or 0)
         remedy = "It may be at these queues: end it first, then delete them"
         with self._reputting, follower_lock(self.layout, remedy):
-            # What is not indexed yet would come back behind the deletion.
+            # Entries that are not indexed yet would come back after the deletion.
             self._index(indexer)
             gone = delete_queues(self._owned, self.view.kinds, key.topic, queue_id, self.view.frontiers.both)
             self.view.load(self.view.frontiers)
-            # Whoever puts next asks the view.
+            # The next put asks the view.
             self.appender.forget_queues(topic, queue_id)
         return [one.queue_id for one in gone]
 
     # --- background, closing -------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """Let readers know what is appended, and what a follower has indexed."""
+        """Let readers see what is appended, and what a follower has indexed."""
         with forks.held_off():
             self.view.catch_up()
             self.take_over_frontier()
 
     def keep_up(self) -> None:
-        """Write the checkpoint, and look for log files that have expired, where that is due."""
+        """Write the checkpoint, and look for expired log files, if that is due."""
         now = time.monotonic()
         if now >= self._next_checkpoint:
             self._next_checkpoint = now + _CHECKPOINT_S
@@ -222,23 +222,23 @@ class StoreWriter:
             self.expiry.run(self.durable_frontier(), asked=self.config.asks_to_delete)
 
     def close_log(self) -> int:
-        """Make the log durable and let go of it; returns how many bytes of it no durable index covers."""
+        """Make the log durable and close it; return how many bytes of it no durable index covers."""
         view = self.view
         try:
             self.appender.commit()
             self._on_flushed(self.appender.flush())
-            # Only now: what was buffered, or not flushed yet, is confirmed with that.
+            # Not earlier: this confirms what was buffered, or not flushed yet.
             covered = max(durable_offset(self.layout, view.frontiers), view.log.min_offset)
-            behind = max(0, view.confirmed() - covered)
+            not_indexed = max(0, view.confirmed() - covered)
         finally:
             self.appender.close()
         self.write_checkpoint()
-        return behind
+        return not_indexed
 
     def let_go(self) -> None:
-        """Say that nobody writes any more. The log is mostly closed by now."""
+        """Say that nobody writes any more. The log is usually closed by now."""
         try:
-            # Where an interrupt has come first: nobody may put without the store's lock.
+            # An interrupt may have come first. Nobody may put without the store's lock.
             self.appender.close()
         finally:
             self._owned.watermarks["writer"] = 0
