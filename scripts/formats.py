@@ -118,8 +118,8 @@ def _parts() -> Iterator[str]:
     yield _text(f"""
         Files of the log and of queues have one size each (by default 1 GiB and
         {consume_queue.DEFAULT_FILE_SIZE:,} bytes) and are made at full size, filled with zeros. A file's
-        name says where it begins, so the first file of a log or queue may begin above 0: what was in front
-        of it has expired. A queue's folder is its id in decimal, without leading zeros; a topic's folder is
+        name says where it begins, so the first file of a log or queue may begin above 0: earlier messages
+        have expired. A queue's folder is its id in decimal, without leading zeros; a topic's folder is
         the topic. A topic of more than {paths.MAX_TOPIC_BYTES} bytes, with `/` or a zero byte in it, named
         `.` or `..`, or not UTF-8, cannot be a folder and is never believed.
     """)
@@ -142,7 +142,7 @@ def _record() -> Iterator[str]:
     yield f"Source: `{record.HEAD.source}`, `CommitLog.checkMessageAndReturnSize`."
     yield _table(("Offset", "Size", "Name", "Meaning"), _record_rows())
     yield _text(f"""
-        Behind `born_timestamp` offsets depend on the lengths in front of them. The shortest record, with
+        After `born_timestamp` offsets depend on the lengths before them. The shortest record, with
         two IPv4 hosts and without body, topic and properties, has {record.MIN_RECORD_SIZE} bytes.
 
         A record has version 2 (magic 0x{record.MAGIC_V2 & 0xFFFFFFFF:X}) when its topic has more than
@@ -170,27 +170,27 @@ def _record() -> Iterator[str]:
         With `enabledAppendPropCRC` the last property is `{properties.CRC32.decode()}`:
         {record.CRC_PROPERTY_SIZE} bytes of name, 0x01, ten digits and 0x02. The digits are the CRC in
         decimal, the least significant digit first, filled with `0` on the right. It covers all bytes of the
-        record in front of the property, highest bit cleared. The {record.CRC_PROPERTY_SIZE} bytes count in
-        `properties_length` and `total_size`; properties that did not end with 0x02 get one in front of it.
+        record before the property, highest bit cleared. The {record.CRC_PROPERTY_SIZE} bytes count in
+        `properties_length` and `total_size`; properties that did not end with 0x02 get one before it.
         With `forceVerifyPropCRC` it is checked instead of `body_crc`, and a record without it is bad.
     """)
     yield "### Blank record"
     yield _layout(record.BLANK)
     yield _text(f"""
-        A record never crosses a file's end, and {record.BLANK_SIZE} bytes are always left behind it: what
-        does not fit begins the next file. The blank record then fills this file; the bytes behind its
+        A record never crosses a file's end, and {record.BLANK_SIZE} bytes are always left after it: a record
+        that does not fit begins the next file. The blank record then fills this file; the bytes after its
         {record.BLANK_SIZE} mean nothing. A record that leaves exactly {record.BLANK_SIZE} bytes is followed
         by a blank record of {record.BLANK_SIZE}.
     """)
     yield "### What counts as a record"
     yield _text("""
         Every length is compared with the record's end, and the record's end with the file's, before a byte
-        behind it is read. Beyond RocketMQ's checks a record must name the place where it stands (bytes of
+        after it is read. Beyond RocketMQ's checks a record must name its own place (bytes of
         an earlier life of the file, and most bodies that imitate a record, pass every other check), its
         queue id must not be negative, its queue offset must be one that a log of this length can reach, and
-        its topic must be a folder's name. What stands at a place is one of these:
+        its topic must be a folder's name. These are the verdicts about a place:
     """)
-    yield _table(("Verdict", "What stands there"), ((v.name, v.meaning) for v in Verdict))
+    yield _table(("Verdict", "What is there"), ((v.name, v.meaning) for v in Verdict))
     yield _text(f"""
         A queue offset may be at most physical offset / {record.MIN_RECORD_SIZE} +
         {record.QUEUE_OFFSET_SLACK:,}, in a queue of batches {record.MAX_BATCH_MESSAGES:,} times the quotient more.
@@ -207,7 +207,7 @@ def _consume_queue() -> Iterator[str]:
     yield "## ConsumeQueue"
     yield _layout(consume_queue.ENTRY)
     yield _text(f"""
-        Entry n of a queue, its message with queue offset n, stands at byte n * {consume_queue.ENTRY_SIZE}
+        Entry n of a queue, its message with queue offset n, is at byte n * {consume_queue.ENTRY_SIZE}
         of the queue. The configured file size is rounded up to whole entries. Only plain and committed
         messages have an entry. An entry is valid when `physical_offset` is not negative and `size` is above
         0; the first that is not ends the queue.
@@ -236,11 +236,11 @@ def _consume_queue_ext() -> Iterator[str]:
         With `enableConsumeQueueExt` each message of a queue has a unit: this head, then the bitmap. Files
         have {consume_queue_ext.DEFAULT_FILE_SIZE:,} bytes by default. A unit has at most
         {consume_queue_ext.MAX_UNIT_SIZE:,} bytes and lies within one file, with {consume_queue_ext.END_ROOM}
-        bytes left behind it: where the next one does not fit, the two bytes -1 stand, and it is the first
+        bytes left after it. If the next one does not fit, the two bytes -1 follow, and it is the first
         of the next file. The queue entry's `tags_code` is then the unit's address, its byte offset in
         these files plus -2^63; a tags code is an address where it is at most {consume_queue_ext.MAX_ADDRESS}.
 
-        The bitmap tells which consumers' SQL92 filters the message matches, where `enableCalcFilterBitMap`
+        The bitmap says which consumers' SQL92 filters the message matches, if `enableCalcFilterBitMap`
         is on and its topic has a filter in config/{consumer_filter.FILE_NAME}: bit i is bit i % 8, from the
         lowest, of byte i / 8. A filter has `bitPos` of `bitNum` bits: murmur3 (128 bits) of the group, `#`
         and the topic gives two 32-bit halves h1 and h2 of its lower 64 bits, and bit n, from 1 on, is
@@ -257,16 +257,16 @@ def _batch_consume_queue() -> Iterator[str]:
     yield "## Batch ConsumeQueue"
     yield _layout(batch_consume_queue.BATCH_ENTRY)
     yield _text(f"""
-        The queues of topics whose `queue.type` is BatchCQ. Entries stand one behind the other in log order, one for
+        The queues of topics whose `queue.type` is BatchCQ. Entries are in log order, one for
         each record, so entry n has nothing to do with queue offset n: the entry of a message is the last one whose
         `base_offset` is not above its queue offset. A file begins at a multiple of the file size (by default
         {batch_consume_queue.DEFAULT_FILE_SIZE:,} bytes). An entry is valid when its physical offset and base offset
         are not negative and its size and messages are above 0; the first that is not ends the queue. There are no
         pre-blank entries.
 
-        A record with `{properties.INNER_NUM.decode()}` and `{properties.INNER_BASE.decode()}` holds so many
+        A record with `{properties.INNER_NUM.decode()}` and `{properties.INNER_BASE.decode()}` holds that number of
         messages, from that queue offset on; both are there in inner batches (sysFlag 0x{record.FLAG_INNER_BATCH:X}),
-        `{properties.INNER_BASE.decode()}` by the broker, who writes it when it gives the batch its queue offsets. Any
+        `{properties.INNER_BASE.decode()}` by the broker, which writes it when it gives the batch its queue offsets. Any
         other record of such a queue is one message, at its own queue offset.
     """)
 
@@ -287,14 +287,14 @@ def _rocksdb() -> Iterator[str]:
         yield f"### {layout.title}"
         yield _layout(layout)
     yield _text("""
-        The database is the folder consumequeue itself; with double write the topics' folders stand beside
+        The database is the folder consumequeue itself; with double write the topics' folders are beside
         its files. RocketMQ writes it without a log of its own (WAL) and flushes both families at once, so
         after a crash they agree with one another, and what is missing is in the CommitLog from the restart
         point on. Its tables have format version 5 at most: RocketMQ's RocksDB takes a newer one for damage.
 
         A number without a message, in a gap of queue offsets, has a pre-blank entry here too, with the
-        store time of the message behind it. In front of a queue's first message there is nothing: `min`
-        tells where it begins.
+        store time of the next message. Before a queue's first message there is nothing: `min` says
+        where it begins.
     """)
 
 

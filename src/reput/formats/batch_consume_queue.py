@@ -1,8 +1,7 @@
 """Batch ConsumeQueue: per topic and queue, files of 46-byte entries, one for each batch of messages.
 
-A record of such a queue holds several messages (sysFlag 0x80, properties INNER_NUM and INNER_BASE). The entries stand
-one behind the other in log order, so an entry's place says nothing about its queue offset: a search by `base_offset`
-finds it.
+A record of such a queue holds several messages (sysFlag 0x80, properties INNER_NUM and INNER_BASE). Entries are in log
+order, so the place of an entry does not give its queue offset: a search by `base_offset` finds it.
 
 Source: `org.apache.rocketmq.store.queue.BatchConsumeQueue`.
 """
@@ -48,20 +47,20 @@ class BatchEntry(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether RocketMQ takes this for an entry (all zero is the end)."""
+        """True if RocketMQ takes this for an entry (all zero is the end)."""
         return self.physical_offset >= 0 and self.size > 0 and self.base_offset >= 0 and self.messages > 0
 
     @property
     def next_offset(self) -> int:
-        """The queue offset behind the batch's last message."""
+        """The queue offset after the batch's last message."""
         return self.base_offset + self.messages
 
 
 def encode_batch_entry(entry: BatchEntry) -> bytes:
-    """The 46 bytes of an entry."""
+    """Return the 46 bytes of an entry."""
     return BATCH_ENTRY.struct.pack(*entry)
 
 
 def decode_batch_entry(data: bytes | memoryview, offset: int = 0) -> BatchEntry:
-    """The entry at byte `offset` of `data`; raises struct.error where fewer than 46 bytes are left."""
+    """Return the entry at byte `offset` of `data`; raises struct.error if fewer than 46 bytes are left."""
     return BatchEntry(*BATCH_ENTRY.struct.unpack_from(data, offset))

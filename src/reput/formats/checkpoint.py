@@ -1,6 +1,6 @@
-"""checkpoint: six times and offsets in one page; says what is known to be on disk.
+"""checkpoint: six times and offsets in one page, which say what is known to be on disk.
 
-RocketMQ 4.x writes the first three, 5.5.1 all six, versions between them five; what was not written is 0.
+RocketMQ 4.x writes the first three, 5.5.1 all six, versions between them five. Values that were not written are 0.
 
 Source: `org.apache.rocketmq.store.StoreCheckpoint`.
 """
@@ -48,10 +48,10 @@ class Checkpoint(NamedTuple):
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The 4096 bytes of a checkpoint file."""
+    """Return the 4096 bytes of a checkpoint file."""
     return CHECKPOINT.struct.pack(*checkpoint).ljust(CHECKPOINT_FILE_SIZE, b"\0")
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
-    """The values in a checkpoint file; raises struct.error where it is shorter than 48 bytes."""
+    """Return the values of a checkpoint file; raises struct.error if it is shorter than 48 bytes."""
     return Checkpoint(*CHECKPOINT.struct.unpack_from(data, 0))

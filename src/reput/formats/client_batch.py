@@ -1,10 +1,10 @@
-"""The messages in the body of a batch that a client made (sysFlag 0x40 and 0x80), one behind the other.
+"""The messages in the body of a batch that a client made (sysFlag 0x40 and 0x80), one after the other.
 
 | field | bytes | meaning |
 |---|---|---|
 | total_size | 4 | length of all, this field included |
-| magic | 4 | 0; nobody looks at it |
-| body_crc | 4 | 0; nobody looks at it |
+| magic | 4 | 0; not read |
+| body_crc | 4 | 0; not read |
 | flag | 4 | the application's own flag |
 | body_length | 4 | bytes of the body |
 | body | n | |
@@ -45,9 +45,9 @@ class InnerMessage(NamedTuple):
 
 
 def decode_messages(data: bytes) -> list[InnerMessage] | None:
-    """The messages of a batch's body; None where it does not hold whole messages, or none.
+    """Return the messages of a batch's body; None if it does not hold whole messages, or none.
 
-    As in RocketMQ the lengths of body and properties lead from one to the next, the total is not looked at.
+    As in RocketMQ the lengths of body and properties lead from one to the next. The total is not read.
     """
     found, at = [], 0
     while at < len(data):

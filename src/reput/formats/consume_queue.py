@@ -1,4 +1,4 @@
-"""ConsumeQueue: per topic and queue, files of 20-byte entries; entry n of the queue stands at byte n * 20.
+"""ConsumeQueue: per topic and queue, files of 20-byte entries; entry n of the queue is at byte n * 20.
 
 Source: `org.apache.rocketmq.store.ConsumeQueue`.
 """
@@ -29,16 +29,22 @@ DEFAULT_FILE_SIZE = 300_000 * ENTRY_SIZE
 
 PRE_BLANK_SIZE = 0x7FFFFFFF
 PRE_BLANK = ENTRY.struct.pack(0, PRE_BLANK_SIZE, 0)
-"""The entry that fills a queue's first file up to its first message, and the place of a gap."""
+"""The entry that fills a queue's first file up to its first message, and a gap."""
 
 LAST_BLANK_SIZE = 1
 LAST_BLANK = ENTRY.struct.pack(0, LAST_BLANK_SIZE, 0)
-"""The last blank of a queue that ends with blanks. RocketMQ takes the last entry's physical offset + size for the place
-up to which the queue is built: after a pre-blank it would pass over all messages in the log's first 2 GiB."""
+"""The last blank of a queue that ends with blanks.
+
+RocketMQ takes the last entry's physical offset + size for the place up to which the queue is built. After a pre-blank
+it would skip all messages in the log's first 2 GiB.
+"""
 
 
 def is_blank(physical_offset: Any, size: Any) -> Any:
-    """Whether an entry only fills a place: before a queue's first message, or in a gap. Arrays give an array."""
+    """Return True for an entry that only fills a place: before a queue's first message, or in a gap.
+
+    Also for arrays.
+    """
     return (physical_offset == 0) & ((size == PRE_BLANK_SIZE) | (size == LAST_BLANK_SIZE))
 
 
@@ -68,7 +74,7 @@ class QueueRange(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One entry of a ConsumeQueue: offsets and size in bytes, the tags code as it stands."""
+    """One entry of a ConsumeQueue: offsets and size in bytes, the stored tags code."""
 
     physical_offset: int
     size: int
@@ -76,35 +82,35 @@ class Entry(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the peer takes this for an entry (pre-blanks count, all zero is the end)."""
+        """True if the peer takes this for an entry (pre-blanks count, all zero is the end)."""
         return self.physical_offset >= 0 and self.size > 0
 
     @property
     def is_pre_blank(self) -> bool:
-        """Whether it only fills a place; see `is_blank`."""
+        """True if it only fills a place; see `is_blank`."""
         return bool(is_blank(self.physical_offset, self.size))
 
     @property
     def is_ext(self) -> bool:
-        """Whether the tags code is no code but an address in the ConsumeQueueExt (`ConsumeQueueExt.isExtAddr`)."""
+        """True if the tags code is an address in the ConsumeQueueExt (`ConsumeQueueExt.isExtAddr`)."""
         return self.tags_code < -(1 << 31)
 
 
 def blank_end(count: int) -> bytes:
-    """The entries that `count` numbers without a message have at the end of a queue."""
+    """Return the entries of `count` queue offsets without a message at the end of a queue."""
     return PRE_BLANK * (count - 1) + LAST_BLANK if count else b""
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The 20 bytes of an entry."""
+    """Return the 20 bytes of an entry."""
     return ENTRY.struct.pack(*entry)
 
 
 def decode_entry(data: bytes | memoryview, offset: int = 0) -> Entry:
-    """The entry at byte `offset` of `data`; raises struct.error where fewer than 20 bytes are left."""
+    """Return the entry at byte `offset` of `data`; raises struct.error if fewer than 20 bytes are left."""
     return Entry(*ENTRY.struct.unpack_from(data, offset))
 
 
 def file_size_in_use(configured_size: int) -> int:
-    """The queue file size RocketMQ uses for a configured one: rounded up to whole entries."""
+    """Return the queue file size that RocketMQ uses for a configured one: rounded up to whole entries."""
     return -(-configured_size // ENTRY_SIZE) * ENTRY_SIZE

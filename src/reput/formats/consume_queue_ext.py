@@ -1,10 +1,10 @@
-"""ConsumeQueueExt: per topic and queue, files of units that say more of a message than a ConsumeQueue entry can.
+"""ConsumeQueueExt: per topic and queue, files of units that hold more of a message than a ConsumeQueue entry can.
 
-    file  := unit* end                  end: the two bytes -1, or nothing where the last file goes on
+    file  := unit* end                  end: the two bytes -1, or nothing in the last file
     unit  := size tags_code store_timestamp bitmap_size bitmap
 
-A unit lies within one file, with END_ROOM bytes free behind it. An entry's tags code that is below every int is the
-unit's address: the unit's byte offset in the queue's files, counted from Long.MIN_VALUE.
+A unit lies within one file, with END_ROOM bytes free after it. A tags code below every int is the address of a unit:
+the unit's byte offset in the queue's files, counted from Long.MIN_VALUE.
 
 Source: `ConsumeQueueExt`.
 """
@@ -42,7 +42,7 @@ assert MAX_OFFSET == 0x7FFFFFFF7FFFFFFF
 
 
 class Unit(NamedTuple):
-    """A unit's values; the bitmap is empty where nobody computed one."""
+    """The values of a unit; the bitmap is empty if none was computed."""
 
     tags_code: int
     store_timestamp: int
@@ -50,31 +50,31 @@ class Unit(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Length of the unit in bytes."""
+        """The length of the unit in bytes."""
         return UNIT_SIZE + len(self.bitmap)
 
 
 def is_address(tags_code: int) -> bool:
-    """Whether a ConsumeQueue entry's tags code is the address of a unit."""
+    """Return True if a ConsumeQueue entry's tags code is the address of a unit."""
     return tags_code <= MAX_ADDRESS
 
 
 def address_of(offset: int) -> int:
-    """The address of the unit at a byte offset of the queue's ext files."""
+    """Return the address of the unit at a byte offset of the queue's ext files."""
     if not 0 <= offset <= MAX_OFFSET:
         raise ValueError(f"offset {offset}: a unit's lies between 0 and {MAX_OFFSET}")
     return offset + MIN_ADDRESS
 
 
 def offset_of(address: int) -> int:
-    """The byte offset in the queue's ext files that an address stands for."""
+    """Return the byte offset in the queue's ext files of an address."""
     if not is_address(address):
         raise ValueError(f"{address}: no address of a unit, which is at most {MAX_ADDRESS}")
     return address - MIN_ADDRESS
 
 
 def decode_unit(data: bytes | memoryview, offset: int = 0) -> Unit | None:
-    """The unit at byte `offset` of a file's bytes; None where none stands, or one that its file does not hold whole."""
+    """Return the unit at byte `offset` of a file's bytes; None if there is none, or none that the file holds whole."""
     if not 0 <= offset <= len(data) - UNIT_SIZE:
         return None
     size, tags_code, store_timestamp, bitmap_size = UNIT.struct.unpack_from(data, offset)

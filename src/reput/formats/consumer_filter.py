@@ -1,10 +1,10 @@
-"""config/consumerFilter.json: the SQL92 filters that consumer groups have registered, as the broker has it.
+"""config/consumerFilter.json: the SQL92 filters that consumer groups have registered, as the broker writes it.
 
     filterDataByTopic   topic -> groupFilterData: group -> filter, and topic once more
     filter              bloomFilterData (bitNum, bitPos), bornTime, clientVersion, consumerGroup, dead, deadTime,
                         expression, expressionType, topic; times in ms, deadTime 0 while the group is alive
 
-The text is what fastjson 2 makes of it: indented by tabs, names in alphabetical order, lists of numbers in one line.
+fastjson 2 writes the text: indented by tabs, names in alphabetical order, lists of numbers in one line.
 
 Source: `ConsumerFilterManager`, `ConsumerFilterData`, `BloomFilterData`, `RemotingSerializable.toJson`.
 """
@@ -40,15 +40,15 @@ class FilterData(NamedTuple):
 
     @property
     def is_dead(self) -> bool:
-        """Whether the group has gone."""
+        """True if the group has gone."""
         return self.dead_ms >= self.born_ms
 
 
 def decode(data: bytes, where: str) -> list[FilterData]:
-    """The filters in a file's bytes.
+    """Return the filters in a file's bytes.
 
     Raises:
-        DamagedStoreError: they are no such file; where and why.
+        DamagedStoreError: the bytes are no such file; the error says where and why.
     """
     if len(data) > SIZE_LIMIT:
         raise DamagedStoreError(f"{where}: over {SIZE_LIMIT} bytes, so no list of filters")
@@ -100,7 +100,7 @@ def _number(value: Any, name: str, where: str, lowest: int = 0) -> int:
 
 def _member(value: Any, name: str, kind: type, without: Any, where: str) -> Any:
     if not isinstance(value, dict):
-        raise DamagedStoreError(f"{where}: {value!r:.40} stands where an object is needed")
+        raise DamagedStoreError(f"{where}: {value!r:.40} is there, but an object is needed")
     found = value.get(name)
     if found is None:
         return without

@@ -1,19 +1,19 @@
 """config/consumerOffset.json: how far each group has read each queue, as the broker writes and reads it.
 
     dataVersion     counter, stateVersion, timestamp (ms); not written by 4.x
-    groupTopicMap   group -> its topics; what a getter of 5.x left there, ignored when read
+    groupTopicMap   group -> its topics; a getter of 5.x left it there, ignored when read
     offsetTable     "topic@group" -> queue id -> queue offset of the next message to read
 
-The text is what fastjson makes of it: indented by tabs, getters in alphabetical order, no newline at the end, and whole
-numbers as keys without quotes, so that JSON parsers refuse the file. RocketMQ 5.5.1 writes it with fastjson 2 (an entry
-a line); 5.3 and before with fastjson 1, which keeps a queue table and a topic list in one line:
+fastjson writes the text: indented by tabs, getters in alphabetical order, no newline at the end, and whole numbers as
+keys without quotes, so JSON parsers refuse the file. RocketMQ 5.5.1 writes it with fastjson 2 (an entry a line); 5.3
+and before with fastjson 1, which keeps a queue table and a topic list in one line:
 
     "topic@group":{0:250,1:251
     }
 
 A key of three parts ("topic@group@client", broadcasting through the proxy) or without "@" is kept as it is and belongs
-to no topic and no group. Reading allows what fastjson allows and a human editor leaves: quoted numbers, a comma behind
-the last entry, zeros behind the end. Negative queue ids and offsets are kept, since a broker takes them from a client.
+to no topic and no group. Reading allows what fastjson allows and a human editor leaves: quoted numbers, a comma after
+the last entry, zeros after the end. Negative queue ids and offsets are kept, since a broker takes them from a client.
 
 Source: `ConsumerOffsetManager`, `RemotingSerializable.toJson`, `DataVersion`.
 """
@@ -34,13 +34,13 @@ FILE_NAME = "consumerOffset.json"
 BACKUP_NAME = f"{FILE_NAME}.bak"
 SEPARATOR = "@"
 SIZE_LIMIT = 256 << 20
-"""The most bytes that a file may have to be read: some ten million queues."""
+"""The maximum bytes of a file to be read: about ten million queues."""
 MAX_QUEUE_ID = (1 << 31) - 1
 _DEPTH_LIMIT = 32
 
 
 class DataVersion(NamedTuple):
-    """How often the table changed, the version of the state machine (0 without a controller), and when, in ms."""
+    """The table's number of changes, the version of the state machine (0 without a controller), and a time (ms)."""
 
     counter: int
     state_version: int
@@ -48,7 +48,7 @@ class DataVersion(NamedTuple):
 
 
 class ConsumerOffsets(NamedTuple):
-    """What the file holds, in the file's order; a part that is None is not written."""
+    """The content of the file, in the file's order; a part that is None is not written."""
 
     offset_table: Mapping[str, Mapping[int, int]]
     group_topics: Mapping[str, Sequence[str]] | None = None
@@ -56,25 +56,25 @@ class ConsumerOffsets(NamedTuple):
 
 
 class JsonWriter(enum.Enum):
-    """Who writes: fastjson 2, as in RocketMQ 5.5.1, or fastjson 1, as in 5.3 and before."""
+    """The writer: fastjson 2, as in RocketMQ 5.5.1, or fastjson 1, as in 5.3 and before."""
 
     FASTJSON2 = 2
     FASTJSON1 = 1
 
 
 def key_of(topic: str, group: str) -> str:
-    """The table's key of a topic and a group."""
+    """Return the table's key of a topic and a group."""
     return f"{topic}{SEPARATOR}{group}"
 
 
 def split_key(key: str) -> tuple[str, str] | None:
-    """Topic and group of a key; None where it has not two parts, counted as Java's split does."""
+    """Return topic and group of a key; None if it does not have two parts, counted as Java's split does."""
     parts = key.rstrip(SEPARATOR).split(SEPARATOR)
     return (parts[0], parts[1]) if len(parts) == 2 else None
 
 
 def group_topics(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Each group's topics, in the order of the keys."""
+    """Return each group's topics, in the order of the keys."""
     topics: dict[str, dict[str, None]] = {}
     for key in keys:
         if (parts := split_key(key)) is not None:
@@ -97,7 +97,7 @@ _ESCAPES = {
 
 
 def encode(offsets: ConsumerOffsets, form: JsonWriter = JsonWriter.FASTJSON2) -> bytes:
-    """The file's bytes."""
+    """Return the file's bytes."""
     escapes = _ESCAPES[form]
     pretty = form is JsonWriter.FASTJSON2
 
@@ -125,7 +125,7 @@ def encode(offsets: ConsumerOffsets, form: JsonWriter = JsonWriter.FASTJSON2) ->
 
 
 def _indented(brackets: str, entries: Iterable[str], depth: int) -> str:
-    """Entries a line each between two brackets that stand at `depth`; nothing between them where there are none."""
+    """Return entries, a line each, between two brackets at `depth`; nothing between them if there are none."""
     line = "\n" + "\t" * depth
     joined = f",{line}\t".join(entries)
     return f"{brackets[0]}{line}\t{joined}{line}{brackets[1]}" if joined else brackets
@@ -133,7 +133,7 @@ def _indented(brackets: str, entries: Iterable[str], depth: int) -> str:
 
 # --- reading -------------------------------------------------------------------------------------
 
-# Possessive repeats: a long run of blanks before a wrong byte is gone over once.
+# Possessive repeats: a long run of blanks before a wrong byte is read once.
 _TOKEN = re.compile(
     rb"""[ \t\r\n]*+(?:
         (?P<text>"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")
@@ -152,7 +152,7 @@ _QUEUE_ID_DIGITS = 10
 
 
 def decode(data: bytes, where: str) -> ConsumerOffsets:
-    """What the bytes of a consumerOffset.json say; of a repeated key the later value counts.
+    """Return the content of a consumerOffset.json; of a repeated key the later value counts.
 
     Raises:
         DamagedStoreError: they are no such file; names `where`, the byte, and what was expected there.
@@ -189,7 +189,7 @@ def decode(data: bytes, where: str) -> ConsumerOffsets:
 
 
 def _decode_plain(data: bytes) -> ConsumerOffsets | None:
-    """The same of a file as RocketMQ writes it, by Python's own JSON; None where only the reader knows what to say.
+    """Return the same by Python's own JSON, for a file as RocketMQ writes it; None if only the reader can decide.
 
     A store of 100,000 topics has as many tables here, and the reader takes 50 us for each.
     """
@@ -214,18 +214,18 @@ def _refuse(text: str) -> None:
 
 
 def _is_plain_version(value: object) -> bool:
-    """Whether a dataVersion is left out, or has whole numbers of 64 bits alone."""
+    """Return True if a dataVersion is missing, or has only whole numbers of 64 bits."""
     if value is None:
         return True
     return type(value) is dict and all(type(one) is int and -(1 << 63) <= one < 1 << 63 for one in value.values())
 
 
 def _plain_table(value: object) -> dict[str, dict[int, int]] | None:
-    """The offsets; None where a queue id or an offset is not what it should be."""
+    """Return the offsets; None if a queue id or an offset is not valid."""
     if type(value) is not dict or set(map(type, value.values())) - {dict}:
         return None
     offsets = list(chain.from_iterable(queues.values() for queues in value.values()))
-    # The same few ids come again and again: each is looked at once.
+    # The same few ids come again and again: each is checked once.
     ids = set(chain.from_iterable(value.values()))
     if set(map(type, offsets)) - {int} or not all(map(_is_plain_id, ids)):
         return None
@@ -241,11 +241,11 @@ def _is_plain_id(text: str) -> bool:
 
 
 def _quoted(data: bytes) -> bytes:
-    """The text with its bare queue ids in quotes.
+    """Return the text with its bare queue ids in quotes.
 
-    Within a text such a quote would end the text in front of a digit, which is no JSON.
+    Within a text such a quote would end the text before a digit, which is no JSON.
     """
-    # The same few again: to replace each everywhere is quicker than to look at each place.
+    # The same few ids again: replacing each everywhere is quicker than looking at each place.
     found = set(_BARE_KEY.findall(data))
     if len(found) > _MOST_REPLACED:
         return _BARE_KEY.sub(lambda match: _quoted_id(match[0]), data)
@@ -267,7 +267,7 @@ def _version(value: Any) -> DataVersion | None:
 
 
 def _topics(value: Any) -> dict[str, list[str]] | None:
-    """The map of groups; None where it has another shape, since RocketMQ does not read it."""
+    """Return the map of groups; None if it has another shape, since RocketMQ does not read it."""
     if not isinstance(value, dict) or not all(isinstance(topics, list) for topics in value.values()):
         return None
     if not all(isinstance(topic, str) for topics in value.values() for topic in topics):
@@ -276,7 +276,7 @@ def _topics(value: Any) -> dict[str, list[str]] | None:
 
 
 class _Token(NamedTuple):
-    """A piece of the text: what it is, its bytes, and the byte at which it starts."""
+    """A piece of the text: its kind, its bytes, and the byte at which it starts."""
 
     kind: str
     text: bytes
@@ -284,7 +284,7 @@ class _Token(NamedTuple):
 
 
 class _TokenReader:
-    """Goes over the text once, token by token."""
+    """A reader that goes over the text once, token by token."""
 
     def __init__(self, data: bytes, where: str) -> None:
         self._data = data
@@ -292,7 +292,7 @@ class _TokenReader:
         self._place = 0
 
     def next(self) -> _Token:
-        """The next token; one of kind `wrong` where none begins."""
+        """Return the next token; one of kind `wrong` if none begins."""
         found = _TOKEN.match(self._data, self._place)
         if found is None or found.lastgroup is None:
             rest = self._data[self._place :]
@@ -303,12 +303,12 @@ class _TokenReader:
         return _Token(kind, found[kind], found.start(kind))
 
     def error(self, token: _Token, expected: str) -> DamagedStoreError:
-        """An error that says what was expected in the place of a token."""
+        """Return an error that says what was expected in place of a token."""
         found = "it ends there" if token.kind == "end" else f"found {token.text[:40]!r}"
         return DamagedStoreError(f"{self._where}: damaged at byte {token.offset}: {expected} was expected, {found}")
 
     def members(self, first: _Token | None = None) -> Iterator[_Token]:
-        """The keys of the object that begins here; who iterates reads each key's value before the next key."""
+        """Yield the keys of the object that begins here. The caller reads each key's value before the next key."""
         opening = first or self.next()
         if opening.text != b"{":
             raise self.error(opening, "{")
@@ -328,7 +328,7 @@ class _TokenReader:
             key = self.next()
 
     def string(self, token: _Token) -> str:
-        """A token's text."""
+        """Return a token's text."""
         try:
             text = str(json.loads(token.text.decode())) if token.kind == "text" else token.text.decode()
             text.encode()  # half a character can be written as an escape
@@ -337,14 +337,14 @@ class _TokenReader:
         return text
 
     def whole(self, token: _Token, bits: int, what: str) -> int:
-        """A token's whole number, in quotes or not, of at most `bits` bits and a sign."""
+        """Return a token's whole number, in quotes or not, of at most `bits` bits and a sign."""
         found = _WHOLE_NUMBER.fullmatch(token.text)
         if found is not None and -(1 << bits) <= (number := int(found[1])) < 1 << bits:
             return number
         raise self.error(token, what)
 
     def value(self, depth: int = 0) -> Any:
-        """Any value: dict, list, str, int; None for everything that this file has no use for."""
+        """Return any value: dict, list, str, int; None for everything that this file does not use."""
         token = self.next()
         if token.kind == "text":
             return self.string(token)

@@ -1,8 +1,8 @@
 """Java's `String.hashCode` over strings that are stored as UTF-8, and the two hashes made from it.
 
-A record stores topics, tags and keys as UTF-8; the peer decodes them into a Java string (UTF-16 units, with
-U+FFFD in place of malformed bytes) and hashes the units. Java and Python replace malformed bytes differently
-(an encoded surrogate is one replacement in Java and three in Python), so the decoding is spelled out here.
+A record stores topics, tags and keys as UTF-8. The peer decodes them into a Java string (UTF-16 units, with U+FFFD in
+place of malformed bytes) and hashes the units. Java and Python replace malformed bytes differently (an encoded
+surrogate is one replacement in Java and three in Python), so the decoding is spelled out here.
 
 Source: `java.lang.String.hashCode`, the JDK 17 UTF-8 decoder, `MessageExtBrokerInner.tagsString2tagsCode`,
 `IndexFile.indexKeyHashMethod`.
@@ -41,7 +41,7 @@ def _continues(data: bytes, position: int, end: int) -> bool:
 
 
 def _decode_sequence(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """Code point and length of the sequence at `position`; REPLACEMENT and what it replaces if malformed."""
+    """Return code point and length of the sequence at `position`; REPLACEMENT and what it replaces if malformed."""
     first = data[position]
     if 0xC2 <= first <= 0xDF:
         if _continues(data, position + 1, end):
@@ -86,7 +86,7 @@ def to_int32(value: int) -> int:
 
 
 def java_string_hash_utf8(data: bytes, seed: int = 0) -> int:
-    """Java `String.hashCode` of the string stored in `data`; `seed` is the hash of what stands before it."""
+    """Return Java's `String.hashCode` of the string stored in `data`; `seed` is the hash of the text before it."""
     if data.isascii():
         value = seed
         for unit in data:
@@ -99,11 +99,11 @@ def java_string_hash_utf8(data: bytes, seed: int = 0) -> int:
 
 
 def java_string_hash(text: str) -> int:
-    """Java `String.hashCode` of `text`, over its UTF-16 units."""
+    """Return Java's `String.hashCode` of `text`, over its UTF-16 units."""
     return java_string_hash_utf8(text.encode("utf-8", "surrogatepass"))
 
 
 def index_key_hash(key: bytes) -> int:
-    """The hash an IndexFile keeps of `topic + "#" + key`: the absolute value, and 0 for Integer.MIN_VALUE."""
+    """Return the hash of `topic + "#" + key` in an IndexFile: the absolute value, and 0 for Integer.MIN_VALUE."""
     value = java_string_hash_utf8(key)
     return 0 if value == -0x80000000 else abs(value)

@@ -1,7 +1,7 @@
 """IndexFile: a 40-byte header, the hash slots, then the items, chained from a slot to the newest and back.
 
-Item numbers start at 1, so item 0 is never used and a file of n items holds n - 1. The file's name is the
-local time of its creation as 17 digits, yyyyMMddHHmmssSSS.
+Item numbers start at 1, so item 0 is never used and a file of n items holds n - 1. The file's name is the local time of
+its creation as 17 digits, yyyyMMddHHmmssSSS.
 
 Source: `org.apache.rocketmq.store.index.IndexHeader`, `IndexFile`, `IndexService`.
 """
@@ -48,7 +48,7 @@ assert ITEM_SIZE == 20
 DEFAULT_SLOTS = 5_000_000
 DEFAULT_ITEMS = 20_000_000
 TAG_KEY_PREFIX = b"T#"
-"""What stands between `topic + "#"` and the TAGS text in a tag item's key (RocketMQ 5.4.0 and later)."""
+"""The bytes between `topic + "#"` and the TAGS text in a tag item's key (RocketMQ 5.4.0 and later)."""
 
 _NAME = re.compile(r"[0-9]{17}")
 
@@ -65,27 +65,27 @@ class Header(NamedTuple):
 
 
 def encode_header(header: Header) -> bytes:
-    """The 40 bytes of a header."""
+    """Return the 40 bytes of a header."""
     return HEADER.struct.pack(*header)
 
 
 def decode_header(data: bytes | memoryview) -> Header:
-    """The header at the start of `data`; raises struct.error where fewer than 40 bytes are given."""
+    """Return the header at the start of `data`; raises struct.error if fewer than 40 bytes are given."""
     return Header(*HEADER.struct.unpack_from(data, 0))
 
 
 def file_size(slots: int, items: int) -> int:
-    """Size in bytes of an IndexFile with so many slots and items."""
+    """Return the size in bytes of an IndexFile with these numbers of slots and items."""
     return HEADER_SIZE + slots * SLOT_SIZE + items * ITEM_SIZE
 
 
 def capacity(items: int) -> int:
-    """How many items such a file holds: item 0 is never used."""
+    """Return how many items such a file holds: item 0 is never used."""
     return items - 1
 
 
 def is_index_name(name: str) -> bool:
-    """Whether RocketMQ takes `name` for an IndexFile's; it skips the others."""
+    """Return True if RocketMQ takes `name` for an IndexFile's; it skips others."""
     return _NAME.fullmatch(name) is not None
 
 

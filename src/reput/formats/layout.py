@@ -1,4 +1,4 @@
-"""A fixed layout, written down once: a list of fields gives the struct, the offsets and the docs' table."""
+"""A fixed layout, written down once: a list of fields gives the struct, the offsets and the table in the docs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Layout:
 
     @cached_property
     def offsets(self) -> dict[str, int]:
-        """Offset of each field in bytes, computed from the fields before it."""
+        """The offset of each field in bytes, computed from the fields before it."""
         offsets, position = {}, 0
         for field in self.fields:
             offsets[field.name] = position
@@ -84,7 +84,7 @@ class Layout:
         return np.dtype([(field.name, one(field.code)) for field in self.fields])
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Offset, size, name and meaning of each field, as text for the documentation."""
+        """Return offset, size, name and meaning of each field, as text for the documentation."""
         return [
             (
                 str(self.offsets[field.name]),

@@ -1,39 +1,39 @@
-"""reput's own files. They live in one folder, `<store>/reput/`, which RocketMQ ignores.
+"""reput's own files. They are in one folder, `<store>/reput/`, which RocketMQ ignores.
 
     watermarks          one page, mapped by writer, pipeline and readers: see the table
     frontier            how far the indexes are complete and durable; JSON, replaced whole by rename
     lock                held (flock, exclusive) by the one reput process that changes the store
     follower            held (flock, exclusive) by the one process that follows the log
     fence               held (flock, shared) by every task while it writes, by the next owner exclusively
-    intent              the swap that is under way; JSON, replaced whole by rename; see below
-    rocksdb-log/        RocksDB's own text about what it did, where the queues are in RocksDB
-    follow-checkpoint/  Spark's own files about the streaming query; nothing is believed from there
-    expiry.conf         settings of deletion that reput made the store with, as broker.conf has them; without it an
-                        open store deletes no log file unless a call or its configuration asks
+    intent              the swap in progress; JSON, replaced whole by rename; see below
+    rocksdb-log/        RocksDB's own text logs, if the queues are in RocksDB
+    follow-checkpoint/  Spark's own files about the streaming query; reput does not trust them
+    expiry.conf         settings of deletion with which reput made the store, as in broker.conf; without it an open
+                        store deletes no log file unless a call or its configuration asks
     deleted             the queues that `reput delete` deleted; JSON, replaced whole by rename; see below
     sinks/ID/           a Spark sink: its ledger (JSON, replaced whole by rename) and staged messages (Arrow streams);
                         see reput.connect.sink.ledger
-    staging-EPOCH/      what a job is building; the next owner removes it if its job died
-    aside-EPOCH/        what a swap has moved out of the way; removed once the swap is complete
+    staging-EPOCH/      what a job builds; the next owner removes it if the job died
+    aside-EPOCH/        what a swap has moved aside; removed once the swap is complete
 
-An intent names its epoch and the parts that change, each relative to the store: `consumequeue`,
-`consumequeue/TOPIC`, the same of `batchconsumequeue` and `consumequeue_ext`, `index`, `checkpoint` or
-`reput/frontier`. Part P goes live by two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is
-complete and synced before the intent is written, so whoever finds an intent finishes it.
+An intent names its epoch and the parts that change, each relative to the store: `consumequeue`, `consumequeue/TOPIC`,
+the same of `batchconsumequeue` and `consumequeue_ext`, `index`, `checkpoint` or `reput/frontier`. Part P goes live by
+two renames: P to `aside-EPOCH/P`, then `staging-EPOCH/P` to P. Staging is complete and synced before the intent is
+written, so the next owner that finds an intent finishes it.
 
-The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue_offset` and `index_offset`
-(bytes: log offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and
-`index_count` (the last IndexFile, and the next item number in it, as its header has it), `queue_fingerprint` and
-`index_fingerprint` (`offset`, `size`, `crc`, `store_timestamp` of the last record below each offset).
+The frontier file's keys: `version`, `store_id` (16 bytes, hex), `epoch`, `queue_offset` and `index_offset` (bytes: log
+offsets below which the queues, and the IndexFiles, are complete and durable), `index_file` and `index_count` (the last
+IndexFile, and the next item number in it, as in its header), `queue_fingerprint` and `index_fingerprint` (`offset`,
+`size`, `crc`, `store_timestamp` of the last record below each offset).
 
 The file `deleted` has the keys `version` and `queues`, a list of objects: `topic`, `queue_id`, `offset` (bytes: the
-queue's messages below this log offset are deleted) and `done` (false while the deletion is under way: the next owner
+queue's messages below this log offset are deleted) and `done` (false while the deletion is in progress: the next owner
 finishes it). A rebuild leaves these messages out, and `check` does not ask for them, as long as the store has no such
 queue.
 
-A ledger's keys: `query` (the streaming query's id, where its checkpoint tells it, or a batch write's `writeId`),
-`batch` (number of the last batch), `state` (`begun` or `done`), and while it is begun `files` (the staged files that
-hold the batch, in order) and `offset` (bytes: the log's end when it began).
+A ledger's keys: `query` (the streaming query's id, if its checkpoint has it, or a batch write's `writeId`), `batch`
+(number of the last batch), `state` (`begun` or `done`), and while it is begun `files` (the staged files that hold the
+batch, in order) and `offset` (bytes: the log's end when it began).
 """
 
 from __future__ import annotations
@@ -94,17 +94,17 @@ _REMEDY = "If no later version of reput did, remove it and run `reput rebuild`, 
 
 
 def staging_name(epoch: int) -> str:
-    """The folder in which the job of this epoch builds."""
+    """Return the folder in which the job of this epoch builds."""
     return f"staging-{epoch}"
 
 
 def aside_name(epoch: int) -> str:
-    """The folder into which the swap of this epoch moves what it replaces."""
+    """Return the folder into which the swap of this epoch moves what it replaces."""
     return f"aside-{epoch}"
 
 
 class Intent(NamedTuple):
-    """A swap under way: its epoch and the parts that change, relative to the store."""
+    """A swap in progress: its epoch and the parts that change, relative to the store."""
 
     epoch: int
     parts: tuple[str, ...]
@@ -114,7 +114,7 @@ _QUEUE_FOLDERS = (paths.CONSUME_QUEUE, paths.BATCH_CONSUME_QUEUE, paths.CONSUME_
 
 
 def is_swap_part(part: str) -> bool:
-    """Whether an intent may name `part`: nothing outside the store, only indexes and the checkpoint."""
+    """Return True if an intent may name `part`: nothing outside the store, only indexes and the checkpoint."""
     if part in (*_QUEUE_FOLDERS, paths.INDEX, paths.CHECKPOINT, FRONTIER_PART):
         return True
     folder, separator, topic = part.partition("/")
@@ -124,12 +124,12 @@ def is_swap_part(part: str) -> bool:
 
 
 def encode_intent(intent: Intent) -> bytes:
-    """The intent file's bytes."""
+    """Return the intent file's bytes."""
     return _encode({"version": FORMAT_VERSION, "epoch": intent.epoch, "parts": list(intent.parts)})
 
 
 def decode_intent(data: bytes, where: str) -> Intent:
-    """The intent in a file's bytes.
+    """Return the intent in a file's bytes.
 
     Raises:
         DamagedStoreError: it is no intent, or names something that a swap never touches.
@@ -153,7 +153,7 @@ class Deleted(NamedTuple):
 
 
 def encode_deleted(queues: Iterable[Deleted]) -> bytes:
-    """The bytes of the file `deleted`."""
+    """Return the bytes of the file `deleted`."""
     values = [
         {
             "topic": one.key.topic.decode("utf-8", "surrogateescape"),
@@ -167,10 +167,10 @@ def encode_deleted(queues: Iterable[Deleted]) -> bytes:
 
 
 def decode_deleted(data: bytes, where: str) -> tuple[Deleted, ...]:
-    """The queues in the bytes of a file `deleted`.
+    """Return the queues in the bytes of a file `deleted`.
 
     Raises:
-        DamagedStoreError: it is none, or names what is no queue.
+        DamagedStoreError: it is no such file, or names a queue that cannot be one.
     """
     remedy = (
         "Remove this file, and the store can be read and written again. The next rebuild then brings back the queues "
@@ -206,7 +206,7 @@ class Fingerprint(NamedTuple):
 
 
 class Frontier(NamedTuple):
-    """How far the indexes are complete and durable; offsets in bytes of the log."""
+    """The frontiers of the durable indexes; offsets in bytes of the log."""
 
     store_id: str
     epoch: int = 0
@@ -219,7 +219,7 @@ class Frontier(NamedTuple):
 
 
 def encode_frontier(frontier: Frontier) -> bytes:
-    """The frontier file's bytes."""
+    """Return the frontier file's bytes."""
     value = frontier._asdict()
     for name in _FINGERPRINTS:
         value[name] = value[name]._asdict() if value[name] else None
@@ -230,7 +230,7 @@ _FINGERPRINTS = ("queue_fingerprint", "index_fingerprint")
 
 
 def decode_frontier(data: bytes, where: str) -> Frontier:
-    """The frontier in a file's bytes.
+    """Return the frontier in a file's bytes.
 
     Raises:
         DamagedStoreError: it is no frontier.

@@ -1,9 +1,9 @@
 """A part: the file that one stage of a job leaves for the next, as columns of numbers or of entries.
 
-A header, then one descriptor a column, then the columns in that order, each padded to a multiple of 8 bytes. They are
-in the machine's byte order. A part belongs to one job and lies in its staging folder, below `parts/`.
+A header, then one descriptor for each column, then the columns in that order, each padded to a multiple of 8 bytes.
+They are in the machine's byte order. A part belongs to one job and is in its staging folder, below `parts/`.
 
-The checksum covers header and descriptors. The columns have none: to read them twice would slow every stage down.
+The checksum covers header and descriptors. The columns have none: reading them twice would slow every stage down.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LAYOUTS = (PART_HEADER, PART_COLUMN)
 
 
 class ColumnPlace(NamedTuple):
-    """Where a column lies in its part: from byte `offset` on, `length` values of `dtype`."""
+    """The place of a column in its part: from byte `offset` on, `length` values of `dtype`."""
 
     offset: int
     length: int
@@ -57,7 +57,7 @@ class ColumnPlace(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind the column."""
+        """The offset after the column."""
         return self.offset + self.length * self.width
 
 
@@ -79,7 +79,7 @@ class PartKind(NamedTuple):
         return PART_HEADER.size + PART_COLUMN.size * (len(self.rows) + len(self.others))
 
     def places(self, counts: Iterable[int]) -> dict[str, ColumnPlace]:
-        """Where the columns lie, given how many values each has."""
+        """Return the places of the columns, given the number of values of each."""
         found, offset = {}, self.head_size
         for (name, dtype), count in zip(self.dtypes.items(), counts, strict=True):
             offset = aligned(offset)
@@ -89,12 +89,12 @@ class PartKind(NamedTuple):
 
 
 def aligned(offset: int) -> int:
-    """The next multiple of 8."""
+    """Return the next multiple of 8."""
     return -(-offset // _ALIGNED) * _ALIGNED
 
 
 def encode_head(kind: PartKind, counts: Sequence[int]) -> bytes:
-    """Header and descriptors of a part whose columns have so many values.
+    """Return header and descriptors of a part whose columns have these numbers of values.
 
     Raises:
         ValueError: columns of rows differ in length.
@@ -111,10 +111,10 @@ def encode_head(kind: PartKind, counts: Sequence[int]) -> bytes:
 
 
 def decode_head(kind: PartKind, head: bytes, size: int) -> dict[str, ColumnPlace]:
-    """Where the columns of a part of this kind lie; `head` are its first bytes, `size` is the length of the file.
+    """Return the places of the columns of a part; `head` are its first bytes, `size` is the length of the file.
 
     Raises:
-        ValueError: it is no such part, or not a whole one; the text says at which byte.
+        ValueError: it is no part of this kind, or not a whole one; the text says at which byte.
     """
     if size < kind.head_size or len(head) < kind.head_size:
         raise ValueError(f"ends at byte {size}, a part of kind {kind.name} has {kind.head_size} or more")
@@ -122,10 +122,10 @@ def decode_head(kind: PartKind, head: bytes, size: int) -> dict[str, ColumnPlace
         PART_COLUMN.struct.unpack_from(head, at)[2] for at in range(PART_HEADER.size, kind.head_size, PART_COLUMN.size)
     ]
     rows = counts[: len(kind.rows)]
-    believable = all(0 <= count <= size for count in counts) and len({*rows}) <= 1
-    if not believable or head[: kind.head_size] != encode_head(kind, counts):
+    is_possible = all(0 <= count <= size for count in counts) and len({*rows}) <= 1
+    if not is_possible or head[: kind.head_size] != encode_head(kind, counts):
         raise ValueError(f"byte 0 is not the head of a part of kind {kind.name}, version {VERSION}")
-    told = PART_HEADER.struct.unpack_from(head)[4]
-    if told != size:
-        raise ValueError(f"ends at byte {size}, its head says {told}")
+    length = PART_HEADER.struct.unpack_from(head)[4]
+    if length != size:
+        raise ValueError(f"ends at byte {size}, its head says {length}")
     return kind.places(counts)

@@ -1,4 +1,4 @@
-"""The only place that knows how files and folders of a store are named.
+"""The names of a store's files and folders; no other module knows them.
 
     commitlog/00000000000000000000            start offset of the file, 20 digits
     consumequeue/TOPIC/QUEUE/0000...          byte offset in the queue, 20 digits
@@ -30,7 +30,7 @@ REPUT = "reput"
 
 MULTI_PATH_SEPARATOR = ","
 MAX_TOPIC_BYTES = 255
-"""The longest name that the file systems of today give a folder."""
+"""The longest name of a folder in today's file systems."""
 
 _NAMES_KEPT = 1024
 _OFFSET_NAME = re.compile(r"[0-9]{20}")
@@ -38,12 +38,12 @@ _QUEUE_NAME = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def offset_name(offset: int) -> str:
-    """The file name of the file that starts at `offset` bytes."""
+    """Return the file name of the file that starts at `offset` bytes."""
     return f"{offset:020d}"
 
 
 def parse_offset_name(name: str) -> int | None:
-    """The start offset in a file's name, None where RocketMQ would not have written such a name."""
+    """Return the start offset in a file's name; None if RocketMQ would not have written such a name."""
     if not _OFFSET_NAME.fullmatch(name):
         return None
     offset = int(name)
@@ -51,7 +51,7 @@ def parse_offset_name(name: str) -> int | None:
 
 
 def parse_queue_name(name: str) -> int | None:
-    """The queue id in a folder's name, None where it is not a queue's folder."""
+    """Return the queue id in a folder's name; None if it is no queue's folder."""
     if not _QUEUE_NAME.fullmatch(name):
         return None
     queue_id = int(name)
@@ -59,13 +59,13 @@ def parse_queue_name(name: str) -> int | None:
 
 
 def is_topic_folder_name(topic: bytes) -> bool:
-    """Whether `topic` can be a folder's name inside the store: valid UTF-8, no separator, not a dot name."""
+    """Return True if `topic` can be a folder's name inside the store: valid UTF-8, no separator, not a dot name."""
     return 0 < len(topic) <= MAX_TOPIC_BYTES and _is_folder_name(topic)
 
 
 @lru_cache(_NAMES_KEPT)
 def _is_folder_name(topic: bytes) -> bool:
-    """The same for a topic that is short enough to be kept; records in a row share a few."""
+    """Return the same for a topic that is short enough to be cached; consecutive records share a few."""
     if topic in (b".", b"..") or b"/" in topic or b"\0" in topic:
         return False
     try:

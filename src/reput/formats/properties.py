@@ -1,7 +1,7 @@
 """Message properties: `name 0x01 value 0x02` repeated, UTF-8.
 
-Written with a final separator; read with or without it. A piece needs a name and a value of at least one
-character each, else it is skipped; of a repeated name the later value wins.
+They are written with a final separator, and read with or without it. A piece without a name or a value of at least one
+character is skipped. Of a repeated name the later value wins.
 
 Source: `MessageDecoder.string2messageProperties`, `messageProperties2String`, `MessageConst`.
 """
@@ -30,11 +30,11 @@ INNER_MULTI_QUEUE_OFFSET = b"INNER_MULTI_QUEUE_OFFSET"
 
 KEY_SEPARATOR = b" "
 QUEUE_SEPARATOR = b","
-"""Between the names of INNER_MULTI_DISPATCH, and between their queue offsets."""
+"""The separator between the names of INNER_MULTI_DISPATCH, and between their queue offsets."""
 
 
 def decode_properties(data: bytes) -> dict[bytes, bytes]:
-    """The properties as raw UTF-8 names and values, in the order of first appearance."""
+    """Return the properties as raw UTF-8 names and values, in the order of first appearance."""
     properties: dict[bytes, bytes] = {}
     for piece in data.split(b"\x02"):
         name, separator, value = piece.partition(b"\x01")
@@ -44,10 +44,10 @@ def decode_properties(data: bytes) -> dict[bytes, bytes]:
 
 
 def encode_properties(properties: Mapping[bytes, bytes]) -> bytes:
-    """The bytes of `properties`.
+    """Return the bytes of `properties`.
 
     Raises:
-        ValueError: a name or value is empty or holds a separator, which no reader could give back.
+        ValueError: a name or value is empty or holds a separator, so no reader could return it.
     """
     for name, value in properties.items():
         for part in (name, value):
@@ -57,7 +57,7 @@ def encode_properties(properties: Mapping[bytes, bytes]) -> bytes:
 
 
 def text_properties(data: bytes) -> dict[str, str]:
-    """The properties as text, undecodable bytes replaced: for people to read."""
+    """Return the properties as text for people, with undecodable bytes replaced."""
     return {
         name.decode("utf-8", "replace"): value.decode("utf-8", "replace")
         for name, value in decode_properties(data).items()

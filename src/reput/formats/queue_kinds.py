@@ -1,4 +1,4 @@
-"""The kinds of ConsumeQueue by their names: reput's, broker.conf's, and those of what a conversion can make.
+"""The kinds of ConsumeQueue by their names: reput's, broker.conf's, and those of the targets of a conversion.
 
     file       queue files, a folder each; RocketMQ's default
     rocksdb    all queues in one RocksDB
@@ -12,24 +12,24 @@ from collections.abc import Mapping
 
 FILE, ROCKSDB = "file", "rocksdb"
 DEFAULT_KINDS = (FILE,)
-"""What a store has that says nothing."""
+"""The kinds of a store that says nothing."""
 
 DEFAULT_STORE_TYPE = "default"
 STORE_TYPES: Mapping[str, str] = {DEFAULT_STORE_TYPE: FILE, "defaultRocksDB": ROCKSDB}
-"""What broker.conf's storeType asks for."""
+"""The kind for each storeType of broker.conf."""
 DOUBLE_WRITE = (FILE, ROCKSDB)
-"""What its rocksdbCQDoubleWriteEnable asks for, in a store of the default type."""
+"""The kinds for rocksdbCQDoubleWriteEnable of broker.conf, in a store of the default type."""
 
 TARGETS: Mapping[str, tuple[str, ...]] = {"file": (FILE,), "rocksdb": (ROCKSDB,), "both": DOUBLE_WRITE}
-"""What a conversion can make, by the word for it."""
+"""The kinds of each target of a conversion, by name."""
 TARGET_SETTINGS: Mapping[str, str] = {
     "file": "storeType=default",
     "rocksdb": "storeType=defaultRocksDB",
     "both": "rocksdbCQDoubleWriteEnable=true",
 }
-"""What broker.conf must say for a broker to go on with such queues."""
+"""The settings of broker.conf with which a broker uses such queues."""
 KINDS_IN_WORDS: Mapping[tuple[str, ...], str] = {
     (ROCKSDB,): "in RocksDB",
     (FILE, ROCKSDB): "in files and in RocksDB",
 }
-"""Where queues are, for people, where it is not in files alone."""
+"""The kinds in words for people, unless the queues are in files only."""

@@ -14,8 +14,8 @@ SIMPLE, BATCH = "SimpleCQ", "BatchCQ"
 class QueueTypes(NamedTuple):
     """Topics whose queues are known to hold batches, and topics whose queues are known not to.
 
-    Of a topic in neither, its records tell: an inner batch (sysFlag 0x80, with INNER_NUM and INNER_BASE) can have been
-    put to a queue of batches only.
+    The records decide about a topic in neither: an inner batch (sysFlag 0x80, with INNER_NUM and INNER_BASE) can have
+    been put only to a queue of batches.
     """
 
     batch: frozenset[bytes] = frozenset()

@@ -1,8 +1,8 @@
 """The message record of the CommitLog, and the blank record that ends a file.
 
-A record is a fixed head of 48 bytes, then parts whose lengths depend on sysFlag (hosts), on the magic (topic
-length) and on themselves. `RECORD_PARTS` lists them all; `examine` is the specification of what counts as a
-record, and the compiled kernels are tested against it.
+A record is a fixed head of 48 bytes, then parts whose lengths depend on sysFlag (hosts), on the magic (topic length)
+and on themselves. `RECORD_PARTS` lists them all. `examine` is the specification of a valid record, and the compiled
+kernels are tested against it.
 
 Source: `MessageExtEncoder`, `CommitLog.checkMessageAndReturnSize`, `MessageSysFlag`, `MessageVersion`.
 """
@@ -40,11 +40,11 @@ COMPRESSION_MASK = 0x700
 SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
 """Delayed messages wait under this topic; their tags code is the delivery time."""
 LMQ_PREFIX = b"%LMQ%"
-"""How the names of light message queues begin."""
+"""The prefix of the names of light message queues."""
 
 
 def gives_further_entries(topic: bytes) -> bool:
-    """Whether messages of this topic get entries in further queues (`MixAll.topicAllowsLMQ`)."""
+    """Return True if messages of this topic get entries in further queues (`MixAll.topicAllowsLMQ`)."""
     return not topic.startswith((b"%RETRY%", b"rmq_sys_")) and topic != SCHEDULE_TOPIC
 
 
@@ -87,7 +87,7 @@ BLANK = Layout(
 )
 BLANK_SIZE = BLANK.size
 assert BLANK_SIZE == 8
-"""A record fits a file only when this much is left behind it."""
+"""A record fits a file only if this much is left after it."""
 
 RECORD_PARTS: tuple[tuple[str, str, str], ...] = (
     *((field.name, str(HEAD.rows()[n][1]), field.meaning) for n, field in enumerate(HEAD.fields)),
@@ -99,7 +99,7 @@ RECORD_PARTS: tuple[tuple[str, str, str], ...] = (
     ("store_timestamp", "8", "when the broker stored the message (ms)"),
     ("store_host", "8 or 20", "the broker's address and port (20 with sysFlag 0x20)"),
     ("reconsume_times", "4", "how often it came back for another try"),
-    ("prepared_transaction_offset", "8", "where the prepared message of this transaction stands"),
+    ("prepared_transaction_offset", "8", "log offset of the prepared message of this transaction"),
     ("body_length", "4", "bytes of the body"),
     ("body", "n", "the body as stored, perhaps compressed"),
     ("topic_length", "1 or 2", "bytes of the topic; one signed byte in v1, two in v2"),
@@ -115,11 +115,11 @@ CRC_PROPERTY_SIZE = len(props.CRC32) + 1 + 10 + 1
 assert CRC_PROPERTY_SIZE == 20
 
 V2_TOPIC_LENGTH_ABOVE = 127
-"""A topic of more UTF-16 units than this makes RocketMQ write a v2 record."""
+"""RocketMQ writes a v2 record for a topic of more UTF-16 units than this."""
 
 
 class Verdict(IntEnum):
-    """What stands at a place of the log. Everything above BLANK is no record."""
+    """The kinds of bytes at a place of the log. Every value above BLANK is no record."""
 
     GOOD = 0
     BLANK = 1
@@ -153,7 +153,7 @@ _MEANINGS = {
 
 
 _HOSTS_KEPT = 1024
-"""Messages of a log have few hosts, and to make one costs as much as the rest of a record."""
+"""Messages of a log have few hosts, and making one costs as much as the rest of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +164,12 @@ class Host:
     port: int
 
     def encode(self) -> bytes:
-        """Address, then the port as 4 bytes."""
+        """Return the address, then the port as 4 bytes."""
         return self.address + struct.pack(">i", self.port)
 
     @classmethod
     def decode(cls, data: bytes) -> Host:
-        """The host of these bytes."""
+        """Return the host of these bytes."""
         return cls(data[:-4], int.from_bytes(data[-4:], "big", signed=True))
 
     @lru_cache(_HOSTS_KEPT)  # noqa: B019 - bounded, and hosts are values
@@ -185,7 +185,7 @@ LOCALHOST = Host(b"\x7f\0\0\1", 10911)
 
 
 class Record(NamedTuple):
-    """A message record's values; times in ms, offsets in bytes, strings as the bytes that are stored."""
+    """A message record's values; times in ms, offsets in bytes, strings as the stored bytes."""
 
     topic: bytes
     body: bytes = b""
@@ -212,7 +212,7 @@ class Record(NamedTuple):
 
 
 def decode_message_id(text: str) -> tuple[Host, int] | None:
-    """Store host and physical offset of an offset message id; None where the text is none."""
+    """Return store host and physical offset of an offset message id; None if the text is none."""
     try:
         data = bytes.fromhex(text) if text.isalnum() else b""
     except ValueError:
@@ -224,17 +224,17 @@ def decode_message_id(text: str) -> tuple[Host, int] | None:
 
 
 def crc32(data: bytes | memoryview) -> int:
-    """CRC-32 as the peer stores it: the sign bit cleared."""
+    """Return CRC-32 as the peer stores it: the sign bit cleared."""
     return zlib.crc32(data) & 0x7FFFFFFF
 
 
 def crc_property(crc: int) -> bytes:
-    """The CRC property's 20 bytes: ten decimal digits, least significant first, '0' filled on the right."""
+    """Return the CRC property's 20 bytes: ten decimal digits, least significant first, '0' filled on the right."""
     return props.CRC32 + b"\x01" + str(crc)[::-1].encode().ljust(10, b"0") + b"\x02"
 
 
 def decode_crc_property(data: bytes) -> int | None:
-    """The CRC in those 20 bytes, None where they are not a CRC property."""
+    """Return the CRC in those 20 bytes; None if they are no CRC property."""
     digits = data[len(props.CRC32) + 1 : -1]
     if len(data) != CRC_PROPERTY_SIZE or not digits.isdigit() or crc_property(int(digits[::-1])) != data:
         return None
@@ -242,7 +242,7 @@ def decode_crc_property(data: bytes) -> int | None:
 
 
 def record_size(topic: bytes, body: bytes, properties: bytes, sys_flag: int, magic: int) -> int:
-    """Length in bytes of a record with these parts."""
+    """Return the length in bytes of a record with these parts."""
     return (
         MIN_RECORD_SIZE
         + (HOST_V6_SIZE - HOST_V4_SIZE) * (bool(sys_flag & FLAG_BORN_HOST_V6) + bool(sys_flag & FLAG_STORE_HOST_V6))
@@ -254,14 +254,13 @@ def record_size(topic: bytes, body: bytes, properties: bytes, sys_flag: int, mag
 
 
 def encode_record(record: Record, append_crc: bool = False) -> bytes:
-    """The bytes of a record.
+    """Return the bytes of a record.
 
-    Size, body CRC and the host bits of sysFlag are computed; the magic is taken as it stands. With
-    `append_crc` the CRC property is appended to the properties and covers everything in front of it
-    (enabledAppendPropCRC).
+    Size, body CRC and the host bits of sysFlag are computed; the magic is taken as given. With `append_crc` the CRC
+    property is appended to the properties and covers everything before it (enabledAppendPropCRC).
 
     Raises:
-        ValueError: a part is longer than its length field can say.
+        ValueError: a part is longer than its length field allows.
     """
     sys_flag = record.sys_flag & ~(FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6)
     sys_flag |= FLAG_BORN_HOST_V6 if len(record.born_host.address) == 16 else 0
@@ -307,12 +306,12 @@ def encode_record(record: Record, append_crc: bool = False) -> bytes:
 
 
 def encode_blank(space_left: int) -> bytes:
-    """The 8 bytes that end a file with `space_left` bytes left; what follows them does not matter."""
+    """Return the 8 bytes that end a file with `space_left` bytes left; the bytes after them do not matter."""
     return BLANK.struct.pack(space_left, MAGIC_BLANK)
 
 
 def decode_record(data: bytes | memoryview, offset: int = 0) -> Record:
-    """The record at byte `offset` of `data`, which `examine` must have found good.
+    """Return the record at byte `offset` of `data`, which `examine` must have found good.
 
     Raises:
         ValueError: the lengths do not add up (nothing outside `data` is read).
@@ -347,7 +346,7 @@ def decode_record(data: bytes | memoryview, offset: int = 0) -> Record:
 
 
 def host_sizes(sys_flag: int) -> tuple[int, int]:
-    """Bytes of the born host and of the store host under this sysFlag."""
+    """Return the bytes of the born host and of the store host under this sysFlag."""
     return (
         HOST_V6_SIZE if sys_flag & FLAG_BORN_HOST_V6 else HOST_V4_SIZE,
         HOST_V6_SIZE if sys_flag & FLAG_STORE_HOST_V6 else HOST_V4_SIZE,
@@ -360,7 +359,7 @@ def _host(data: bytes) -> Host:
 
 
 _FLAGS_V6 = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
-# By the host bits of sysFlag: the fixed parts behind the head, up to the body's length.
+# By the host bits of sysFlag: the fixed parts after the head, up to the body's length.
 _MIDDLES = {
     flags: struct.Struct(">{}sq{}siqi".format(*host_sizes(flags)))
     for flags in (0, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, _FLAGS_V6)
@@ -380,7 +379,7 @@ class _RecordParts(NamedTuple):
 
 
 def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _RecordParts | None:
-    """Where the parts of the record at `offset` stand, None where a length does not fit it or `limit`."""
+    """Return the places of the parts of the record at `offset`; None if a length does not fit it or `limit`."""
     if limit - offset < MIN_RECORD_SIZE:
         return None
     size, magic, sys_flag = _SIZE_MAGIC_FLAGS.unpack_from(data, offset)
@@ -407,7 +406,7 @@ def _lengths(data: bytes | memoryview, offset: int, limit: int) -> _RecordParts 
 
 
 CHECK_NONE, CHECK_BODY, CHECK_PROPERTY = 0, 1, 2
-"""Which CRC is checked: none, the body's (RocketMQ's default), the whole record's (forceVerifyPropCRC)."""
+"""The CRC to check: none, the body's (RocketMQ's default), the whole record's (forceVerifyPropCRC)."""
 STRICT_OFFSETS = 4
 """Added to one of those: a record's queue offset must be one that a queue of single messages can have."""
 _CHECK_MASK = 3
@@ -416,12 +415,17 @@ _CHECK_MASK = 3
 def examine(
     data: bytes | memoryview, offset: int, limit: int, physical_offset: int, crc_check: int = CHECK_BODY
 ) -> tuple[Verdict, int]:
-    """What stands at byte `offset` of `data`, and its length where it is a record or a blank.
+    """Return the verdict about byte `offset` of `data`, and the length of a record or a blank there.
 
-    `limit` is the end of the file's bytes in `data`, `physical_offset` the log offset of `data[offset]`.
-    Beyond the peer's checks the physical offset in the record must be the place where it stands (bytes left
-    over from an earlier life of the file pass magic and CRC), the queue id and offset must not be negative,
-    and the topic must be a folder's name.
+    Beyond the peer's checks the physical offset in the record must be its place (bytes left from an earlier life of the
+    file pass magic and CRC), the queue id and offset must not be negative, and the topic must be a folder's name.
+
+    Args:
+        data: bytes of the log.
+        offset: where to look.
+        limit: the end of the file's bytes in `data`.
+        physical_offset: the log offset of `data[offset]`.
+        check: which CRC to check, see `CHECK_NONE`; `STRICT_OFFSETS` may be added.
     """
     if limit - offset < BLANK_SIZE:
         return Verdict.TRUNCATED if any(data[offset:limit]) else Verdict.ZERO, 0
@@ -458,10 +462,10 @@ QUEUE_OFFSET_SLACK = 1_000_000
 
 
 def queue_offset_bound(physical_offset: int) -> int:
-    """The highest queue offset that a record at this place can have.
+    """Return the highest queue offset that a record at this place can have.
 
-    A log of that many bytes holds at most so many records; the slack covers queues that were set to a higher
-    start. It keeps a hostile queue offset from becoming a file position far out.
+    The log before it bounds the number of records. The slack covers queues that were set to a higher start. So a
+    hostile queue offset does not become a file position far out.
     """
     return physical_offset // MIN_RECORD_SIZE + QUEUE_OFFSET_SLACK
 
@@ -470,7 +474,7 @@ MAX_BATCH_MESSAGES = 0x7FFF
 
 
 def batch_offset_bound(physical_offset: int) -> int:
-    """The same for a queue of batches: each record in front of this one may have held as many messages as one can."""
+    """Return the same for a queue of batches: each earlier record may have held as many messages as a record can."""
     return physical_offset // MIN_RECORD_SIZE * MAX_BATCH_MESSAGES + QUEUE_OFFSET_SLACK
 
 

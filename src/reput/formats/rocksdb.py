@@ -3,11 +3,11 @@
     column family   key                                         value
     default         one for each message of each queue          its entry, with the store time
     offset          "max" and "min" of each queue               place in the log, queue offset
-    offset          "max" of queue 0 of CHECKPOINT_TOPIC        log offset behind the last record that was dispatched
+    offset          "max" of queue 0 of CHECKPOINT_TOPIC        log offset after the last record that was dispatched
 
-Keys sort by topic length, topic, queue and queue offset, so a queue's entries stand together and in order. The value
-of "max" is of the queue's last message: its next queue offset is one more. The value of "min" is of its first one; it
-is made when it is asked for, and may speak of a record that has expired.
+Keys sort by topic length, topic, queue and queue offset, so a queue's entries are together and in order. The value of
+"max" is of the queue's last message: its next queue offset is one more. The value of "min" is of its first one. It is
+made on demand, and may refer to a record that has expired.
 
 Source: `RocksDBConsumeQueueTable`, `RocksDBConsumeQueueOffsetTable`, `RocksDBConsumeQueueStore`.
 """
@@ -24,7 +24,7 @@ from reput.formats.layout import Field, Layout
 ENTRY_FAMILY = "default"
 OFFSET_FAMILY = "offset"
 FOLDER_SIGNS = ("CURRENT", "IDENTITY")
-"""Files that every RocksDB has: they tell that a consumequeue folder is one."""
+"""Files of every RocksDB: they show that a consumequeue folder is one."""
 
 _DATABASE_FILE = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old[.\d]*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(sst|log|blob|dbtmp)|rocksdict-config\.json"
@@ -88,7 +88,7 @@ _OFFSET = struct.Struct(">q")
 _QUEUE_ID = struct.Struct(">i")
 _LENGTH = struct.Struct(">i")
 ENTRY_KEY_EXTRA = 4 + 1 + 1 + 4 + 1 + 8
-"""Bytes of an entry's key beside its topic."""
+"""The bytes of an entry's key without its topic."""
 OFFSET_KEY_EXTRA = 4 + 1 + 1 + 3 + 1 + 4
 assert ENTRY_KEY_EXTRA == 19
 assert OFFSET_KEY_EXTRA == 14
@@ -102,29 +102,29 @@ class OffsetValue(NamedTuple):
 
 
 class OffsetKey(NamedTuple):
-    """What a key of the offset family speaks of: a queue, and `max` or `min` of it."""
+    """The meaning of a key of the offset family: a queue, and `max` or `min` of it."""
 
     queue: QueueKey
     kind: bytes
 
 
 def is_database_file(name: str) -> bool:
-    """Whether a file of this name in a database's folder is the database's."""
+    """Return True if a file of this name in a database's folder belongs to the database."""
     return _DATABASE_FILE.fullmatch(name) is not None
 
 
 def queue_prefix(queue: QueueKey) -> bytes:
-    """What the keys of all entries of a queue begin with."""
+    """Return the prefix of the keys of all entries of a queue."""
     return _queue(queue) + CONTROL_1
 
 
 def queue_bounds(queue: QueueKey) -> tuple[bytes, bytes]:
-    """The range [begin, end) of keys in which all entries of a queue lie, and no other's."""
+    """Return the range [begin, end) of the keys of all entries of a queue, and of no other."""
     return _queue(queue) + CONTROL_0, _queue(queue) + CONTROL_2
 
 
 def topic_bounds(topic: bytes) -> tuple[bytes, bytes]:
-    """The range [begin, end) of keys in which all of a topic lie, in either family, and no other's."""
+    """Return the range [begin, end) of all keys of a topic in either family, and of no other."""
     begin = _topic(topic)
     return begin, begin[:-1] + CONTROL_2
 
@@ -138,12 +138,12 @@ def _topic(topic: bytes) -> bytes:
 
 
 def entry_key(queue: QueueKey, queue_offset: int) -> bytes:
-    """The key of an entry."""
+    """Return the key of an entry."""
     return queue_prefix(queue) + _OFFSET.pack(queue_offset)
 
 
 def decode_entry_key(key: bytes) -> tuple[QueueKey, int] | None:
-    """Queue and queue offset of an entry's key; None for bytes that are no such key."""
+    """Return queue and queue offset of an entry's key; None for bytes that are no such key."""
     topic = _topic_of(key, ENTRY_KEY_EXTRA)
     if topic is None or key[10 + len(topic) : 11 + len(topic)] != CONTROL_1:
         return None
@@ -153,12 +153,12 @@ def decode_entry_key(key: bytes) -> tuple[QueueKey, int] | None:
 
 
 def offset_key(queue: QueueKey, kind: bytes) -> bytes:
-    """The key of a queue's `max` or `min`."""
+    """Return the key of a queue's `max` or `min`."""
     return _topic(queue.topic) + kind + CONTROL_1 + _QUEUE_ID.pack(queue.queue_id)
 
 
 def decode_offset_key(key: bytes) -> OffsetKey | None:
-    """What a key of the offset family speaks of; None for bytes that are no such key."""
+    """Return the meaning of a key of the offset family; None for bytes that are no such key."""
     topic = _topic_of(key, OFFSET_KEY_EXTRA)
     if topic is None:
         return None
@@ -178,25 +178,25 @@ def _topic_of(key: bytes, extra: int) -> bytes | None:
 
 
 RESTART_KEY = offset_key(QueueKey(CHECKPOINT_TOPIC, 0), MAX)
-"""The key whose value tells where to go on in the log."""
+"""The key whose value says where to continue in the log."""
 
 
 def encode_value(entry: Entry, store_timestamp: int) -> bytes:
-    """The value of an entry."""
+    """Return the value of an entry."""
     return VALUE.struct.pack(*entry, store_timestamp)
 
 
 def decode_value(value: bytes) -> tuple[Entry, int]:
-    """An entry and its record's store time (ms); raises struct.error for another length."""
+    """Return an entry and its record's store time (ms); raises struct.error for another length."""
     physical_offset, size, tags_code, store_timestamp = VALUE.struct.unpack(value)
     return Entry(physical_offset, size, tags_code), store_timestamp
 
 
 def encode_offset_value(value: OffsetValue) -> bytes:
-    """The value of a queue's `max` or `min`."""
+    """Return the value of a queue's `max` or `min`."""
     return OFFSET_VALUE.struct.pack(*value)
 
 
 def decode_offset_value(value: bytes) -> OffsetValue:
-    """A queue's last or first message; raises struct.error for another length."""
+    """Return a queue's last or first message; raises struct.error for another length."""
     return OffsetValue(*OFFSET_VALUE.struct.unpack(value))

@@ -1,6 +1,6 @@
-"""Table of RocksDB (block-based, format version 5): sorted keys in blocks, with an index and properties behind them.
+"""Table of RocksDB (block-based, format version 5): sorted keys in blocks, then an index and properties.
 
-    part          what is in it
+    part          content
     data blocks   entries in the order of their keys
     index block   for each data block a key that is not below its last one and below the next block's, and its handle
     properties    a block of names and values
@@ -10,7 +10,7 @@
 A block is entries, the places of its restarts (uint32 each) and their count (uint32). An entry is three varints (bytes
 that its key shares with the one before, further bytes of its key, bytes of its value), the key's further bytes, and the
 value. At a restart the key is whole. A handle is two varints: where a block begins, and its size without the trailer.
-Behind each block a trailer: how it is compressed, and a checksum of block and that byte. All integers are
+After each block comes a trailer: how it is compressed, and a checksum of block and that byte. All integers are
 little-endian, unlike in everything else here.
 
 An internal key, as data blocks have it, is the key and 8 bytes: 56 bits of a sequence number, which is 0 in a table
@@ -37,11 +37,11 @@ BLOCK_FULL_FROM = (BLOCK_SIZE * 90 + 99) // 100
 """A block that is larger ends where the next entry might bring it over `BLOCK_SIZE`."""
 RESTART_INTERVAL = 16
 INTERNAL_END = struct.pack("<Q", 0 << 8 | 1)
-"""Behind a key that is to be ingested: sequence number 0, an entry that is a value (1)."""
+"""The suffix of a key that is to be ingested: sequence number 0, an entry that is a value (1)."""
 
 PROPERTIES_NAME = b"rocksdb.properties"
 TRAILER = struct.Struct("<BI")
-"""Behind each block: how it is compressed, and its checksum."""
+"""The trailer of each block: how it is compressed, and its checksum."""
 _FOOTER_HANDLES = 40
 _FOOTER_END = struct.Struct("<IQ")
 FOOTER_SIZE = 1 + _FOOTER_HANDLES + _FOOTER_END.size
@@ -86,14 +86,14 @@ PROPERTIES: tuple[tuple[str, str, str], ...] = (
 
 
 class Handle(NamedTuple):
-    """Where a block is: its first byte, and its size without the trailer."""
+    """The place of a block: its first byte, and its size without the trailer."""
 
     offset: int
     size: int
 
 
 class TableCounts(NamedTuple):
-    """What the properties of a table say: sizes in bytes, as `PROPERTIES` has them."""
+    """The values of a table's properties: sizes in bytes, as in `PROPERTIES`."""
 
     data_blocks: int
     entries: int
@@ -104,7 +104,7 @@ class TableCounts(NamedTuple):
 
 
 def varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; the last byte is below 128."""
+    """Return seven bits a byte, the lowest first; the last byte is below 128."""
     encoded = bytearray()
     while value >= 1 << 7:
         encoded.append(value & 0x7F | 0x80)
@@ -114,12 +114,12 @@ def varint(value: int) -> bytes:
 
 
 def encode_handle(handle: Handle) -> bytes:
-    """A handle as index, metaindex and footer have it."""
+    """Return a handle as in index, metaindex and footer."""
     return varint(handle.offset) + varint(handle.size)
 
 
 def encode_block(entries: Iterable[tuple[bytes, bytes]], restart_interval: int = RESTART_INTERVAL) -> bytes:
-    """A block of entries with ascending keys."""
+    """Return a block of entries with ascending keys."""
     block, restarts, last = bytearray(), [0], b""
     for number, (key, value) in enumerate(entries):
         shared = 0
@@ -133,13 +133,13 @@ def encode_block(entries: Iterable[tuple[bytes, bytes]], restart_interval: int =
 
 
 def shared_bytes(one: bytes, other: bytes) -> int:
-    """How many bytes two keys begin with alike."""
+    """Return how many bytes two keys share at their beginning."""
     length = min(len(one), len(other))
     return next((at for at in range(length) if one[at] != other[at]), length)
 
 
 def encode_index(blocks: Iterable[tuple[bytes, Handle]]) -> bytes:
-    """The index block: a restart at each entry, so that every key and every handle is whole."""
+    """Return the index block: a restart at each entry, so every key and every handle is whole."""
     block, restarts = bytearray(), []
     for key, handle in blocks:
         restarts.append(len(block))
@@ -152,15 +152,15 @@ def _restarts(places: Sequence[int]) -> bytes:
 
 
 def separator(last: bytes, following: bytes) -> bytes:
-    """A short key that is not below `last`, and below `following`.
+    """Return a short key that is not below `last`, and below `following`.
 
-    Source: `BytewiseComparatorImpl::FindShortestSeparator`; its answer is taken only where it is no longer than `last`.
+    Source: `BytewiseComparatorImpl::FindShortestSeparator`; its answer is used only if it is no longer than `last`.
     """
     at = shared_bytes(last, following)
     if at == min(len(last), len(following)) or last[at] >= following[at]:
         return last
     if at == len(following) - 1 and last[at] + 1 == following[at]:
-        # One more would be `following` itself: the next byte that can be raised will do.
+        # One more would be `following` itself: the next byte that can be raised is used.
         at = next((place for place in range(at + 1, len(last)) if last[place] < 0xFF), -1)
         if at < 0:
             return last
@@ -168,7 +168,7 @@ def separator(last: bytes, following: bytes) -> bytes:
 
 
 def encode_properties(counts: TableCounts, compression: int, session: str) -> bytes:
-    """The properties block of a table that was made by `session` (20 of 0-9 and A-Z)."""
+    """Return the properties block of a table that was made by `session` (20 of 0-9 and A-Z)."""
     varying = {
         b"rocksdb.compression": COMPRESSION_NAMES[compression].encode(),
         b"rocksdb.compression_options": _COMPRESSION_OPTIONS,
@@ -181,7 +181,7 @@ def encode_properties(counts: TableCounts, compression: int, session: str) -> by
         b"rocksdb.raw.value.size": varint(counts.raw_value_size),
         b"rocksdb.tail.start.offset": varint(counts.data_size),
     }
-    # One restart, at the front, as RocksDB has it.
+    # One restart, at the front, as in RocksDB.
     return encode_block(sorted((_constant_properties() | varying).items()), 1 << 30)
 
 
@@ -206,11 +206,11 @@ _FIXED = {"uint32": struct.Struct("<I"), "uint64": struct.Struct("<Q")}
 
 
 def encode_metaindex(properties: Handle) -> bytes:
-    """The metaindex of a table that has properties alone."""
+    """Return the metaindex of a table that has only properties."""
     return encode_block([(PROPERTIES_NAME, encode_handle(properties))], 1)
 
 
 def encode_footer(metaindex: Handle, index: Handle) -> bytes:
-    """The last bytes of a table."""
+    """Return the last bytes of a table."""
     handles = encode_handle(metaindex) + encode_handle(index)
     return bytes([CHECKSUM_XXHASH64]) + handles.ljust(_FOOTER_HANDLES, b"\0") + _FOOTER_END.pack(FORMAT_VERSION, MAGIC)

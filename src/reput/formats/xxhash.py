@@ -13,14 +13,14 @@ PRIME_3 = 0x165667B19E3779F9
 PRIME_4 = 0x85EBCA77C2B2AE63
 PRIME_5 = 0x27D4EB2F165667C5
 STRIPE = 32
-"""Bytes that a step takes in, 8 for each of four lanes."""
+"""The bytes of one step, 8 for each of four lanes."""
 
 _MASK = (1 << 64) - 1
 _LANES = struct.Struct("<4Q")
 
 
 def xxhash64(data: bytes) -> int:
-    """The hash of some bytes, with seed 0."""
+    """Return the hash of some bytes, with seed 0."""
     whole = len(data) // STRIPE * STRIPE
     if whole:
         lanes = [PRIME_1 + PRIME_2 & _MASK, PRIME_2, 0, -PRIME_1 & _MASK]
@@ -43,7 +43,7 @@ def _rotated(value: int, by: int) -> int:
 
 
 def _with_rest(value: int, rest: bytes) -> int:
-    """Take in the bytes behind the last whole stripe: by eight, by four, one by one."""
+    """Add the bytes after the last whole stripe: by eight, by four, one by one."""
     at = 0
     while at + 8 <= len(rest):
         value = _rotated(value ^ _round(0, int.from_bytes(rest[at : at + 8], "little")), 27) * PRIME_1 + PRIME_4 & _MASK
