@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, is_blank
+from reput.queue.order import consecutive_runs
 
 
 class Differences(NamedTuple):
@@ -94,6 +95,5 @@ def _are_blank(rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 def runs(numbers: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Yield each run [begin, end) of consecutive numbers; `numbers` ascend."""
-    breaks = np.flatnonzero(np.diff(numbers) != 1)
-    firsts, lasts = np.concatenate([numbers[:1], numbers[breaks + 1]]), np.concatenate([numbers[breaks], numbers[-1:]])
-    yield from zip(firsts.tolist(), (lasts + 1).tolist(), strict=True)
+    for first, end in consecutive_runs(numbers):
+        yield int(numbers[first]), int(numbers[end - 1]) + 1

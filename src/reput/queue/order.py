@@ -82,8 +82,10 @@ def decide(
         is_final: a restart is not taken back later.
     """
     next_offset, last, before = state
+    if first == next_offset:
+        return Step(OrderState(end, end - width, before), False, False, 0, 0)
     takes_back = False
-    if before >= 0 and first != next_offset:
+    if before >= 0:
         takes_back = first == before
         if takes_back:
             next_offset = max(next_offset, before)
@@ -106,13 +108,18 @@ def decide(
 def repeated_stretches(runs: Iterable[tuple[int, int]], state: OrderState) -> set[int]:
     """Return the numbers of the runs [first, end) that look like a restart and begin a repeated stretch (point 6)."""
     found, begun = set(), -1
+    next_offset, before = state.next, state.before
     for number, (first, end) in enumerate(runs):
-        step = decide(state, first, end)
+        if first > 0 and before < 0:
+            # Neither a restart nor the end of one: appended, after a gap or not, or a repeat.
+            next_offset = max(next_offset, end)
+            continue
+        step = decide(OrderState(next_offset, next_offset - 1, before), first, end)
         if step.takes_back:
             found.add(begun)
         if step.restarts:
             begun = number
-        state = step.state
+        next_offset, _, before = step.state
     return found
 
 
@@ -181,17 +188,18 @@ class QueueOrder:
 
         The caller uses up all rows before the next call.
         """
-        if not len(first):
-            return
-        if first[0] >= self.state.next and bool((first[1:] >= end[:-1]).all()):
-            # No repeat, no restart: the first entry brings the state, the others only add to it.
-            self.take(int(first[0]), int(end[0]), max(1, int(end[0] - first[0])))
-            self.missing += int((first[1:] - end[:-1]).sum())
-            self.entries += len(first) - 1
-            self.state = OrderState(int(end[-1]), int(first[-1]))
-            yield Kept(0, len(first), False)
-            return
-        for row, (begin, after) in enumerate(zip(first.tolist(), end.tolist(), strict=True)):
-            step = self.take(begin, after, max(1, after - begin))
-            if not step.repeats:
-                yield Kept(row, row + 1, step.restarts)
+        breaks = (np.flatnonzero(first[1:] < end[:-1]) + 1).tolist()
+        for row, limit in zip([0, *breaks], [*breaks, len(first)], strict=True) if len(first) else ():
+            step = self.take(int(first[row]), int(end[row]), max(1, int(end[row] - first[row])))
+            begin = row
+            if step.repeats:
+                # Queue offsets ascend from here to `limit`, so the repeats come first.
+                begin = row + int(np.searchsorted(first[row:limit], self.state.next))
+                self.repeats += begin - row - 1
+                if begin == limit:
+                    continue
+                self.take(int(first[begin]), int(end[begin]), max(1, int(end[begin] - first[begin])))
+            self.missing += int((first[begin + 1 : limit] - end[begin : limit - 1]).sum())
+            self.entries += limit - begin - 1
+            self.state = OrderState(int(end[limit - 1]), int(first[limit - 1]))
+            yield Kept(begin, limit, step.restarts)
