@@ -148,12 +148,15 @@ PRIVATE_WORDS = {
 PRIVATE = re.compile(rf"(?i)(?<![a-z])(?:{'|'.join(PRIVATE_WORDS)})(?![a-z])")
 # Folders of the package whose sentences are still to be read again. A ratchet: it only gets shorter.
 UNPLAIN = {
-    "", "cli", "cli/dump", "cli/get", "cli/progress", "cli/put", "connect", "connect/cut", "connect/options",
+    "connect", "connect/cut", "connect/options",
     "connect/scan", "connect/sink", "files", "kernels",
     "kernels/compiled", "log", "pipeline", "pipeline/build", "pipeline/check", "pipeline/convert", "pipeline/follow",
-    "pipeline/spark", "pipeline/split", "store", "store/compare", "store/disk", "store/info", "store/open",
+    "pipeline/split", "store", "store/compare", "store/disk", "store/info", "store/open",
     "store/owner", "store/read", "store/recover",
 }  # fmt: skip
+
+# Public names, and old names of arguments, that keep such a word until the next version.
+PUBLIC_NAMES = re.compile(r"behind_bytes|crooked_queues|found\.behind|\btell=")
 
 # Spelt apart, so that this file passes its own rule.
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b")
@@ -470,7 +473,7 @@ def unplain(path: Path) -> Iterator[str]:
             if found:
                 yield f"{name_of(path)}: {getattr(node, 'name', 'the module')}: its docstring begins with {found[0]}"
     for number, line in enumerate(text.splitlines(), 1):
-        yield from (f"{name_of(path)}:{number}: {word}" for word in PRIVATE.findall(line))
+        yield from (f"{name_of(path)}:{number}: {word}" for word in PRIVATE.findall(PUBLIC_NAMES.sub("", line)))
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)

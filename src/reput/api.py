@@ -1,4 +1,4 @@
-"""The calls behind the public face: joins the store with the Spark jobs that build its indexes."""
+"""The public calls: they join the store with the Spark jobs that build its indexes."""
 
 from __future__ import annotations
 
@@ -65,16 +65,17 @@ def rebuild(
         master: The Spark master URL of a session that is started here; `local[*]` by default.
         config: A StoreConfig, or the path of a broker.conf.
             Without it the store's files decide, then RocketMQ's defaults.
-        force_setting: Go on with a setting of `config` that contradicts the store's files; otherwise that is an error.
+        force_setting: Continue with a setting of `config` that contradicts the store's files. Without it that is an
+            error.
         only: Rebuild the queues alone, or the IndexFiles alone.
         topics: Rebuild the queues of these topics alone, and keep those of other topics.
         skip_topics: Keep the queues of these topics as they are.
-        index_tags: Whether tags get index items: as in the present IndexFiles, yes, or no.
-        salvage: Go on after damaged bytes, and list every gap.
-        empty_log: Let a log without a record give empty indexes, even if there are others now.
+        index_tags: Give tags index items: as in the present IndexFiles, always, or never.
+        salvage: Continue after damaged bytes, and list every gap.
+        empty_log: Accept a log without a record, and replace the indexes with empty ones.
         verify_crc: Check each body's CRC.
         split_mb: The size of the ranges that tasks decode, in MiB.
-        listener: An object that is told about progress.
+        listener: An object that gets the progress.
 
     Returns:
         What was built, and what was found on the way.
@@ -115,7 +116,7 @@ def check(
     split_mb: float = 128,
     listener: ProgressListener | None = None,
 ) -> CheckReport:
-    """Compare a store's indexes with its log; nothing is changed.
+    """Compare a store's indexes with its log. The call changes nothing.
 
     Args:
         path: The store's root folder (storePathRootDir).
@@ -124,13 +125,13 @@ def check(
         config: As for `rebuild`.
         verify_crc: Check each body's CRC.
         split_mb: The size of the ranges that tasks decode, in MiB.
-        listener: An object that is told about progress.
+        listener: An object that gets the progress.
 
     Returns:
         What was found; `sound` says whether any of it is damage.
 
     Raises:
-        ReputError: The store could not be looked at. What is wrong in it is in the report instead.
+        ReputError: The store could not be read. Damage is no error: it is in the report.
     """
     from reput.pipeline.check.check import check_store
 
@@ -158,15 +159,15 @@ def convert(
     The new queues are built beside the old ones, verified, and swapped in whole.
     After a kill the old queues are live, or the new ones once the swap had begun.
     The same call then starts from the beginning, or finishes that swap.
-    A store that has these kinds already is left alone: a note says so, and `built` is empty.
+    If the store already has these kinds, nothing changes: a note says so, and `built` is empty.
 
     Args:
         path: The store's root folder (storePathRootDir).
         to: Queue files, RocksDB, or both as with RocketMQ's double write.
         source: What the queues are made from.
             `log`: the log's records, which prove every entry.
-            `queues`: the entries of the other kind, as far as they can be believed. That is quicker, and works if old
-            parts of the log are damaged; wrong entries stay wrong.
+            `queues`: the trusted entries of the other kind. This is quicker, and works if old parts of the log are
+            damaged. Wrong entries stay wrong.
         spark: As for `rebuild`.
         master: As for `rebuild`.
         config: As for `rebuild`.
@@ -180,7 +181,7 @@ def convert(
         What was built, and what was found on the way.
 
     Raises:
-        ConfigError: There is no other kind to make the queues from, or nothing says how far it is complete.
+        ConfigError: There is no other kind to make the queues from, or its complete part is unknown.
         DamagedLogError: The log is damaged in the middle, and `salvage` is off.
         ReputError: Another error of `reput.errors`; nothing was changed.
     """
@@ -211,8 +212,8 @@ def diff(
 ) -> Iterator[QueueDifference]:
     """Iterate over the differences between the queues of one store, or of two.
 
-    With one store these are its queue files and its RocksDB.
-    Nothing is changed; no broker may be writing.
+    With one store it compares the queue files with the RocksDB.
+    The call changes nothing. No broker may write the stores meanwhile.
 
     Args:
         path: The store's root folder (storePathRootDir).
@@ -223,7 +224,7 @@ def diff(
         The differences, queue by queue.
 
     Raises:
-        ConfigError: There are no two sides to compare.
+        ConfigError: There is nothing to compare with.
         ReputError: Another error of `reput.errors`.
     """
     from reput.store.compare.diff import diff_sides, differences
@@ -265,22 +266,23 @@ def follow(
     Args:
         path: The store's root folder (storePathRootDir).
         spark: As for `rebuild`; False follows in a thread, without Java.
-            With `until_caught_up` a thread does the work if nothing is left, or, without a `master`, less than 64 MiB.
+            With `until_caught_up` a thread does the work if nothing is left, or if less than 64 MiB is left and no
+            `master` is given.
         master: As for `rebuild`.
         config: As for `rebuild`.
         force_setting: As for `rebuild`.
-        until_caught_up: End when nothing is left to take in.
+        until_caught_up: End when the indexes have the whole log.
         max_bytes_per_trigger: The most bytes of log that a batch takes in.
         checkpoint_location: The folder of Spark's own files; `reput/follow-checkpoint` in the store by default.
-        listener: An object that is told notes and warnings.
+        listener: An object that gets notes and warnings.
         on_progress: A function that is called with the progress after each batch.
 
     Returns:
         The handle of the follower, a context manager.
 
     Raises:
-        StoreLockedError: Another process follows the store, or a broker or another job is at work on it.
-        ReputError: Another error of `reput.errors`. `FollowHandle.wait` raises errors that come later.
+        StoreLockedError: Another process follows the store, or a broker or another job holds it.
+        ReputError: Another error of `reput.errors`. `FollowHandle.wait` raises later errors.
     """
     from reput.pipeline.follow.follow import Follow, refuse_early
     from reput.pipeline.follow.query import FollowHandle
@@ -309,16 +311,16 @@ def follow(
 
 @named_arguments()
 def info(path: str | Path, *, config: StoreConfig | str | Path | None = None) -> StoreInfo:
-    """Describe a store by its files' names, ends and headers; nothing is changed.
+    """Describe a store by the names, ends and headers of its files. The call changes nothing.
 
-    The call is quick for a store of any size.
+    It is quick for a store of any size.
 
     Args:
         path: The store's root folder (storePathRootDir).
         config: As for `rebuild`.
 
     Returns:
-        What the store holds, and what is missing or behind.
+        The contents of the store, and what is missing or out of date.
 
     Raises:
         NotAStoreError: There is no store.
@@ -341,27 +343,27 @@ def export(
     salvage: bool = False,
     listener: ProgressListener | None = None,
 ) -> ExportReport:
-    """Export a store's messages as Parquet files by topic and day, or go on with an export.
+    """Export a store's messages as Parquet files by topic and day, or continue an export.
 
     Args:
         path: The store's root folder (storePathRootDir).
-        folder: The folder of the Parquet files; see `reput.connect.export` for what is in it.
+        folder: The folder of the Parquet files; `reput.connect.export` describes its contents.
         spark: As for `rebuild`.
         master: As for `rebuild`.
         config: As for `rebuild`.
         topics: Only these topics; all by default.
         columns: Only these columns; all by default.
-        salvage: Go on after damaged bytes, and list every gap.
-        listener: An object that is told about progress.
+        salvage: Continue after damaged bytes, and list every gap.
+        listener: An object that gets the progress.
 
     Returns:
-        What this run exported, and what was exported before.
+        The numbers of this run, and of earlier runs.
 
     Raises:
         ConfigError: The folder has an export of another store, or with other columns or topics.
         DataLossError: Log files were deleted before they were exported.
         DamagedLogError: The log is damaged in the middle, and `salvage` is off.
-        ReputError: Another error of `reput.errors`. What was exported is kept, and the next run goes on.
+        ReputError: Another error of `reput.errors`. Exported files stay, and the next run continues.
     """
     from reput.connect.export import export_store
 
@@ -400,7 +402,7 @@ def scan(
         reput.scan("/data/store", topics="orders", columns=["queueOffset", "body"]).read_pandas()
 
     The call plans and returns at once. Threads read a few batches ahead, so memory does not grow with the store.
-    Messages of a queue come in its order. What another process writes after the call is not read.
+    Messages of a queue come in its order. The scan does not read messages that another process writes after the call.
     Name only the columns that you use: without `body` and `properties` a scan is several times as fast.
 
     | column | Arrow type |
@@ -425,19 +427,19 @@ def scan(
         keys: Messages that have this key or unique key, or one of several.
         tags: Messages with one of these tags: "paid || sent".
         sql: Messages whose properties match: "amount > 100 AND region = 'eu'" (RocketMQ's SQL92).
-        schema: The columns as the data source names them, or those of Spark's Kafka source.
+        schema: The columns of the data source, or those of Spark's Kafka source.
         config: As for `rebuild`.
         verify_crc: Check each body's CRC; by default if the body is read.
-        fail_on_data_loss: False passes over messages that are gone or damaged (`failOnDataLoss` in an error's text).
-        fail_on_missing_topic: False reads without a topic that is not there (`failOnMissingTopic` in an error's text).
+        fail_on_data_loss: False skips messages that are gone or damaged (`failOnDataLoss` in an error's text).
+        fail_on_missing_topic: False ignores a missing topic (`failOnMissingTopic` in an error's text).
 
     Returns:
-        A reader of record batches, to be read once. Close it, or drop it, to end its threads early.
+        A reader of record batches, which can be read once. Close it or drop it to end its threads early.
 
     Raises:
-        ConfigError: An argument is not of its form, or names a column or a topic that is not there.
-        DamagedLogError: Bytes of the log are no record; the error comes with the batch.
-        DataLossError: Messages that are asked for are gone.
+        ConfigError: An argument is malformed, or names a missing column or topic.
+        DamagedLogError: Bytes of the log are no record; reading the batch raises the error.
+        DataLossError: Requested messages are gone.
         ReputError: Another error of `reput.errors`.
     """
     from reput.connect.local_scan import ScanOptions, scan_store
@@ -451,7 +453,7 @@ def scan(
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("rocketmq")` known to a Spark session, and let the session push filters down to the reader.
+    """Register `format("rocketmq")` in a Spark session, and let the session push filters down to the reader.
 
         reput.register(spark)
         orders = spark.read.format("rocketmq").option("topic", "orders").load("/data/store")
@@ -460,7 +462,7 @@ def register(spark: SparkSession) -> None:
     Filters are then pushed down if `spark.sql.python.filterPushdown.enabled` is true.
 
     Spark's Python workers must have reput, too.
-    Without PYSPARK_PYTHON they are the `python3` of the PATH; a RuntimeWarning says if that is another Python.
+    Without PYSPARK_PYTHON they are the `python3` on PATH; a RuntimeWarning says if that is another Python.
 
     Args:
         spark: A session of PySpark 4.3, classic or Spark Connect.
@@ -477,7 +479,7 @@ def register(spark: SparkSession) -> None:
 
 
 def read_report(folder: str | Path) -> ReadReport:
-    """Add up what the tasks of reads through `format("rocketmq")` with the option `readReport` looked at.
+    """Add up the bytes and rows that tasks of `format("rocketmq")` with the option `readReport` have read.
 
         orders = spark.read.format("rocketmq").option("topic", "orders").option("readReport", folder).load(store)
         orders.count()
@@ -519,9 +521,9 @@ def _names(argument: str, given: Any) -> tuple[str, ...]:
 
 
 def config_from(config: StoreConfig | str | Path | None, force_setting: bool = False) -> StoreConfig:
-    """The settings that a caller gave as such or as the path of a broker.conf.
+    """Return the settings that a caller gave, or that the broker.conf at a given path has.
 
-    `force_setting` lets them win over what the store's files say.
+    With `force_setting` they win over the store's files.
     """
     if config is None:
         config = StoreConfig()
@@ -541,9 +543,9 @@ def _engine_at(
     listener: ProgressListener | None,
     refuse: Callable[[str | Path, StoreConfig], None] | None = None,
 ) -> Iterator[tuple[Engine, StoreConfig]]:
-    """The engine for a job on a store, and its settings; both are looked at before Spark takes seconds to start.
+    """Return the engine for a job on a store, and the settings. Errors come before Spark takes seconds to start.
 
-    `refuse` raises what is known to be wrong with the store before that.
+    `refuse` raises the errors of the store that can be found that early.
     """
     from reput.store.disk.layout import find_store
 
@@ -562,7 +564,7 @@ def engine_for(
     master: str | None,
     listener: ProgressListener | None = None,
 ) -> Iterator[Engine]:
-    """The engine that a caller asked for; `listener` is told that Spark starts, where it has to."""
+    """Return the engine that a caller asked for. `listener` learns that Spark starts, if it must."""
     from reput.pipeline.spark.engine import LoopEngine, SparkEngine
 
     refuse_no_spark(spark)

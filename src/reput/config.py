@@ -1,8 +1,7 @@
 """Settings of a store, under RocketMQ's names in snake_case.
 
-A value that nobody gave is None: what the files tell, or RocketMQ's default, then takes its place
-(`reput.store.disk.settings` decides, and remembers which). `StoreConfig.from_file` reads RocketMQ's own broker.conf
-(Java properties).
+A setting that is not given is None. `reput.store.disk.settings` then takes the value that the files show, or RocketMQ's
+default, and remembers which. `StoreConfig.from_file` reads RocketMQ's own broker.conf (Java properties).
 
 Source: `MessageStoreConfig`, `BrokerConfig`.
 """
@@ -24,21 +23,21 @@ _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Settings of a store under RocketMQ's names, in snake_case. None means that nobody gave the setting.
+    """Settings of a store under RocketMQ's names, in snake_case. None means that the setting is not given.
 
-    A setting that nobody gave has the value that the store's files show, or RocketMQ's default.
+    A setting that is not given has the value that the store's files show, or RocketMQ's default.
     """
 
     store_path_root_dir: str | None = None
     """The store's folder. A broker.conf of another store is refused."""
     store_path_commit_log: str | None = None
-    """The folder of the log, if it is not `commitlog` in the store."""
+    """The folder of the log. The default is `commitlog` in the store."""
     mapped_file_size_commit_log: int | None = None
     """Size of a log file (bytes)."""
     mapped_file_size_consume_queue: int | None = None
     """Size of a queue file (bytes), rounded up to whole entries of 20 bytes."""
     mapper_file_size_batch_consume_queue: int | None = None
-    """Size of a file of a queue of batches (bytes), whole entries of 46 bytes. RocketMQ spells it so."""
+    """Size of a file of a queue of batches (bytes), whole entries of 46 bytes. RocketMQ spells the name this way."""
     mapped_file_size_consume_queue_ext: int | None = None
     """Size of a ConsumeQueueExt file (bytes)."""
     max_hash_slot_num: int | None = None
@@ -48,93 +47,93 @@ class StoreConfig:
     message_delay_level: str | None = None
     """Delays of the levels of delayed messages, level 1 first."""
     message_index_enable: bool | None = None
-    """Whether messages have index items."""
+    """Give messages index items."""
     force_verify_prop_crc: bool | None = None
-    """Whether the CRC of the whole record is checked instead of the body's."""
+    """Check the CRC of the whole record instead of the body's."""
     check_crc_on_recover: bool | None = None
-    """Whether an open checks CRCs in the part of the log that it decodes."""
+    """Check CRCs in the part of the log that is decoded when a store is opened."""
     store_type: str | None = None
     """Kind of queues of a new store: `default` (files) or `defaultRocksDB`."""
     enable_consume_queue_ext: bool | None = None
-    """Whether queues have a ConsumeQueueExt."""
+    """Give queues a ConsumeQueueExt."""
     enable_calc_filter_bit_map: bool | None = None
-    """Whether ext units get the bitmaps of registered filters."""
+    """Give ext units the bitmaps of registered filters."""
     max_error_rate_of_bloom_filter: int | None = None
     """Error rate of those bitmaps (percent)."""
     expect_consumer_num_use_filter: int | None = None
-    """Consumers that the bitmaps are made for."""
+    """Number of consumers that the bitmaps are made for."""
     rocksdb_cq_double_write_enable: bool | None = None
-    """Whether queues are in files and in RocksDB."""
+    """Keep queues both in files and in RocksDB."""
     enable_lmq: bool | None = None
-    """Whether a put may name light queues (INNER_MULTI_DISPATCH)."""
+    """Let a put name light queues (INNER_MULTI_DISPATCH)."""
     enable_multi_dispatch: bool | None = None
-    """Whether messages get entries in the light queues that they name."""
+    """Give messages entries in the light queues that they name."""
     enable_dledger_commit_log: bool | None = None
-    """Whether the log is a DLedger log, which reput refuses. RocketMQ spells it so."""
+    """The log is a DLedger log, which reput refuses. RocketMQ spells the name this way."""
 
     broker_ip1: str | None = None
-    """Address that records name as the broker's (IPv4 or IPv6)."""
+    """The broker's address in records (IPv4 or IPv6)."""
     listen_port: int | None = None
-    """Port that records name as the broker's."""
+    """The broker's port in records."""
     max_message_size: int | None = None
     """Largest body (bytes)."""
     auto_message_version_on_topic_len: bool | None = None
-    """Whether a record has version 2 if its topic has more than 127 bytes; without it such a topic is refused."""
+    """Give a record version 2 if its topic has more than 127 bytes. If false, such a topic is refused."""
     enabled_append_prop_crc: bool | None = None
-    """Whether a put appends the CRC of the whole record as a property."""
+    """Append the CRC of the whole record as a property."""
     flush_disk_type: str | None = None
     """ASYNC_FLUSH, or SYNC_FLUSH: a put waits until it is durable."""
     flush_interval_commit_log: int | None = None
     """Time between flushes (ms)."""
     flush_commit_log_least_pages: int | None = None
-    """Pages of 4,096 bytes from which a flush is worth it."""
+    """Fewest pages (4,096 bytes) to flush."""
     flush_commit_log_thorough_interval: int | None = None
-    """Time after which a flush takes fewer pages, too (ms)."""
+    """Time after which a flush also takes fewer pages (ms)."""
     sync_flush_timeout: int | None = None
-    """Longest wait of a put with SYNC_FLUSH (ms); then its status is FLUSH_DISK_TIMEOUT."""
+    """Longest wait of a put with SYNC_FLUSH (ms). After it the status is FLUSH_DISK_TIMEOUT."""
     transient_store_pool_enable: bool | None = None
-    """Whether puts go to memory first, and to the file in steps."""
+    """Put messages into a buffer in memory first, and write them to the file in steps."""
     commit_interval_commit_log: int | None = None
     """Time between those steps (ms)."""
     commit_commit_log_least_pages: int | None = None
-    """Pages of 4,096 bytes from which a step is worth it."""
+    """Fewest pages (4,096 bytes) to write in a step."""
     commit_commit_log_thorough_interval: int | None = None
-    """Time after which a step takes fewer pages, too (ms)."""
+    """Time after which a step also takes fewer pages (ms)."""
     delete_when: str | None = None
-    """Hours of the local day at which expired log files go, with ";" between. A given value turns deletion on."""
+    """Hours of the local day at which expired log files are deleted, with ";" between. Turns deletion on."""
     file_reserved_time: int | None = None
-    """Age at which a log file expires (hours). A given value turns deletion on."""
+    """Age at which a log file expires (hours). Turns deletion on."""
     disk_max_used_space_ratio: int | None = None
-    """Use of the disk from which expired files go at any hour (percent, 10 to 95). A given value turns deletion on."""
+    """Disk use over which expired files are deleted at any hour (percent, 10 to 95). Turns deletion on."""
     disk_space_clean_forcibly_ratio: int | None = None
-    """Use of the disk from which files of any age go (percent, 30 to 85). A given value turns deletion on."""
+    """Disk use over which files of any age are deleted (percent, 30 to 85). Turns deletion on."""
     disk_space_warning_level_ratio: int | None = None
-    """Use of the disk from which puts are refused (percent, 35 to 90)."""
+    """Disk use over which puts are refused (percent, 35 to 90)."""
     clean_file_forcibly_enable: bool | None = None
-    """Whether a nearly full disk takes files of any age, if deletion is on. `true` turns deletion on."""
+    """Delete files of any age on a nearly full disk, if deletion is on. `true` turns deletion on."""
     delete_file_batch_max: int | None = None
-    """Most log files that one run deletes."""
+    """The most log files that one run deletes."""
     clean_resource_interval: int | None = None
     """Time between runs of housekeeping (ms)."""
     flush_consumer_offset_interval: int | None = None
     """Time after which changed consumer progress is written (ms)."""
     consumer_offset_update_version_step: int | None = None
-    """Commits from one version of the progress file's data to the next."""
+    """Number of commits after which the progress file gets a new data version."""
 
     tail_max_entries: int | None = None
-    """reput's own: messages that may wait for their durable indexes before a put waits."""
+    """reput's own: the number of messages without durable indexes at which a put waits."""
     delete_expired: bool | None = None
-    """reput's own: whether an open store deletes log files that have expired. None: the other settings decide."""
+    """reput's own: delete expired log files while a store is open. None: the other settings decide."""
     force_setting: bool | None = None
-    """reput's own: whether to go on with a given setting that contradicts the store's files."""
+    """reput's own: continue with a given setting that contradicts the store's files."""
     sources: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
-    """Where settings come from, by their names here: the path of a broker.conf, or `--set`."""
+    """The source of each given setting: the path of a broker.conf, or `--set`."""
 
     @property
     def asks_to_delete(self) -> bool:
-        """Whether a program that has the store open deletes expired log files by itself.
+        """True if a program that has the store open deletes expired log files by itself.
 
-        `delete_expired` decides. Without it each setting that says when log files go asks for deletion.
+        `delete_expired` decides. If it is not given, each setting that says when to delete log files turns deletion on.
         """
         if self.delete_expired is not None:
             return self.delete_expired
@@ -143,14 +142,14 @@ class StoreConfig:
 
     @property
     def asks_to_delete_forcibly(self) -> bool:
-        """Whether the settings let a nearly full disk take log files of any age."""
+        """True if log files of any age are deleted on a nearly full disk."""
         if self.clean_file_forcibly_enable is not None:
             return self.clean_file_forcibly_enable
         return self.disk_space_clean_forcibly_ratio is not None
 
     @classmethod
     def from_file(cls, path: Path | str) -> StoreConfig:
-        """Read a broker.conf. It brings RocketMQ's policy of deletion along, its defaults included.
+        """Read a broker.conf. The settings then have RocketMQ's deletion policy, its defaults included.
 
         Args:
             path: The file, Java properties as RocketMQ reads them.
@@ -163,7 +162,7 @@ class StoreConfig:
         except OSError as error:
             raise ConfigError(f"{path}: cannot read the configuration: {error.strerror}") from error
         if b"\0" in data:
-            raise ConfigError(f"{path}: holds bytes that no text has; this is no broker.conf")
+            raise ConfigError(f"{path}: it has a zero byte, so it is no broker.conf")
         if len(data) > _CONFIG_LIMIT:
             raise ConfigError(f"{path}: over {_CONFIG_LIMIT} bytes; this is no broker.conf")
         properties = {"deleteExpired": _TRUE, "cleanFileForciblyEnable": _TRUE}
@@ -172,11 +171,11 @@ class StoreConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], where: str = "settings") -> StoreConfig:
-        """Make settings from RocketMQ's names. Names that the store does not know are left alone, as RocketMQ does.
+        """Make settings from RocketMQ's names. Unknown names are ignored, as RocketMQ does.
 
         Args:
             properties: Values by RocketMQ's names.
-            where: What an error names as their source.
+            where: The source that an error names.
 
         Raises:
             ConfigError: A value is not of its kind.
@@ -220,26 +219,26 @@ class StoreConfig:
 
 
 def _unknown(name: str) -> str:
-    """What to say about a name that is no setting: the ones it may stand for, else all."""
+    """Return a hint for a name that is no setting: similar names, or all."""
     folded = {known.lower(): known for known in sorted(_FIELDS)}
     near = [folded[found] for found in get_close_matches(name.lower(), folded, n=3, cutoff=0.7)]
-    told = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(_FIELDS))}"
-    return f"no setting of this name is used here; {told}"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(_FIELDS))}"
+    return f"no setting of this name is used here; {hint}"
 
 
 def deletion_properties(config: StoreConfig) -> dict[str, str]:
-    """The given settings that say whether, when and which log files go, under RocketMQ's names."""
+    """Return the given settings of log file deletion, under RocketMQ's names."""
     given = {name: getattr(config, field) for name, field in _FIELDS.items() if field in _OF_DELETION}
     return {name: str(value).lower() for name, value in given.items() if value is not None}
 
 
 def rocketmq_names() -> dict[str, str]:
-    """RocketMQ's name of each setting, by its name here, in the order of `StoreConfig`."""
+    """Return RocketMQ's name of each setting, by its name here, in the order of `StoreConfig`."""
     return {field.name: _NAMES[field.name] for field in fields(StoreConfig) if field.name not in _UNNAMED}
 
 
 def setting_names() -> list[str]:
-    """The settings that reput knows, under RocketMQ's names."""
+    """List the settings that reput knows, under RocketMQ's names."""
     return sorted(_FIELDS)
 
 
@@ -249,7 +248,7 @@ def _camel(name: str) -> str:
 
 _UNNAMED = frozenset({"sources"})
 _FIELDS = {_camel(field.name): field.name for field in fields(StoreConfig) if field.name not in _UNNAMED}
-# RocketMQ writes these with capitals that the rule above does not make.
+# The rule above does not make these capitals.
 _FIELDS["brokerIP1"] = _FIELDS.pop("brokerIp1")
 _FIELDS["forceVerifyPropCRC"] = _FIELDS.pop("forceVerifyPropCrc")
 _FIELDS["checkCRCOnRecover"] = _FIELDS.pop("checkCrcOnRecover")
@@ -263,7 +262,7 @@ _OF_DELETION = frozenset(
     }
 )  # fmt: skip
 _NAMES = {field: name for name, field in _FIELDS.items()}
-# RocketMQ gives 0 a meaning here: at once, anything at all, or the lowest that it takes.
+# 0 has a meaning in these settings: at once, any number, or the lowest value.
 _MAY_BE_ZERO = frozenset(
     {
         "flushCommitLogLeastPages", "flushCommitLogThoroughInterval", "commitCommitLogLeastPages",
@@ -288,10 +287,10 @@ def _parse(name: str, text: str, kind: str, where: str) -> object:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties format as broker.conf uses it: comments, `=` or `:`, continued lines, escapes."""
+    """Parse Java's properties format as broker.conf uses it: comments, `=` or `:`, continued lines, escapes."""
     properties: dict[str, str] = {}
     pending = ""
-    # Java ends lines at these alone; Python's splitlines would cut a value at other characters, too.
+    # Java ends lines only at these characters. Python's splitlines also cuts at others.
     parts = re.split(r"\r\n|\n|\r", text)
     for number, part in enumerate(parts):
         line = pending + part.lstrip(" \t\f")

@@ -1,4 +1,4 @@
-"""`reput.MessageStore`: the store joined with the pipeline that builds its durable indexes."""
+"""`reput.MessageStore`: the store, joined with the pipeline that builds its durable indexes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MessageStore(message_store.LocalStore):
     A message is readable when its put returns.
     Durable indexes follow when `reput` is called, and at close.
     One process at a time writes; others open the store with `read_only=True`.
-    `notes` lists what opening the store found and did.
+    `notes` lists the findings and repairs of the open.
     """
 
     follower: FollowHandle | None = None
@@ -57,21 +57,21 @@ class MessageStore(message_store.LocalStore):
         master: str | None = None,
         listener: ProgressListener | None = None,
     ) -> CatchUp:
-        """Bring the durable indexes up to what is confirmed now, by one run of the pipeline from the frontier.
+        """Bring the durable indexes up to the confirmed offset, by one run of the pipeline from the frontier.
 
         Args:
             spark: A session or context to use. None starts one (on `master`, `local[*]` by default).
                 False runs the same tasks one after the other in this process, without Java.
             master: The Spark master URL of a session that is started here.
-            listener: An object that is told about progress.
+            listener: An object that gets the progress.
 
         Returns:
-            How far the indexes are complete now, and what was found on the way.
+            The offset up to which the indexes are complete, and the findings on the way.
 
         Raises:
-            DamagedLogError: The log in between is damaged.
+            DamagedLogError: The log after the frontier is damaged.
             AccessError: The store is open read-only.
-            ReputError: Another error of `reput.errors`; the frontier has not moved then.
+            ReputError: Another error of `reput.errors`; the frontier has not moved.
         """
         from reput.pipeline.follow.catch_up import SparkIndexer
 
@@ -83,12 +83,12 @@ class MessageStore(message_store.LocalStore):
     def delete_topic(self, topic: str) -> list[int]:
         """Delete all queues of a topic, durably.
 
-        Their entries and numbers go, of every kind of queue, and new messages begin at 0.
-        The log keeps the messages: they are found by key.
+        The call removes their entries and numbers from every kind of queue. New messages begin at 0.
+        The log keeps the messages, and they can still be found by key.
         The store remembers the deletion: `check` does not miss the queues, and a rebuild leaves them out unless its
         `topics` name the topic.
-        If the process is killed on the way, the next owner of the store does the rest.
-        Nobody may put to the topic meanwhile.
+        If the process is killed meanwhile, the next owner of the store completes the deletion.
+        Do not put to the topic meanwhile.
         Committed offsets are kept; `clean_offsets` removes them.
 
         Args:
@@ -98,9 +98,9 @@ class MessageStore(message_store.LocalStore):
             The ids of the deleted queues.
 
         Raises:
-            ConfigError: Nobody knows the topic; the text names those near it.
+            ConfigError: The topic is unknown; the text names similar topics.
             AccessError: The store is open read-only.
-            StoreLockedError: A follower is at work; end it first.
+            StoreLockedError: A follower holds the queues; end it first.
         """
         gone = self.delete_queues_of(topic)
         if not gone:
@@ -109,7 +109,7 @@ class MessageStore(message_store.LocalStore):
         return gone
 
     def delete_queue(self, topic: str, queue_id: int) -> bool:
-        """Delete one queue as `delete_topic` does; return whether it was there."""
+        """Delete one queue as `delete_topic` does; return True if it existed."""
         return bool(self.delete_queues_of(topic, queue_id))
 
     def delete_queues_of(self, topic: str, queue_id: int | None = None) -> list[int]:
@@ -137,19 +137,20 @@ class MessageStore(message_store.LocalStore):
     ) -> Self:
         """Open a store, or make a new one.
 
-        A store that is open read-only changes nothing and locks nothing. Another process may write meanwhile, or begin
-        to, and what it confirms becomes visible.
+        A store that is open read-only changes nothing and locks nothing. Another process may write meanwhile, and its
+        confirmed messages become visible.
 
         Args:
             path: The store's root folder (storePathRootDir).
             config: A StoreConfig, or the path of a broker.conf. Without it the store's files decide, then RocketMQ's
-                defaults. A broker.conf, or settings that say when log files go, turn their deletion on.
+                defaults. A broker.conf, or settings that say when log files are deleted, turn deletion on.
             read_only: Only read.
-            create: Make a new store of a folder that is not there, or empty.
+            create: Make a new store if the folder does not exist or is empty.
             limits: Bounds on what one pull returns.
-            delete_expired: Whether log files that have expired are deleted while the store is open; None leaves it to
-                the configuration. `notes` and the logger `reput.store` name each deleted file.
-            force_setting: Go on with a setting of `config` that contradicts the store's files, which is an error else.
+            delete_expired: Delete expired log files while the store is open, or keep them; None leaves that to the
+                configuration. `notes` and the logger `reput.store` name each deleted file.
+            force_setting: Continue with a setting of `config` that contradicts the store's files. Without it that is
+                an error.
             follow: Start a follower, which builds the durable indexes. `follower` is its handle. If more messages wait
                 for their indexes than the tail may hold, the follower catches up first.
             spark: The Spark of the follower: a session or context, None to start one (on `master`), or False to follow
@@ -158,10 +159,11 @@ class MessageStore(message_store.LocalStore):
 
         Raises:
             NotAStoreError: There is no store, and `create` is not set; or the folder holds something else.
-            StoreLockedError: A live broker or another reput process has it. (A follower that catches up lets go.)
-            DamagedLogError: The log is damaged below what was once known to be durable; nothing was changed.
-            TailFullError: More messages wait for their indexes than memory is to be spent on.
-            ConfigError: A setting contradicts the store's files, or arguments contradict one another.
+            StoreLockedError: A live broker or another reput process holds the store. (A follower that catches up
+                releases it.)
+            DamagedLogError: The log is damaged below an offset that was known to be durable; nothing was changed.
+            TailFullError: More messages wait for their indexes than `tail_max_entries` allows.
+            ConfigError: A setting contradicts the store's files, or arguments contradict each other.
             ReputError: Another error of `reput.errors`.
         """
         config = config_from(config, force_setting)
@@ -190,17 +192,18 @@ class MessageStore(message_store.LocalStore):
         return store
 
     def close(self, *, reput: bool = True) -> None:
-        """Catch up, in this process, make everything durable and let go of the store; a second call does nothing.
+        """Catch up in this process, make everything durable and release the store; a second call does nothing.
 
         Args:
-            reput: False leaves the indexes behind: `abort` then tells RocketMQ, and the next open, to recover.
+            reput: False does not catch up the indexes. The file `abort` then stays, so that RocketMQ, and the next
+                open, recover.
         """
         try:
             if self.follower is not None:
                 follower, self.follower = self.follower, None
                 follower.stop()
             if reput and self.is_writing and not self.is_followed:
-                # What waits in a write buffer, or for a sync, is behind as well.
+                # Messages in a write buffer, or waiting for a sync, have no index entries either.
                 self.flush()
                 if self.behind_bytes:
                     self.reput(spark=False)
@@ -217,7 +220,7 @@ def _refuse_wrong_arguments(limits: Any, flags: Mapping[str, Any]) -> None:
 
 
 def _renamed_follow(follow: Any, spark: Any) -> tuple[Any, Any]:
-    """Return `follow` and `spark`, also from a `follow` that says both, as in the version before."""
+    """Return `follow` and `spark`, also from a `follow` that gives both, as in the previous version."""
     if isinstance(follow, bool) or not (
         follow == "loop" or hasattr(follow, "createDataFrame") or hasattr(follow, "parallelize")
     ):

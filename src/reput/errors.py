@@ -1,6 +1,6 @@
 """Everything that reput raises on purpose.
 
-    ReputError                  exit code 2: could not look, nothing was changed
+    ReputError                  exit code 2: the store could not be read or changed
     ├── ConfigError             a setting or an option is wrong
     ├── NotAStoreError          the folder holds no RocketMQ store
     ├── AccessError             rights are missing
@@ -9,15 +9,15 @@
     ├── NoSpaceError            the disk cannot hold what has to be written
     ├── PutError                a message was not stored (`result.raise_for_status()`)
     │   └── DiskFullError       because the disk is full; it is a NoSpaceError, too
-    ├── StaleEpochError         another job took the store over; this one must not write any more
+    ├── StaleEpochError         another job took over the store; this one must stop writing
     ├── TailFullError           too many messages wait for their durable indexes
     ├── ClosedError             the store, or its log, has been closed
-    ├── ForkedStoreError        the process that this one was forked from has the store open; open it again here
-    ├── FlushError              the disk refused to make the log durable; nothing more is taken until it is opened again
-    ├── DataLossError           messages that were asked for are gone; nothing is damaged
+    ├── ForkedStoreError        the parent process opened the store; open it again in the child
+    ├── FlushError              the disk refused to make the log durable; open the store again to put messages
+    ├── DataLossError           requested messages are gone; nothing is damaged
     ├── EngineError             Spark or Java could not be started, or a task failed
     └── DamagedStoreError       exit code 1: the store's bytes are wrong
-        └── DamagedLogError     bytes in the CommitLog that are no record, with good records behind
+        └── DamagedLogError     bytes in the CommitLog are no record, and good records follow
 
 Each message names the file, the offset where there is one, and what to do next.
 """
@@ -31,9 +31,9 @@ from typing import Any
 
 
 class ReputError(Exception):
-    """Base of all errors that reput raises on purpose; `exit_code` is what the command line returns.
+    """Base of all errors that reput raises on purpose. `exit_code` is the exit code of the command line.
 
-    `details` are values for programs, which `--json` gives beside the message.
+    `details` are values for programs. `--json` prints them with the message.
     """
 
     exit_code = 2
@@ -49,7 +49,7 @@ class NotAStoreError(ReputError):
 
 
 class AccessError(ReputError):
-    """The operating system refuses to let us read or write something."""
+    """The operating system denies the rights to read or write a file."""
 
 
 class StoreLockedError(ReputError):
@@ -57,7 +57,7 @@ class StoreLockedError(ReputError):
 
 
 class UnsupportedStoreError(ReputError):
-    """A kind of store, queue or log that reput recognises and does not build yet."""
+    """A kind of store, queue or log that reput recognises and cannot build yet."""
 
 
 class NoSpaceError(ReputError):
@@ -65,7 +65,7 @@ class NoSpaceError(ReputError):
 
 
 class PutError(ReputError):
-    """A message was not stored: `status` is the put's, `reason` says why."""
+    """A message was not stored: `status` is the status of the put, and `reason` says why."""
 
     def __init__(self, status: Enum, reason: str) -> None:
         super().__init__(status, reason)
@@ -81,7 +81,7 @@ class DiskFullError(PutError, NoSpaceError):
 
 
 class StaleEpochError(ReputError):
-    """Another job took the store over: this one must not write any more."""
+    """Another job took over the store: this one must stop writing."""
 
 
 class TailFullError(ReputError):
@@ -93,20 +93,20 @@ class ClosedError(ReputError):
 
 
 class ForkedStoreError(ReputError):
-    """A parent process opened this: a forked child opens the store again, or is started with "spawn"."""
+    """A parent process opened this: open the store again in the child, or start the child with "spawn"."""
 
 
 class FlushError(ReputError):
-    """The disk refused to make the log durable: what it kept is unknown until the store is opened again.
+    """The disk refused to make the log durable. Open the store again to learn what the disk kept.
 
-    `stored` is the result of the put that raised it, where the log has taken its messages; None where it took none.
+    `stored` is the result of the put that raised the error if the log has its messages, and None otherwise.
     """
 
     stored: Any = None
 
 
 class DataLossError(ReputError):
-    """Messages that were asked for are not there any more, or never were (failOnDataLoss)."""
+    """Requested messages are gone, or never existed (failOnDataLoss)."""
 
 
 class EngineError(ReputError):
@@ -120,4 +120,4 @@ class DamagedStoreError(ReputError):
 
 
 class DamagedLogError(DamagedStoreError):
-    """The CommitLog holds bytes that are no record, with good records behind them."""
+    """The CommitLog holds bytes that are no record, and good records follow."""

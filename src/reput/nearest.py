@@ -1,4 +1,4 @@
-"""Names that come close to a mistyped one, and what else there is: the end of an error about an unknown name."""
+"""Suggestions for a mistyped name: the end of an error about an unknown name."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from collections.abc import Iterable, Sequence
 _NAMES_SHOWN = 20
 _NEAR = 3
 _SERIES = 4
-"""From so many names on that differ in their numbers alone, a text names only the first and the last."""
+"""If this many names differ only in their numbers, a text names only the first and the last."""
 _NUMBER = re.compile(r"[0-9]+")
 _NEEDS_QUOTES = re.compile(r"[\s,'\"]|\A\Z")
 
 
 def similar(name: str, names: Sequence[str]) -> list[str]:
-    """The names that come closest to `name`, the closest first; empty if none is like it."""
+    """Return the names that are closest to `name`, the closest first; empty if no name is close."""
     return [found for series in _near_series(name, names) for found in _closest_first(name, series)][:_NEAR]
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    """A sentence with the names that come close to `name`, or else with those that there are."""
+    """Return a sentence with the names that are close to `name`, or with the known names if none is close."""
     return near_it(name, names) or f"There are: {some(names)}"
 
 
 def near_it(name: str, names: Sequence[str]) -> str:
-    """A sentence with the names that come close to `name`; "" if none is like it."""
-    told: list[str] = []
+    """Return a sentence with the names that are close to `name`; "" if no name is close."""
+    texts: list[str] = []
     for series in _near_series(name, names):
         same = [quoted(found) for found in series if _numbers(found) == _numbers(name)]
-        told += same or _in_short(series)
-    return f"Near it: {', '.join(told)}" if told else ""
+        texts += same or _in_short(series)
+    return f"Near it: {', '.join(texts)}" if texts else ""
 
 
 def unknown_topic(where: object, topic: str, names: Sequence[str]) -> str:
-    """The text of an error about a topic that the store in `where` does not have."""
+    """Return the text of an error about a topic that the store in `where` does not have."""
     return f"{where}: no topic {quoted(topic)}. {near(topic, names)}"
 
 
 def some(names: Sequence[str], shown_most: int = _NAMES_SHOWN) -> str:
-    """The first names, and how many more there are. If they are too many, names in a series count as one."""
-    told = [quoted(name) for name in names]
+    """List the first names, and the number of the others. If there are too many, a series counts as one name."""
+    texts = [quoted(name) for name in names]
     if len(names) > shown_most:
-        told = [text for series in _series_of(names) for text in _in_short(series)]
-    more = f" and {len(told) - shown_most} more" if len(told) > shown_most else ""
-    return (", ".join(told[:shown_most]) or "none") + more
+        texts = [text for series in _series_of(names) for text in _in_short(series)]
+    more = f" and {len(texts) - shown_most} more" if len(texts) > shown_most else ""
+    return (", ".join(texts[:shown_most]) or "none") + more
 
 
 def quoted(name: str) -> str:
-    """A name in a sentence: in quotes where it would not be seen whole without."""
+    """Return a name for a sentence, in quotes if it has blanks or characters that cannot be seen."""
     return repr(name) if _NEEDS_QUOTES.search(name) or not name.isprintable() else name
 
 
 def _near_series(name: str, names: Sequence[str]) -> list[list[str]]:
-    """The names that are like `name`, closest first; those that differ in their numbers alone are one series."""
+    """Return series of names that are close to `name`, closest first. In a series only the numbers differ."""
     by_form: dict[str, list[list[str]]] = {}
     for series in _series_of(names):
         by_form.setdefault(_form(series[0]), []).append(series)
@@ -62,12 +62,12 @@ def _near_series(name: str, names: Sequence[str]) -> list[list[str]]:
 
 
 def _form(name: str) -> str:
-    """A name without what people mistype most: capitals, blanks, underscores, and the number in a series."""
+    """Return a name without capitals, blanks, underscores and numbers, which are mistyped most."""
     return _NUMBER.sub("0", "".join(name.casefold().replace("_", " ").split()))
 
 
 def _series_of(names: Iterable[str]) -> list[list[str]]:
-    """The names with those that differ in their numbers alone together; names that are numbers stay apart."""
+    """Group the names that differ only in their numbers. A name that is a number is a series of its own."""
     series: dict[str, list[str]] = {}
     for name in names:
         key = name if name.isdecimal() else _NUMBER.sub("0", name)
@@ -76,7 +76,7 @@ def _series_of(names: Iterable[str]) -> list[list[str]]:
 
 
 def _numbers(name: str) -> list[int]:
-    # Longer ones are no counters, and Python refuses to read very long ones.
+    # A longer number is no counter, and Python refuses very long ones.
     return [int(number[:18]) for number in _NUMBER.findall(name)]
 
 

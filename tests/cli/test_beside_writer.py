@@ -130,7 +130,7 @@ def test_zeros_in_front_of_a_record_are_looked_at_twice(
     else:
         assert shown(done) == placed[:10]
         assert done.return_value == 1
-        assert f"the next record stands at log offset {placed[12]}" in done.stderr
+        assert f"the next record is at log offset {placed[12]}" in done.stderr
 
 
 def test_the_last_messages_beside_a_writer_are_as_many_as_asked_for(

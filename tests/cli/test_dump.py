@@ -100,7 +100,7 @@ def test_the_last_records_behind_damage(ticking: tuple[Path, list[Record]]) -> N
         record.physical_offset for record in records[-6:-3]
     ]
     assert done.return_value == 1
-    assert f"Go on there with -o {records[-2].physical_offset}" in done.stderr
+    assert f"-o {records[-2].physical_offset} continues there" in done.stderr
 
 
 @pytest.mark.golden
@@ -480,7 +480,7 @@ def test_index_arguments_are_checked(arguments: list[str]) -> None:
         (["log", "-q", "99"], "no such record in log offsets 0 to {log_end}"),
         (
             ["log", "-o", "{inside}", "-c", 1],
-            "no record begins at log offset {inside}; the first behind it begins at {behind}",
+            "no record begins at log offset {inside}; the next one begins at {behind}",
         ),
         (["queue", "-t", "orders", "-o", 500_000], "no entries there"),
         (

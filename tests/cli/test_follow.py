@@ -173,7 +173,7 @@ def test_follow_says_caught_up_and_then_fails(store: Path, capsys: pytest.Captur
     told = capsys.readouterr().err
     assert "No space left on device" in told
     assert "caught up" not in told
-    assert " behind (about " in told
+    assert " to index (about " in told
     assert run(["follow", str(store), "--until-caught-up", *LOOP]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "caught up" in line]
     assert len(lines) == 1

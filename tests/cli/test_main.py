@@ -84,7 +84,7 @@ def test_an_interrupted_rebuild(
     monkeypatch.setattr("reput.rebuild", interrupted)
     assert main.run(["rebuild", str(store), "-q"]) == 130
     said = capsys.readouterr().err
-    assert ("finishes that first" if swapping else "the indexes are as they were") in said
+    assert ("finishes that first" if swapping else "the indexes are unchanged") in said
     assert said.count("\n") == 1
 
 
@@ -167,7 +167,7 @@ def test_a_lost_connection_is_no_output(monkeypatch: pytest.MonkeyPatch, capsys:
 def test_the_help_names_every_exit_code() -> None:
     """`reput --help` says what 0, 1, 2 and 130 mean, and that `diff` has 1 for what differs."""
     told = " ".join(reput("--help").stdout.split())
-    for words in ("0 all is well", "1 the store's bytes are wrong, or differ (diff)", "2 it could", "130 it was ended"):
+    for words in ("0 success", "1 the store's bytes are wrong, or differ (diff)", "2 the store could", "130 Ctrl-C"):
         assert words in told
 
 

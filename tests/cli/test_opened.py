@@ -29,7 +29,7 @@ def test_a_long_look_at_the_log_is_said(verb: tuple[str, ...], tmp_path: Path, m
     name, *options = verb
     done = CliRunner().invoke(cli, [name, str(tmp_path), "-t", "t", *options], standalone_mode=False)
     assert done.exception is None
-    assert "of log that no index covers took" in done.stderr
+    assert "of log without indexes took" in done.stderr
     monkeypatch.undo()
     assert "took" not in CliRunner().invoke(cli, [name, str(tmp_path), "-t", "t", *options]).stderr
 

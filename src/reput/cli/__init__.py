@@ -1,1 +1,1 @@
-"""The command line, one verb a file; output goes through one seam."""
+"""The command line: one module or folder for each verb. All output goes through `output`."""

@@ -1,4 +1,4 @@
-"""`reput check`: whether the indexes are what the log says."""
+"""`reput check`: compare the indexes with the log."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ DAMAGE = "damage"
 @click.command()
 @options.job
 def check(store: str, job: options.JobOptions, as_json: bool) -> int:
-    """Hold the ConsumeQueues and IndexFiles of STORE against its CommitLog; nothing is changed.
+    """Compare the ConsumeQueues and IndexFiles of STORE with its CommitLog. The command changes nothing.
 
-    Every entry must say what its record says, every message must have its entry, queues must be continuous, and the
-    chains of the IndexFiles whole and complete. What was found is damage, or a leftover (what RocketMQ leaves after a
-    crash and mends when it opens the store), or a note. A given size that the files contradict comes first, as a
-    setting: correct it. The files are then judged by their own size.
+    Every entry must agree with its record, every message must have its entry, queues must be continuous, and the chains
+    of the IndexFiles complete. A finding is damage, a leftover (a crash leaves it, and RocketMQ repairs it when it
+    opens the store), or a note. If a given size contradicts the files, that is the first finding: correct the setting.
+    The files are then checked by their own size.
 
-    A program, a follower or a broker may have STORE open. Then the log is checked up to what is confirmed (beside a
-    broker: up to the last record that its queues refer to), and the indexes up to where they are complete.
+    A program, a follower or a broker may have STORE open. The log is then checked up to the confirmed offset (with a
+    broker: up to the last record that its queues refer to), and the indexes up to the offset where they are complete.
 
-    Exit code 0: sound; 1: damage was found, or a setting contradicts the files; 2: the store could not be looked at.
-    `reput rebuild` mends damaged indexes.
-    """
+    Exit code 0: sound; 1: damage, or a setting contradicts the files; 2: the store could not be read. `reput rebuild`
+    repairs damaged indexes.
+
+    \b
+    reput check /data/store
+    reput check /data/store --config conf/broker.conf --json
+    """  # noqa: D301 - click wants the control character
     import reput
     from reput.cli.progress_bars import progress
 
@@ -48,7 +52,7 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
         f"{output.counted(report.queue_entries, 'entry', 'entries')} for "
         f"{output.counted(report.queue_messages, 'message')} in {output.counted(report.queues, 'queue')}, "
         f"{output.counted(report.index_items, 'item')} in {output.counted(report.index_files, 'IndexFile')}; "
-        f"looked at in {report.seconds['total']:.1f} s"
+        f"checked in {report.seconds['total']:.1f} s"
     )
     if not job.quiet:
         for text in (*(f"assumed: {one}" for one in report.assumed), *(f"note: {one}" for one in report.notes)):
@@ -58,7 +62,7 @@ def check(store: str, job: options.JobOptions, as_json: bool) -> int:
 
 
 def _verdict(report: CheckReport) -> str:
-    """What it comes to, and what helps."""
+    """Return the verdict, and the remedy."""
     if wrong := report.wrong_settings:
         correct = "a setting contradicts the files: correct it" if len(wrong) == 1 else "correct the settings above"
         return f"{correct}. Judged by the size of its own files the store is {_verdict_on_files(report)}"

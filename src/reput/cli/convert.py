@@ -1,4 +1,4 @@
-"""`reput convert`: the queues of a store in another kind."""
+"""`reput convert`: change the kind of a store's queues."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _INTERRUPTED = 130
     "--to",
     type=click.Choice(list(TARGETS)),
     required=True,
-    help="The kind of queues that the store shall have; `both` is RocketMQ's double write.",
+    help="The new kind of queues. `both` is RocketMQ's double write.",
 )
 @click.option(
     "--source",
     type=click.Choice(["log", "queues"]),
     default="log",
     show_default=True,
-    help="`log`: from the records, which prove every entry: right whatever the old queues are. `queues`: from the "
-    "entries of the other kind, which are trusted: quicker, and for a log whose old part is damaged.",
+    help="`log` makes the queues from the records, which prove every entry. `queues` copies the entries of the other "
+    "kind, which is quicker, and works if an old part of the log is damaged. Wrong entries stay wrong.",
 )
-@click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap.")
+@click.option("--salvage", is_flag=True, help="Continue after damaged bytes, and list every gap.")
 @options.dry_run_option
 @options.force_setting_option
 @options.job
 def convert(
     store: str, job: options.JobOptions, to: str, source: str, salvage: bool, dry_run: bool, as_json: bool
 ) -> int:
-    """Make the ConsumeQueues of STORE ones of another kind: files, RocksDB, or both.
+    """Change the kind of the ConsumeQueues of STORE: files, RocksDB, or both.
 
-    Stop the broker first. The new queues are built beside the old ones, held once more against what they come from, and
-    swapped in: until then, and after any error, the old ones are live. If the command is killed or you press Ctrl-C,
-    run it again: it starts from the beginning, and finishes a swap that had begun. Queues keep their numbers. A store
-    that has these queues already is left alone. Tell the broker afterwards: storeType, or rocksdbCQDoubleWriteEnable
-    for both.
+    Stop the broker first. The command builds new queues next to the old ones, compares them with their source, and
+    swaps them in. Until the swap, and after any error, the old queues are live. After a kill or Ctrl-C run the command
+    again: it starts from the beginning, or finishes a swap that had begun. Queues keep their numbers. If the store
+    already has these queues, the command does nothing. Afterwards set storeType in the broker.conf, or
+    rocksdbCQDoubleWriteEnable for both.
 
     \b
     reput convert /data/store --to rocksdb --dry-run
@@ -66,8 +66,8 @@ def convert(
             )
     except KeyboardInterrupt:
         output.say(
-            "interrupted; the queues are as they were unless the swap had begun: the next command that changes the "
-            "store finishes it. Run the same command again: it starts from the beginning"
+            "interrupted; the queues are unchanged unless the swap had begun: the next command that changes the store "
+            "finishes it. Run the same command again: it starts from the beginning"
         )
         return _INTERRUPTED
     if not report.built and not as_json:

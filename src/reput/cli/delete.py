@@ -1,4 +1,4 @@
-"""`reput delete`: a topic's queues, or one of them."""
+"""`reput delete`: delete the queues of a topic, or one of them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def delete(
 ) -> int:
     """Delete the queues of a topic of STORE, or one of them, in files and in RocksDB.
 
-    Stop the broker first. Entries and numbers go: new messages begin at 0. The log keeps the messages, which `reput
-    query` still finds by key. Groups keep their offsets: `reput progress` shows and changes them.
+    Stop the broker first. The command removes entries and numbers: new messages begin at 0. The log keeps the messages,
+    and `reput query` still finds them by key. Groups keep their offsets: `reput progress` shows and changes them.
 
     The store remembers the deletion (reput/deleted): `reput check` does not miss the queues, and a rebuild leaves them
-    out. `reput rebuild --topic` brings the queues of a topic back, as far as no message was put to them since.
+    out. `reput rebuild --topic` restores the queues of a topic, if no message was put to them since.
 
     \b
     reput delete /data/store -t orders --dry-run
@@ -48,7 +48,7 @@ def delete(
     with stores.writing(store, options.config_of(config_path, assignments)) as opened:
         gone = opened.delete_queues_of(topic, queue_id)
         if not gone:
-            # It says what there is.
+            # The error names the queues that exist.
             stores.queues_of(opened, topic, queue_id)
     with output.reporting("The deletion itself is done"):
         if as_json:
@@ -59,7 +59,7 @@ def delete(
 
 
 def _show_dry_run(store: str, topic: str, queue_id: int | None, config: StoreConfig, as_json: bool) -> int:
-    """Show what a deletion would remove; nothing is changed."""
+    """Show what a deletion would remove; change nothing."""
     from reput.pipeline.build.dry_run import dry_delete
 
     found = dry_delete(store, config, topic, queue_id)

@@ -1,4 +1,4 @@
-"""`reput diff`: the queues of two kinds, or of two stores, held against one another."""
+"""`reput diff`: compare the queues of two kinds, or of two stores."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 @options.config_options
 @options.json_option
 def diff(store: str, other: str | None, config_path: str | None, assignments: tuple[str, ...], as_json: bool) -> int:
-    """Hold the queue files of STORE against its RocksDB, or its queues against those of OTHER.
+    """Compare the queue files of STORE with its RocksDB, or its queues with those of OTHER.
 
-    A line for each difference: topic/queue, what differs, and what each side has. Exit code 1 when there is any.
-    Nothing is changed. `reput check` says which side is right. Where a process holds a store, a note names it and says
-    how many messages are in no queue yet.
+    Each line is one difference: topic/queue, the kind of difference, and the values of both sides. The exit code is 1
+    if there is any. The command changes nothing. `reput check` shows which side is right. If a process holds a store, a
+    note names it and gives the number of messages that are in no queue yet.
 
     \b
     reput diff /data/store
@@ -44,7 +44,7 @@ def diff(store: str, other: str | None, config_path: str | None, assignments: tu
                 output.show("\t".join(_cells(one)))
         output.flush()
     except BrokenPipeError:
-        # Who reads may have seen enough; that there is a difference is true all the same.
+        # The reader of the output has seen enough, and there is a difference.
         silence_stdout()
         return 1
     if as_json:

@@ -1,4 +1,4 @@
-"""`reput export`: a store's messages as Parquet files."""
+"""`reput export`: export the messages of a store as Parquet files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _INTERRUPTED = 130
 
 
 @click.command()
-@click.option("--folder", required=True, type=click.Path(path_type=str), help="Where the files go.")
+@click.option("--folder", required=True, type=click.Path(path_type=str), help="The folder of the files.")
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic. May be given again.")
-@click.option("--columns", help="Only these columns, with commas between.  [default: all]")
-@click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap (exit code 0).")
+@click.option("--columns", help="Only these columns, separated by commas.  [default: all]")
+@click.option("--salvage", is_flag=True, help="Continue after damaged bytes, and list every gap (exit code 0).")
 @options.export_job
 def export(
     store: str,
@@ -31,11 +31,11 @@ def export(
 ) -> int:
     """Export the messages of STORE as Parquet, by topic and day of store time (UTC).
 
-    Files lie in DIR/topic=NAME/day=YYYY-MM-DD/; Spark, DuckDB, pandas, Polars and others read DIR as one table. The
-    plan and the markers of what is done lie beside it, in _DIR.reput. A run that was stopped goes on where it was, and
-    a later run adds what the log has got since: what is done is not done again. Nothing in STORE is changed, and
-    another process may write it. Damage in the middle of the log ends the run with exit code 1; what is done stays,
-    and --salvage goes on behind it.
+    Files are in FOLDER/topic=NAME/day=YYYY-MM-DD/; Spark, DuckDB, pandas, Polars and others read FOLDER as one table.
+    The plan and the markers of finished ranges are next to it, in _FOLDER.reput. After a run that was stopped the next
+    run continues, and a later run adds the newer messages; no range is exported twice. The command changes nothing in
+    STORE, and another process may write it. Damage in the middle of the log ends the run with exit code 1; finished
+    files stay, and --salvage continues after the damage.
 
     \b
     reput export /data/store --folder /lake/messages
@@ -51,7 +51,7 @@ def export(
                 store, folder, spark=job.spark, master=job.master, config=job.config, listener=listener, **chosen
             )
     except KeyboardInterrupt:
-        output.say(f"interrupted; run it again with --folder {folder} and it goes on")
+        output.say(f"interrupted; run it again with --folder {folder} to continue")
         return _INTERRUPTED
     with output.reporting("The export itself is done"):
         if as_json:

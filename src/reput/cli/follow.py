@@ -1,4 +1,4 @@
-"""`reput follow`: the indexes go on with the log, all day."""
+"""`reput follow`: keep the indexes up to date as the log grows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTERRUPTED = 130
 
 
 @click.command()
-@click.option("--until-caught-up", is_flag=True, help="End when nothing is left to take in.")
+@click.option("--until-caught-up", is_flag=True, help="End when the indexes have the whole log.")
 @click.option(
     "--max-bytes-per-trigger",
     type=click.IntRange(min=1),
@@ -30,7 +30,9 @@ _INTERRUPTED = 130
     help="The most bytes of log in a batch.",
 )
 @click.option(
-    "--checkpoint-location", type=click.Path(file_okay=False), help="Folder of Spark's own files.  [default: in STORE]"
+    "--checkpoint-location",
+    type=click.Path(file_okay=False),
+    help="The folder of Spark's own files.  [default: in STORE]",
 )
 @options.force_setting_option
 @options.follow_job
@@ -42,14 +44,13 @@ def follow(
     checkpoint_location: str | None,
     as_json: bool,
 ) -> int:
-    """Let the indexes of STORE go on with its CommitLog, until it is ended (Ctrl-C, SIGTERM). This verb writes.
+    """Build the indexes of STORE as its CommitLog grows, until Ctrl-C or SIGTERM. This command writes.
 
-    It runs beside a program that has the store open with reput, or on a store that nobody writes. Beside a RocketMQ
-    broker, which builds its own queues, it refuses. One process at a time follows a store.
+    It runs while a program has the store open with reput, or on a store that nobody writes. It refuses a store that a
+    RocketMQ broker holds: the broker builds its own queues. One process at a time follows a store.
 
-    A line says how far the indexes are behind the log: bytes, messages, and the age of the first message that is
-    not indexed yet. With --json a line of JSON a second. Killed at any moment nothing is lost: it goes on from the
-    frontier.
+    A line shows the part of the log without index entries: bytes, messages, and the age of the first such message. With
+    --json there is a line of JSON each second. A kill loses nothing: the next run resumes at the durable frontier.
 
     \b
     reput follow /data/store
@@ -78,7 +79,7 @@ def follow(
         handle = reput.follow(
             store,
             spark=job.spark,
-            # Asked for by name, Spark starts for little work too.
+            # --spark starts Spark also for little work.
             master=job.master or (DEFAULT_MASTER if job.wants_spark else None),
             config=job.config,
             until_caught_up=until_caught_up,
@@ -88,21 +89,21 @@ def follow(
         )
         _watch(handle, line, ended)
     except KeyboardInterrupt:
-        output.say("interrupted: what was taken in is durable")
+        output.say("interrupted: all indexed messages are durable")
         return _INTERRUPTED
     except EngineError as error:
-        # A service's stop sends SIGTERM to Spark's workers, too, and a batch that they are at fails.
+        # Stopping a service also sends SIGTERM to Spark's workers, and their batch fails.
         if not ended.is_set():
             raise
         if not job.quiet:
-            output.say(f"note: Spark ended first ({error}); what was taken in is durable")
+            output.say(f"note: Spark ended first ({error}); all indexed messages are durable")
     finally:
         signal.signal(signal.SIGTERM, before)
     return 0
 
 
 def _watch(handle: FollowHandle, line: _LiveLine, ended: threading.Event) -> None:
-    """Show where a follower is until it ends, or is told to."""
+    """Show the progress of a follower until it ends, or until `ended` is set."""
     failed = True
     try:
         while not ended.is_set() and not handle.wait(min(_LINE_S, line.interval_s)):
@@ -114,7 +115,7 @@ def _watch(handle: FollowHandle, line: _LiveLine, ended: threading.Event) -> Non
 
 
 class _LiveLine:
-    """Where the follower is: one line that changes on a terminal, now and then a line in a log, JSON for machines."""
+    """Shows progress: one changing line on a terminal, a line every 10 s in a log, or JSON for programs."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json = as_json
@@ -126,7 +127,7 @@ class _LiveLine:
         self._said = ""
 
     def show(self, progress: FollowProgress) -> None:
-        """Tell it once more."""
+        """Show the progress now."""
         if self.as_json:
             output.emit_json(progress.as_dict())
             output.flush()
@@ -141,14 +142,14 @@ class _LiveLine:
                 self._say(_text(progress))
 
     def clear(self) -> None:
-        """Make room for another line."""
+        """Clear the changing line, for another line."""
         if self._shown:
             output.redraw(" " * len(self._shown))
             output.redraw("")
             self._shown = ""
 
     def end(self, progress: FollowProgress, *, failed: bool) -> None:
-        """Say it for the last time; one that failed is not called caught up, whatever it had seen."""
+        """Show the last progress. A follower that failed is never shown as caught up."""
         self.clear()
         if self.as_json:
             output.emit_json(progress.as_dict())
@@ -157,18 +158,18 @@ class _LiveLine:
             self._say(_text(progress))
 
     def _say(self, text: str) -> None:
-        """Say a line, unless it is the one that was said last."""
+        """Write a line, unless it is equal to the last one."""
         if text != self._said:
             output.say(text)
         self._said = text
 
 
 def _text(progress: FollowProgress) -> str:
-    """One line for people; only beside a writer a follower that has caught up goes on being at something."""
+    """Return one line for people. The state of a follower that has caught up is shown only if a writer is there."""
     is_done = not progress.lag_bytes and progress.state in {"catching up", "idle"}
     state = "" if is_done else f"{progress.state}: "
-    behind = (
-        f"{output.size_text(progress.lag_bytes)} behind (about {progress.lag_messages:,} messages, "
+    lag = (
+        f"{output.size_text(progress.lag_bytes)} to index (about {progress.lag_messages:,} messages, "
         f"{progress.lag_ms:,} ms)"
         if progress.lag_bytes
         else "caught up"
@@ -176,6 +177,6 @@ def _text(progress: FollowProgress) -> str:
     rate = f"{progress.messages_per_s:,.0f} messages/s, " if progress.messages else ""
     batches = output.counted(progress.batches, "batch", "batches")
     return (
-        f"{state}{behind}; {progress.messages:,} messages in {batches}, {rate}"
+        f"{state}{lag}; {progress.messages:,} messages in {batches}, {rate}"
         f"last batch {progress.batch_ms:,.0f} ms; durable up to {progress.durable:,}"
     )

@@ -1,4 +1,4 @@
-"""A group of verbs that answers a mistyped one with the nearest."""
+"""A group of verbs that suggests the nearest one for a mistyped verb."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reput.cli.renamed import with_present_names
 
 
 class VerbGroup(click.Group):
-    """A click group whose refusal of an unknown verb says what to write instead."""
+    """A click group whose error about an unknown verb names a similar one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -18,7 +18,7 @@ class VerbGroup(click.Group):
         """Find the verb that the first argument names.
 
         Raises:
-            click.UsageError: there is no such verb; the message names the nearest, or an example.
+            click.UsageError: There is no such verb; the message names the nearest, or an example.
         """
         name, verbs = args[0], self.list_commands(ctx)
         if name not in verbs and not name.startswith("-") and not ctx.resilient_parsing:

@@ -1,4 +1,4 @@
-"""`reput info`: what a store holds, and what is missing or behind."""
+"""`reput info`: the contents of a store, and what is missing or out of date."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _LINES_SHOWN = 20
 @options.store_argument
 @click.option("-t", "--topic", "topics", multiple=True, help="List the queues of this topic. May be given again.")
 @click.option(
-    "--all", "read_all", is_flag=True, help=f"Read the queues of all topics, also where they are over {_MOST_TOPICS:,}."
+    "--all",
+    "read_all",
+    is_flag=True,
+    help=f"Read the queues of all topics, even if there are more than {_MOST_TOPICS:,}.",
 )
 @options.config_options
 @options.json_option
@@ -37,14 +40,14 @@ def info(
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Tell what STORE holds, and what is missing or behind.
+    """Show what STORE holds, and what is missing or out of date.
 
-    Reads names, headers and ends of files only, so it is quick whatever the store's size. Nothing is changed.
-    A program, a follower or a broker may have the store open: it is named, and what it is writing now is not judged.
-    Exit code 1 when something is damaged, 0 when it is only missing or behind.
+    The command reads only names, headers and ends of files, so it is quick for a store of any size. It changes nothing.
+    A program, a follower or a broker may have the store open: the command names it, and does not judge what it is
+    writing. The exit code is 1 if something is damaged, and 0 if it is only missing or out of date.
 
-    Of a store of many topics the text says how many there are, and reads the queues of those that -t names.
-    JSON is always of all.
+    If a store has very many topics, the text gives their number, and reads only the queues of the topics that -t
+    names. JSON always has all queues.
 
     \b
     reput info /data/store
@@ -64,7 +67,7 @@ def info(
     if topics:
         others = [topic for topic in found.topics if topic.topic not in topics]
         found.topics = [topic for topic in found.topics if topic.topic in topics]
-        # Those of RocksDB are no topic's own, and stay.
+        # The bytes of RocksDB belong to no single topic, and stay.
         found.queue_bytes -= sum(queue.bytes for topic in others for queue in topic.queues)
     if as_json:
         output.emit_json({"ok": not found.damage, **found.to_dict()})
@@ -74,7 +77,7 @@ def info(
 
 
 def _known_topics(store: str, config: StoreConfig, found: StoreInfo) -> list[str]:
-    """The topics of a store, also those whose queues were not read."""
+    """Return the topics of a store, including those whose queues were not read."""
     from reput.store.disk.kinds import present_kinds
     from reput.store.disk.layout import find_store
 
@@ -85,7 +88,7 @@ def _known_topics(store: str, config: StoreConfig, found: StoreInfo) -> list[str
 
 
 def show_info(found: StoreInfo, with_queues: bool) -> None:
-    """A store as text: what it holds on stdout, what is wrong with it on stderr."""
+    """Show a store as text: its contents on stdout, its faults on stderr."""
     for line in _lines(found):
         output.show(line)
     if with_queues:
@@ -95,7 +98,7 @@ def show_info(found: StoreInfo, with_queues: bool) -> None:
     _show_index_files(found)
     _notes("unsupported", found.unsupported)
     _notes("note", found.notes)
-    _notes("behind", found.behind)
+    _notes("out of date", found.behind)
     _notes("damage", found.damage)
 
 
@@ -103,7 +106,7 @@ def _lines(found: StoreInfo) -> Iterator[str]:
     yield f"store       {found.store}"
     yield from _log_lines(found.log)
     if found.unread_topics:
-        yield f"topics      {found.unread_topics:,} whose queues were not read: --all reads them, -t one topic's"
+        yield f"topics      {found.unread_topics:,} with unread queues: --all reads all, -t those of a topic"
     yield (
         f"queues      {found.queues:,} in {output.counted(len(found.topics), 'topic')}, "
         f"{output.counted(found.queue_entries, 'entry', 'entries')} "
@@ -120,8 +123,8 @@ def _lines(found: StoreInfo) -> Iterator[str]:
     )
     if found.checkpoint is not None:
         for name, value in found.checkpoint.items():
-            told = output.time_text(value) if name.endswith("timestamp") and value else str(value)
-            yield f"checkpoint  {name} {told}"
+            text = output.time_text(value) if name.endswith("timestamp") and value else str(value)
+            yield f"checkpoint  {name} {text}"
     yield from _use_lines(found)
     yield f"reput       {_own_text(found)}"
 
@@ -136,9 +139,9 @@ def _use_lines(found: StoreInfo) -> Iterator[str]:
         yield f"held by     {Holder(Who(found.held_by), found.held_by_pid).text}{beside}"
     if found.confirmed_offset is not None:
         at_least = "" if found.waiting_is_exact else "at least "
-        told = "confirmed up to" if found.held_by == Who.WRITER else "the queues refer to records up to"
+        extent = "confirmed up to" if found.held_by == Who.WRITER else "the queues refer to records up to"
         waiting = output.counted(found.waiting_messages, "message waits", "messages wait")
-        yield f"in use      {told} {found.confirmed_offset}; {at_least}{waiting} for index entries"
+        yield f"in use      {extent} {found.confirmed_offset}; {at_least}{waiting} for index entries"
     abort = "absent" if not found.abort else "present: not closed cleanly"
     if found.abort and found.held_by != Who.NOBODY:
         abort = "present, as it is while a store is open"
@@ -163,16 +166,16 @@ def _log_lines(log: LogInfo) -> Iterator[str]:
 
 def _own_text(found: StoreInfo) -> str:
     own = found.own
-    told = []
+    texts = []
     if own.epoch is not None:
-        told.append(f"epoch {own.epoch}")
+        texts.append(f"epoch {own.epoch}")
     if own.frontier is not None:
-        told.append(f"frontier queues {own.frontier['queue_offset']}, index {own.frontier['index_offset']}")
+        texts.append(f"frontier queues {own.frontier['queue_offset']}, index {own.frontier['index_offset']}")
     if own.pending_swap:
-        told.append("a swap to finish")
+        texts.append("a swap to finish")
     if own.leftovers:
-        told.append(f"left over: {', '.join(own.leftovers)}")
-    return "; ".join(told) or "no state of its own here"
+        texts.append(f"left over: {', '.join(own.leftovers)}")
+    return "; ".join(texts) or "no state of its own here"
 
 
 def _show_topics(found: StoreInfo) -> None:
@@ -204,7 +207,7 @@ def _show_queues(found: StoreInfo) -> None:
 
 
 def _show_without_zeros(title: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
-    """Show a table without its column of messages that wait for entries, where there are none."""
+    """Show a table; leave out the column of messages that wait for entries if it has only zeros."""
     at = columns.index("waiting")
     if not any(row[at] for row in rows):
         columns, rows = _without(columns, at), [_without(row, at) for row in rows]
@@ -230,7 +233,7 @@ def _show_index_files(found: StoreInfo) -> None:
 
 
 def _seconds(timestamp_ms: int | None) -> str:
-    """A time without its fraction, so that names are not cut on a narrow terminal; --json has all."""
+    """Return a time without its fraction, which leaves room for names on a narrow terminal; --json has all."""
     return "-" if timestamp_ms is None else output.time_text(timestamp_ms).split(".")[0]
 
 

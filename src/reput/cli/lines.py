@@ -1,7 +1,7 @@
-"""Lines of many records at once, from columns: no Python object a record.
+"""Lines of many records at once, from columns, without a Python object for each record.
 
-A `LineForm` says what a line looks like: as a program for the line kernel, and as a function for the few records that
-the kernel leaves (see `reput.kernels.reference_lines`), of which it makes the same line.
+A `LineForm` describes a line twice: as a program for the line kernel, and as a function for the few records that the
+kernel leaves (see `reput.kernels.reference_lines`). Both make the same line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Step = tuple[LinePiece, int, int] | bytes
 
 
 class LineForm(NamedTuple):
-    """What the line of a record looks like, and what writes lines."""
+    """The form of a record's line: steps of the kernel, a function for one record, and a function that writes lines."""
 
     steps: Sequence[Step]
     one: Callable[[Record], bytes]
@@ -70,11 +70,11 @@ _MEMBERS: tuple[tuple[str, Sequence[Step]], ...] = (
     ("body_crc", [_number(FieldRow.BODY_CRC)]),
     ("properties", [(LinePiece.MAP, FieldRow.PROPERTIES_AT, 0)]),
 )
-"""The members of `record_values` in front of those of the body."""
+"""The members of `record_values` before those of the body."""
 
 
 def json_form(body_bytes: int | None = None) -> LineForm:
-    """`record_values` as a JSON object a line."""
+    """Return the form of `record_values` as a JSON object on each line."""
     steps: list[Step] = []
     for name, pieces in _MEMBERS:
         steps += [f'{", " if steps else "{"}"{name}": '.encode(), *pieces]
@@ -87,7 +87,7 @@ def json_form(body_bytes: int | None = None) -> LineForm:
 
 
 def cells_form(body_bytes: int | None) -> LineForm:
-    """A record's log offset and `record_cells`, with tabs between. A `body_bytes` of WHOLE shows all of the body."""
+    """Return the form of log offset and `record_cells`, with tabs between. WHOLE `body_bytes` show the whole body."""
     steps: list[Step] = [
         _number(More.POSITION), b"\t",
         (LinePiece.TEXT_OF, More.SECOND, 0), (LinePiece.MILLISECONDS, More.MILLISECOND, 0),
@@ -107,7 +107,7 @@ def cells_form(body_bytes: int | None) -> LineForm:
 
 
 def body_form() -> LineForm:
-    r"""A body a line: with newlines as `\n` where it is UTF-8, else as base64."""
+    r"""Return the form of a body on each line: text with newlines as `\n` if it is UTF-8, otherwise base64."""
 
     def one(record: Record) -> bytes:
         values = body_values(record.body)
@@ -119,7 +119,7 @@ def body_form() -> LineForm:
 
 
 def raw_form(delimiter: bytes) -> LineForm:
-    """A body as it is, and the delimiter."""
+    """Return the form of a body as it is, and the delimiter."""
     return LineForm(
         [(LinePiece.BYTES, FieldRow.BODY_AT, 0), delimiter], lambda record: record.body + delimiter, output.show_bytes
     )
@@ -149,7 +149,7 @@ class LineWriter:
         """Write the records at some log offsets; `buffer[0]` is at log offset `base`.
 
         Raises:
-            DamagedLogError: at one of them there is no record; those before it are written.
+            DamagedLogError: One of the offsets has no record; the records before it are written.
         """
         done = 0
         while done < len(position):
@@ -206,7 +206,7 @@ class LineWriter:
 def fields_of(
     buffer: NDArray[np.uint8], base: int, position: NDArray[np.int64], size: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], int]:
-    """The fields of the first records, up to one that the kernel does not take, and how many they are."""
+    """Return the fields of the first records, up to one that the kernel cannot read, and their number."""
     table = line_table(len(position))
     found = field_kernels().read_fields(
         buffer, base, len(buffer), formats.CHECK_NONE, FIND_PROPERTIES, position, size, table[: len(FieldRow)]
@@ -217,7 +217,7 @@ def fields_of(
 
 
 def _add_times(table: NDArray[np.int64], texts: list[bytes]) -> None:
-    """The texts of the store times, as `output.time_text` spells them."""
+    """Add the texts of the store times, as `output.time_text` writes them."""
     stored = table[FieldRow.STORE_TIMESTAMP]
     seconds, place = np.unique(stored // 1000, return_inverse=True)
     table[More.MILLISECOND] = stored % 1000
@@ -231,13 +231,13 @@ def _add_times(table: NDArray[np.int64], texts: list[bytes]) -> None:
             begin = zone = ""
         texts += (f"{begin}.".encode(), zone.encode())
     for row in np.flatnonzero(np.isin(place, odd)).tolist():
-        # No date of ours: the number itself.
+        # A time that is no date is shown as a number.
         table[[More.SECOND, More.ZONE, More.MILLISECOND], row] = len(texts), len(texts) + 1, -1
         texts += (b"%d" % stored[row], b"")
 
 
 def _add_hosts(buffer: NDArray[np.uint8], table: NDArray[np.int64], row: int, at: int, texts: list[bytes]) -> None:
-    """The texts of hosts as JSON: few are distinct, and only those are spelt."""
+    """Add the texts of hosts as JSON; few are distinct, and each text is made once."""
     for size in (formats.HOST_V4_SIZE, formats.HOST_V6_SIZE):
         rows = np.flatnonzero(table[at + 1] == size)
         if not len(rows):

@@ -20,32 +20,32 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _VERBS = {
-    "info": "what a store holds, and what is missing or behind (quick, reads little)",
-    "dump": "records, queue entries or index items as text or JSON lines",
-    "get": "messages of a queue, from an offset on; -f follows",
-    "query": "messages by key, unique key, tag or message id",
-    "offset": "spans of queues, and queue offsets by time",
-    "progress": "how far groups have read, their lag in messages and in time; changes of it",
-    "check": "hold the indexes against the log: does every entry say what its record says?",
+    "info": "show what a store holds, and what is missing or out of date (quick)",
+    "dump": "show records, queue entries or index items",
+    "get": "show messages of topics; -f waits for new ones",
+    "query": "find messages by key, unique key, tag or message id",
+    "offset": "show the offsets of queues, or find an offset by time",
+    "progress": "show or change how far consumer groups have read",
+    "check": "compare the indexes with the log",
     "rebuild": "build the ConsumeQueues and IndexFiles again from the log",
-    "convert": "make the queues ones of another kind: files, RocksDB or both",
-    "diff": "hold queue files against RocksDB, or the queues of two stores against one another",
-    "delete": "a topic's queues, or one of them",
-    "follow": "let the indexes go on with the log, all day",
-    "put": "messages into a queue, from lines of text or of JSON",
-    "export": "messages as Parquet files, by topic and day; goes on where it was",
-    "prepare": "compile the kernels and speed up later starts of Spark (once a machine)",
+    "convert": "change the kind of the queues: files, RocksDB or both",
+    "diff": "compare queue files with RocksDB, or the queues of two stores",
+    "delete": "delete the queues of a topic, or one of them",
+    "follow": "keep the indexes up to date as the log grows",
+    "put": "put messages from lines of text or JSON",
+    "export": "export messages as Parquet files by topic and day",
+    "prepare": "compile the kernels, and make Spark start faster (once a machine)",
 }
 _FOLDERS = ("dump", "get", "progress", "put")
-"""Verbs that have a folder: their options are in its module `command`."""
+"""Verbs that have a folder. Its module `command` has their options."""
 _INTERRUPTED = 130
 
 
 class _Verbs(VerbGroup):
-    """The verbs. Each is imported when it is called, so that `info` does not wait for what `rebuild` needs."""
+    """The verbs. Each is imported when it is called, so that `info` does not load what `rebuild` needs."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a verb; who reads our output may stop at any time (click would make exit code 1 of that)."""
+        """Run a verb. A reader of the output may stop at any time, which click would turn into exit code 1."""
         try:
             code = super().invoke(ctx)
             output.flush()
@@ -55,11 +55,11 @@ class _Verbs(VerbGroup):
         return code
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click asks so
-        """The verbs, inspection first."""
+        """List the verbs, those that only read first."""
         return list(_VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click asks so
-        """The verb of that name."""
+        """Return the verb of that name."""
         if cmd_name not in _VERBS:
             return None
         module = f"reput.cli.{cmd_name}.command" if cmd_name in _FOLDERS else f"reput.cli.{cmd_name}"
@@ -68,12 +68,12 @@ class _Verbs(VerbGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click asks so
-        """The list of verbs in the help, without importing them."""
+        """Write the list of verbs in the help, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(_VERBS.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The verbs and options that begin with `incomplete`, without importing the verbs."""
+        """Complete verbs and options that begin with `incomplete`, without importing the verbs."""
         from click.shell_completion import CompletionItem
 
         verbs = [CompletionItem(name, help=text) for name, text in _VERBS.items() if name.startswith(incomplete)]
@@ -83,13 +83,17 @@ class _Verbs(VerbGroup):
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="reput")
 def cli() -> None:
-    """Look at, check and rebuild the message stores of Apache RocketMQ.
+    """Inspect, check and rebuild message stores of Apache RocketMQ; put and get messages.
 
-    STORE is the folder that RocketMQ calls storePathRootDir, the one with `commitlog` in it.
+    STORE is the folder that RocketMQ calls storePathRootDir. It has the folder `commitlog`. Begin with:
 
-    Data goes to stdout, all else to stderr. Exit codes: 0 all is well, 1 the store's bytes are wrong, or differ (diff),
-    2 it could not be looked at or changed, 130 it was ended by Ctrl-C.
-    """
+    \b
+    reput info /data/store
+    reput check /data/store
+
+    Data goes to stdout, everything else to stderr. Exit codes: 0 success; 1 the store's bytes are wrong, or differ
+    (diff); 2 the store could not be read or changed; 130 Ctrl-C. `reput COMMAND --help` has examples.
+    """  # noqa: D301 - click wants the control character
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -98,7 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     _open_closed_streams()
     # Without a handler Python prints what libraries log; py4j logs stack traces when Ctrl-C ends a job.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -108,7 +112,7 @@ def run(arguments: list[str]) -> int:
         silence_stdout()
         return 0
     except ConnectionError as error:
-        # Only Spark's JVM is reached over a connection.
+        # The only connection is that to Spark's JVM.
         output.say(f"error: Spark's JVM has ended, or does not answer any more: {error.strerror or error}")
         return 2
     except OSError as error:
@@ -130,19 +134,19 @@ def _run(arguments: list[str]) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Lead output nowhere that its caller has closed (`>&-`): Python gives no stream for that."""
+    """Open the null device for a stream that the caller has closed (`>&-`): Python has no stream then."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def silence_stdout() -> None:
-    """Lead a stdout that cannot be written nowhere: Python would complain once more when it closes it."""
+    """Point stdout to the null device if it cannot be written: Python would report another error when it closes it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _let_data_out() -> None:
-    """Let out the data in front of an error; where that fails too, the error comes all the same."""
+    """Write the buffered data before an error message. The message follows even if that fails."""
     try:
         output.flush()
     except OSError:
@@ -163,7 +167,7 @@ def _misused(arguments: list[str], error: click.ClickException) -> int:
 
 
 def _output_failed(error: OSError) -> int:
-    """All that reput does to files of a store ends in a ReputError: what comes this far is its own output."""
+    """Report an OSError of the output. Errors of the store's files are ReputErrors."""
     silence_stdout()
     what_is_done = "".join(f". {note}" for note in getattr(error, "__notes__", ()))
     output.say(f"error: cannot write the output: {error.strerror or error}{what_is_done}")
@@ -180,13 +184,13 @@ def _failed(arguments: list[str], error: ReputError) -> int:
 
 
 def _failed_json(arguments: list[str], error: Exception, message: str) -> None:
-    """Give a caller who asked for JSON a document whatever happens."""
+    """Write a JSON document for the failure if the caller asked for JSON."""
     if "--json" in arguments:
         emit_failure(type(error).__name__, message, getattr(error, "details", {}))
 
 
 def emit_failure(kind: str, message: str, details: Mapping[str, Any]) -> None:
-    """Give the JSON document of a failure; that nobody reads it does not make the failure a success."""
+    """Write the JSON document of a failure. If nobody reads it, the exit code is still that of the failure."""
     try:
         output.emit_json({"ok": False, "error": {"kind": kind, "message": message}, **details})
         output.flush()

@@ -1,4 +1,4 @@
-"""`reput offset`: spans of queues, and queue offsets by time."""
+"""`reput offset`: show the offsets of queues, or find queue offsets by time."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def offset(
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Show which queue offsets a topic of STORE has, from when to when, or which belongs to a time.
+    """Show the queue offsets of a topic of STORE and their times, or find the offset for a time.
 
-    The min offset is the first message that is there, the max offset the next to be given. TIME is in milliseconds, a
-    date as ISO 8601 has it, in local time unless it names a zone, or a time before now such as -1h. Where no message
-    answers, lower gives the max offset and upper the min offset. Nothing is changed, and another process may write the
-    store.
+    The min offset is that of the first present message, and the max offset is that of the next message. TIME is in
+    milliseconds, an ISO 8601 date (local time if it names no zone), or a time before now such as -1h. If no message
+    matches, lower gives the max offset and upper the min offset. The command changes nothing, and another process may
+    write the store.
 
     \b
     reput offset /data/store -t orders
@@ -57,14 +57,14 @@ def offset(
     boundary = boundary or _LOWER
     with stores.reading(store, options.config_of(config_path, assignments, store)) as opened:
         spans = stores.queues_of(opened, topic, queue_id)
-        told: dict[str, Any] = {"ok": True, "topic": topic}
+        values: dict[str, Any] = {"ok": True, "topic": topic}
         if time_ms is None:
             queues = [_span(opened, span) for span in spans]
         else:
-            told |= {"time": time_ms, "boundary": boundary}
+            values |= {"time": time_ms, "boundary": boundary}
             queues = [_at_time(opened, span, time_ms, boundary) for span in spans]
     if as_json:
-        output.emit_json({**told, "queues": queues})
+        output.emit_json({**values, "queues": queues})
         return 0
     columns: tuple[str, ...]
     if time_ms is None:
@@ -76,7 +76,7 @@ def offset(
 
 
 def _span(opened: MessageStore, span: StoreQueue) -> dict[str, Any]:
-    """A queue's offsets and times, in the order of the table's columns."""
+    """Return a queue's offsets and times, in the order of the table's columns."""
     return {
         "queue_id": span.queue_id,
         "min_offset": span.min_offset,
@@ -88,7 +88,7 @@ def _span(opened: MessageStore, span: StoreQueue) -> dict[str, Any]:
 
 
 def _at_time(opened: MessageStore, span: StoreQueue, time_ms: int, boundary: str) -> dict[str, Any]:
-    """The offset that belongs to a time, in the order of the table's columns."""
+    """Return the offset for a time, in the order of the table's columns."""
     found = opened.offset_by_time(span.topic, span.queue_id, time_ms, boundary)
     return {
         "queue_id": span.queue_id,
@@ -100,7 +100,7 @@ def _at_time(opened: MessageStore, span: StoreQueue, time_ms: int, boundary: str
 
 
 def _stored(opened: MessageStore, span: StoreQueue, number: int) -> int | None:
-    """Store time (ms) of a queue's message, None where there is none."""
+    """Return the store time (ms) of a queue's message; None if there is none."""
     time_ms = opened.store_time(span.topic, span.queue_id, number)
     return time_ms if time_ms >= 0 else None
 

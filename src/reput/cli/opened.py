@@ -1,4 +1,4 @@
-"""Opening a store for the verbs that read its messages or put some, and the names and times that people give."""
+"""Stores that verbs open to read or put messages, and the names and times that users give."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ TIME_HELP = (
 )
 
 topic_option = click.option("-t", "--topic", required=True, help="The topic.")
-json_lines_option = click.option("--json", "as_json", is_flag=True, help="Give a JSON object a line instead of text.")
+json_lines_option = click.option(
+    "--json", "as_json", is_flag=True, help="Write a JSON object on each line instead of text."
+)
 body_option = click.option(
-    "--body-bytes", type=click.IntRange(min=0), help="At most so many bytes of each body; text shows bodies only so."
+    "--body-bytes", type=click.IntRange(min=0), help="The most bytes of each body. Without it text shows no bodies."
 )
 
 
 def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:
-    """`-q`, one queue of a topic."""
+    """Return the option `-q`, one queue of a topic."""
     return click.option("-q", "--queue-id", type=click.IntRange(min=0), help=meaning)
 
 
@@ -47,19 +49,19 @@ def queue_option(meaning: str = "The queue.") -> Callable[[Any], Any]:
 
 @contextlib.contextmanager
 def reading(store: str, config: StoreConfig, *, with_progress: bool = False) -> Iterator[MessageStore]:
-    """The store, opened read-only: nothing is changed, and another process may be writing it.
+    """Open the store read-only. Nothing is changed, and another process may write the store.
 
     Raises:
-        ReputError: as `MessageStore.open`; `with_progress` as `MessageStore.progress`, too.
+        ReputError: As for `MessageStore.open`; `with_progress` also as for `MessageStore.progress`.
     """
     from reput.embedded import MessageStore
     from reput.kernels import small_work
 
     with small_work(), MessageStore.open(store, config, read_only=True) as opened:
         if with_progress:
-            # What is odd about it is said with the other notes.
+            # Loading adds its notes to those of the store.
             _ = opened.progress
-        _tell_opening(opened)
+        _say_notes(opened)
         yield opened
 
 
@@ -72,13 +74,13 @@ def writing(
     reput: bool = True,
     delete_expired: bool | None = False,
 ) -> Iterator[MessageStore]:
-    """The store, held for writing while the block runs; then its indexes catch up, unless `reput` is False.
+    """Open the store to write while the block runs; then its indexes catch up, unless `reput` is False.
 
-    Expired log files stay, unless `delete_expired` says otherwise as for `MessageStore.open`. True deletes them at
-    once, too. Each one that goes is said.
+    `delete_expired` is that of `MessageStore.open`, and False by default. True also deletes expired log files at once.
+    A note names each deleted file.
 
     Raises:
-        ReputError: as `MessageStore.open`, `reput` and `close`.
+        ReputError: As for `MessageStore.open`, `reput` and `close`.
     """
     from reput.embedded import MessageStore
     from reput.errors import NotAStoreError, ReputError
@@ -96,7 +98,7 @@ def writing(
         opened = MessageStore.open(store, config, create=bool(create), delete_expired=delete_expired)
         around.enter_context(_saying_what_is_logged())
         try:
-            _tell_opening(opened)
+            _say_notes(opened)
             if delete_expired:
                 opened.delete_expired(manual=True)
             yield opened
@@ -113,7 +115,7 @@ def writing(
 
 @contextlib.contextmanager
 def _saying_what_is_logged() -> Iterator[None]:
-    """Say on stderr what an open store logs while the block runs, such as each file that it deletes."""
+    """Write the log messages of an open store to stderr while the block runs, such as each deleted file."""
     handler, logger = _Said(), logging.getLogger("reput.store")
     logger.addHandler(handler)
     try:
@@ -123,18 +125,18 @@ def _saying_what_is_logged() -> Iterator[None]:
 
 
 class _Said(logging.Handler):
-    """Says on stderr what is logged."""
+    """Writes log messages to stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say one thing."""
+        """Write one log message."""
         output.say(f"note: {record.getMessage()}")
 
 
 def _finish(opened: MessageStore, reput: bool) -> None:
-    """Let the indexes of a store catch up if `reput` says so, and close it."""
+    """Catch up the indexes of a store if `reput` is True, and close it."""
     try:
         if reput:
-            # What waits in a write buffer, or for a sync, is behind as well.
+            # Messages in a write buffer, or waiting for a sync, have no index entries either.
             opened.flush()
             if opened.behind_bytes:
                 catch_up(opened, quiet=not sys.stderr.isatty())
@@ -143,10 +145,10 @@ def _finish(opened: MessageStore, reput: bool) -> None:
 
 
 def catch_up(opened: MessageStore, *, quiet: bool = True) -> bool:
-    """Bring the durable indexes up to the log; False where a follower does so already, or begins to at this moment.
+    """Bring the durable indexes up to the log; return False if a follower does so already, or begins to.
 
     Raises:
-        ReputError: as `MessageStore.reput`.
+        ReputError: As for `MessageStore.reput`.
     """
     from reput.cli.progress_bars import progress
     from reput.errors import StoreLockedError
@@ -161,22 +163,22 @@ def catch_up(opened: MessageStore, *, quiet: bool = True) -> bool:
     return True
 
 
-def _tell_opening(opened: MessageStore) -> None:
+def _say_notes(opened: MessageStore) -> None:
     for note in opened.notes:
         output.say(f"note: {note}")
-    # Without anything to decode it was the kernels that were compiled, or loaded.
-    if opened.opened_in_s > _SLOW_S and (behind := opened.behind_bytes):
+    # If there is nothing to decode, the time went into compiling or loading kernels.
+    if opened.opened_in_s > _SLOW_S and (undecoded := opened.behind_bytes):
         output.say(
-            f"note: decoding {output.size_text(behind)} of log that no index covers took {opened.opened_in_s:.1f} s, "
+            f"note: decoding {output.size_text(undecoded)} of log without indexes took {opened.opened_in_s:.1f} s, "
             f"at each open; `reput follow {opened.layout.root} --until-caught-up` catches up"
         )
 
 
 def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> list[StoreQueue]:
-    """The queues of a topic, or the one of that id.
+    """Return the queues of a topic, or the one with that id.
 
     Raises:
-        ConfigError: there is none; near names are told.
+        ConfigError: There is none; the text names similar topics.
     """
     from reput.errors import ConfigError
 
@@ -191,10 +193,10 @@ def queues_of(opened: MessageStore, topic: str, queue_id: int | None = None) -> 
 
 
 def groups_of(opened: MessageStore, group: str | None = None) -> list[str]:
-    """All groups that have progress, sorted, or the one asked for.
+    """Return all groups that have progress, sorted, or only `group`.
 
     Raises:
-        ConfigError: it has none.
+        ConfigError: The group has none.
     """
     from reput.errors import ConfigError
 
@@ -210,7 +212,7 @@ def groups_of(opened: MessageStore, group: str | None = None) -> list[str]:
 
 
 def show_message(message: StoredMessage, body_bytes: int | None, as_json: bool) -> None:
-    """A message as `dump log` shows its record."""
+    """Show a message as `dump log` shows its record."""
     if as_json:
         output.emit_json(record_values(message.record, body_bytes))
     else:
@@ -221,10 +223,10 @@ def show_message(message: StoredMessage, body_bytes: int | None, as_json: bool) 
 
 
 def time_value(text: str) -> int:
-    """An option's time in milliseconds: see `time_ms`.
+    """Return an option's time in milliseconds; see `time_ms`.
 
     Raises:
-        click.BadParameter: it is none.
+        click.BadParameter: It is no time.
     """
     found = time_ms(text)
     if found is None:
@@ -235,9 +237,9 @@ def time_value(text: str) -> int:
 
 
 def time_ms(text: str) -> int | None:
-    """A time in milliseconds since 1970, None where the text is no time.
+    """Return a time in milliseconds since 1970; None if the text is no time.
 
-    Such a number, `now`, a time before now (`-1h`), or an ISO 8601 date, in local time unless it names a zone.
+    A time is such a number, `now`, a time before now (`-1h`), or an ISO 8601 date, in local time if it names no zone.
     """
     from datetime import datetime
 
@@ -255,5 +257,5 @@ def time_ms(text: str) -> int | None:
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return the present time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and what they become."""
+"""Options that several verbs share, and the values that they become."""
 
 from __future__ import annotations
 
@@ -26,27 +26,25 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 store_argument = click.argument("store", type=click.Path(path_type=str, readable=False))
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Give JSON instead of text.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON instead of text.")
 
 config_options = _together(
     click.option(
         "--config",
         "config_path",
         type=click.Path(dir_okay=False, readable=False),
-        help="RocketMQ's own broker.conf. Without it the store's files tell, then RocketMQ's defaults.",
+        help="The broker's broker.conf. Without it the store's files decide, then RocketMQ's defaults.",
     ),
     click.option(
         "--set",
         "assignments",
         multiple=True,
         metavar="NAME=VALUE",
-        help="One setting under RocketMQ's name, such as mappedFileSizeConsumeQueue=6000000. May be given again.",
+        help="A setting by RocketMQ's name, such as mappedFileSizeConsumeQueue=6000000. May be given again.",
     ),
 )
 
-_master_option = click.option(
-    "--master", help="Spark master URL.  [default: local[*], embedded, nothing else to start]"
-)
+_master_option = click.option("--master", help="The Spark master URL.  [default: local[*], on this machine]")
 
 _FORCED = "reput.force_setting"
 
@@ -60,9 +58,9 @@ force_setting_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=_keep_force,
-    help="Go on where a given setting contradicts the store's files (a file size, storePathRootDir): the setting wins.",
+    help="Continue if a given setting contradicts the store's files (a file size, storePathRootDir). The setting wins.",
 )
-"""For verbs that write: `config_of` puts it into the settings."""
+"""An option of verbs that write; `config_of` puts it into the settings."""
 
 
 def _spark(also: str = "") -> Callable[[Any], Any]:
@@ -78,10 +76,10 @@ def _spark(also: str = "") -> Callable[[Any], Any]:
 _spark_option = _spark()
 _follow_spark_option = _spark(", or if --until-caught-up has less than 64 MiB to take in and no --master is given")
 
-_quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, assumptions or notes on stderr.")
+_quiet_option = click.option("-q", "--quiet", is_flag=True, help="Write no progress, assumptions or notes to stderr.")
 
 verify_crc_option = click.option(
-    "--verify-crc/--no-verify-crc", default=True, help="Check the CRC of each body, or do not.  [default: check]"
+    "--verify-crc/--no-verify-crc", default=True, help="Check the CRC of each body.  [default: on]"
 )
 
 _split_options = _together(
@@ -90,7 +88,7 @@ _split_options = _together(
         type=click.FloatRange(min=0.001, max=1024),
         default=128,
         show_default=True,
-        help="Size of the log ranges that tasks decode; memory per worker follows it.",
+        help="Size of the log ranges that tasks decode (MiB). A worker's memory grows with it.",
     ),
     verify_crc_option,
 )
@@ -99,27 +97,27 @@ _split_options = _together(
 dry_run_option = click.option(
     "--dry-run",
     is_flag=True,
-    help="Change nothing: say what would be built and removed, or why it would be refused.",
+    help="Change nothing. Show what would be built and removed, or the error.",
 )
 
 
 def config_of(config_path: str | None, assignments: tuple[str, ...], store: str | None = None) -> StoreConfig:
-    """The settings from `--config` and `--set`; what is odd about that file is said on stderr.
+    """Return the settings from `--config` and `--set`, with warnings about the file on stderr.
 
-    `store`: where it is given, a storePathRootDir that names another one is said too. A verb that holds all settings
-    against the store leaves it out.
+    If `store` is given, there is a warning for a storePathRootDir that names another store. A verb that compares all
+    settings with the store leaves it out.
     """
     config = StoreConfig()
     if config_path:
         config = StoreConfig.from_file(config_path)
-        _tell_oddities(config_path, config, store)
+        _warn_of(config_path, config, store)
     config = config.updated(assignments)
     context = click.get_current_context(silent=True)
     forced = context is not None and context.meta.get(_FORCED, False)
     return replace(config, force_setting=True) if forced else config
 
 
-def _tell_oddities(config_path: str, config: StoreConfig, store: str | None) -> None:
+def _warn_of(config_path: str, config: StoreConfig, store: str | None) -> None:
     given = parse_properties(Path(config_path).read_text("utf-8", "replace"))
     known = setting_names()
     for name in given:
@@ -133,12 +131,12 @@ def _tell_oddities(config_path: str, config: StoreConfig, store: str | None) -> 
         )
     root = config.store_path_root_dir
     if root and store and Path(root).expanduser().absolute() != Path(store).absolute():
-        output.say(f"warning: {config_path}: storePathRootDir={root}, and the store looked at is {store}")
+        output.say(f"warning: {config_path}: storePathRootDir={root}, and the store is {store}")
 
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """What `--master` and the other options of a job say."""
+    """The values of `--master` and the other options of a job."""
 
     master: str | None
     wants_spark: bool | None
@@ -159,7 +157,7 @@ class JobOptions:
         return None if has_pyspark() else False
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments that `reput.rebuild` and `reput.check` share."""
+        """Return the arguments that `reput.rebuild` and `reput.check` share."""
         return {
             "spark": self.spark,
             "master": self.master,
@@ -175,7 +173,7 @@ def _refuse_both(master: str | None, wants_spark: bool | None) -> None:
 
 
 def job(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a verb that runs a job: it is called with `store`, `job` (a JobOptions) and `as_json`."""
+    """Add the options of a job to a verb, which is called with `store`, `job` (a JobOptions) and `as_json`."""
 
     @functools.wraps(verb)
     def called(
@@ -198,12 +196,12 @@ def job(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def follow_job(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a verb that follows a store; otherwise as `job`."""
+    """Add the options of a follower to a verb; otherwise as `job`."""
     return _job_without_splits(verb, _follow_spark_option)
 
 
 def export_job(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a verb that exports a store; otherwise as `job`."""
+    """Add the options of an export to a verb; otherwise as `job`."""
     return _job_without_splits(verb, _spark_option)
 
 

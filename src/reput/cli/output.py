@@ -1,8 +1,8 @@
-"""The one way out: verbs hand over values, and this seam makes text for people or JSON for machines of them.
+"""All output of the verbs: text for people, or JSON for programs.
 
 Data goes to stdout; notes, progress and warnings go to stderr. On a terminal each line appears at once. A pipe or a
-file gets large writes. What is older than a moment goes out with the next line, everything goes out before a line on
-stderr, and a verb that waits calls `flush` first.
+file gets large writes. Lines that are older than 0.1 s are written with the next line, all lines are written before a
+line on stderr, and a verb that waits calls `flush` first.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _NOT_PLAIN = re.compile(rb"[^\n\t\x20-\x7e]")
 
 
 def emit_json(value: Any) -> None:
-    """One JSON document on stdout; bytes that are no text are kept as escapes."""
+    """Write one JSON document to stdout; bytes that are no text become escapes."""
     _write_json(_json_text(value))
 
 
 def json_line(value: Any) -> bytes:
-    """A JSON document as `emit_json` writes it."""
+    """Return a JSON document as `emit_json` writes it."""
     return _json_text(value).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def emit_json_lines(values: Iterable[Any]) -> None:
-    """A JSON document a line, all in one write."""
+    """Write one JSON document on each line, all at once."""
     _write_json("\n".join(map(_json_text, values)))
 
 
 def _write_json(text: str) -> None:
-    """Write JSON, which is UTF-8 whatever stdout's own encoding is."""
+    """Write JSON, which is UTF-8 also if stdout has another encoding."""
     if sys.stdout.encoding.lower() == "utf-8":
         _write(_without_halves(text))
     else:
@@ -56,40 +56,40 @@ def _write_json(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    """Write a line to stdout; Python's own buffers gather lines where stdout is no terminal."""
+    """Write a line to stdout. Python's buffer collects lines if stdout is no terminal."""
     sys.stdout.write(f"{text}\n")
     if time.monotonic() - _flushed_at > _HELD_BACK_S:
         flush()
 
 
 def flush() -> None:
-    """Let everything out that was shown so far: whoever waits for it has it now."""
+    """Write out all buffered lines."""
     global _flushed_at  # noqa: PLW0603 - stdout is one for the process, and so is the time
     sys.stdout.flush()
     _flushed_at = time.monotonic()
 
 
 def say(text: str) -> None:
-    """One line for people on stderr, after all data so far; a stderr that cannot be written stops no job."""
+    """Write one line for people to stderr, after all data so far. An error of stderr stops no job."""
     flush()
     with contextlib.suppress(OSError):
         click.echo(printable(text), err=True)
 
 
 def redraw(text: str) -> None:
-    """The line that changes on a terminal, on stderr, from its start."""
+    """Write the changing line of a terminal to stderr, from its start."""
     flush()
     with contextlib.suppress(OSError):
         click.echo(f"\r{printable(text)}", nl=False, err=True)
 
 
 def show(text: str) -> None:
-    """One line of data on stdout."""
+    """Write one line of data to stdout."""
     _write(printable(text))
 
 
 def show_lines(lines: bytes | memoryview) -> None:
-    """Many lines of data on stdout at once, in UTF-8, each as `show` shows it."""
+    """Write many lines of data (UTF-8) to stdout at once, each as `show` writes it."""
     if sys.stdout.encoding.lower() != "utf-8":
         for line in bytes(lines).decode().split("\n")[:-1]:
             show(line)
@@ -102,7 +102,7 @@ def show_lines(lines: bytes | memoryview) -> None:
 
 
 def show_bytes(data: bytes | memoryview) -> None:
-    """Bytes on stdout as they are, without a newline."""
+    """Write bytes to stdout as they are, without a newline."""
     sys.stdout.buffer.write(data)
     if sys.stdout.line_buffering or time.monotonic() - _flushed_at > _HELD_BACK_S:
         flush()
@@ -110,7 +110,7 @@ def show_bytes(data: bytes | memoryview) -> None:
 
 @contextlib.contextmanager
 def reporting(what_is_done: str) -> Iterator[None]:
-    """A block that gives the report of work that is done: output that fails must not look as if the work had."""
+    """Run a block that reports finished work. If its output fails, the error says that the work is done."""
     try:
         yield
         flush()
@@ -120,7 +120,7 @@ def reporting(what_is_done: str) -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """`text` without control characters (a topic may hold any) and without halves of characters."""
+    """Return `text` with escapes for control characters (a topic may have any) and for halves of characters."""
     if _is_printable(text):
         return text
     return "".join(
@@ -134,17 +134,17 @@ def _is_printable(text: str) -> bool:
 
 
 def _without_halves(text: str) -> str:
-    """`text` with halves of characters, which no encoding has, as escapes."""
+    """Return `text` with escapes for halves of characters, which no encoding has."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def show_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, split_by_first: bool = False
 ) -> None:
-    """A table on stdout: numbers to the right, drawn by rich on a terminal, plain and tab-separated elsewhere.
+    """Write a table to stdout: on a terminal drawn by rich, with numbers to the right; elsewhere with tabs.
 
-    `split_by_first`: on a terminal each value of the first column has a table of its own, which leaves room for the
-    other columns. What is still too wide is folded there: nothing is cut.
+    With `split_by_first` each value of the first column has its own table on a terminal, which leaves room for the
+    other columns. Cells that are still too wide are folded: nothing is cut.
     """
     if not rows:
         return
@@ -175,7 +175,7 @@ def _draw(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     )
     for number, column in enumerate(columns):
         is_number = any(isinstance(row[number], int | float) for row in rows)
-        # A number that is folded would be two numbers.
+        # A folded number would look like two numbers.
         whole = [*column.split(), *(_cell(row[number]) for row in rows if is_number)]
         justify: Literal["left", "right"] = "right" if is_number else "left"
         table.add_column(column, justify=justify, overflow="fold", min_width=max(map(len, whole), default=0))
@@ -185,13 +185,13 @@ def _draw(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
 
 
 def time_in_table(timestamp_ms: int) -> str:
-    """A time for a table that people see, to the second; with its milliseconds and zone where stdout is no terminal."""
+    """Return a time for a table: to the second on a terminal, elsewhere with milliseconds and zone."""
     text = time_text(timestamp_ms)
     return text[:19] if sys.stdout.isatty() and len(text) > 19 else text
 
 
 def name_in_table(name: str) -> str:
-    """A name that may be long, cut for a table that people see; whole where stdout is no terminal."""
+    """Return a name for a table: shortened on a terminal, elsewhere whole."""
     return name if len(name) < _NAME_WIDTH or not sys.stdout.isatty() else f"{name[: _NAME_WIDTH - 4]}..."
 
 
@@ -200,12 +200,12 @@ def _cell(value: object) -> str:
 
 
 def counted(count: int, noun: str, many: str = "") -> str:
-    """A number with its noun: `many` is the plural where an s does not make it."""
+    """Return a number with its noun; `many` is the plural if it is not the noun with an s."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def size_text(size: float) -> str:
-    """A number of bytes as people read it."""
+    """Return a number of bytes with a unit."""
     for unit in _UNITS[:-1]:
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -214,7 +214,7 @@ def size_text(size: float) -> str:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """A time in milliseconds as local date and time; the number itself where it is no date of ours."""
+    """Return a time in milliseconds as local date and time; the number itself if it is no date."""
     second, ms = divmod(timestamp_ms, 1000)
     try:
         begin, zone = second_texts(second)
@@ -225,9 +225,9 @@ def time_text(timestamp_ms: int) -> str:
 
 @functools.lru_cache(_SECONDS_KEPT)
 def second_texts(second: int) -> tuple[str, str]:
-    """A second as local date and time, and its zone: consecutive messages share them."""
+    """Return a second as local date and time, and its zone. Consecutive messages share them."""
     from datetime import datetime
 
     text = datetime.fromtimestamp(second).astimezone().isoformat(" ", "milliseconds")
-    begin, _, behind = text.partition(".")
-    return begin, behind[3:]
+    begin, _, rest = text.partition(".")
+    return begin, rest[3:]

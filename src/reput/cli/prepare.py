@@ -1,4 +1,4 @@
-"""`reput prepare`: what makes later starts quick, done once."""
+"""`reput prepare`: prepare quick starts, once for each machine and user."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from reput.cli import output
 def prepare() -> int:
     """Compile the kernels and make the archive from which Spark's JVM starts faster.
 
-    Once a machine and user, half a minute; later starts of `rebuild` and `check` then take some two seconds less.
-    Without it all works the same.
-    """
+    Run it once for each machine and user. It takes half a minute, and later starts of `rebuild` and `check` take two
+    seconds less. Everything also works without it.
+
+    \b
+    reput prepare
+    """  # noqa: D301 - click wants the control character
     from reput.kernels import lookup_kernels
     from reput.kernels.warm import (
         warm_backlog_kernels,
@@ -43,5 +46,5 @@ def prepare() -> int:
         output.say("Spark: no Java found, so no archive; install Java 17 or later for Spark")
         return 0
     archive = make_archive()
-    output.say(f"Spark: {archive}" if archive else "Spark: no archive could be made; it starts as usual")
+    output.say(f"Spark: {archive}" if archive else "Spark: the archive could not be made; Spark starts without it")
     return 0

@@ -1,4 +1,4 @@
-"""What a person sees while a job runs: a bar with bytes, rate and time left on a terminal, else a line a stage."""
+"""Progress of a job on stderr: on a terminal a bar with bytes, rate and time left, elsewhere a line for each stage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reput.pipeline.spark.listener import ProgressListener
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[ProgressListener]:
-    """A listener that draws on stderr; says nothing with `quiet`."""
+    """Return a listener that writes to stderr, or nothing with `quiet`."""
     if quiet:
         yield ProgressListener()
     elif sys.stderr.isatty():
@@ -25,15 +25,15 @@ def progress(quiet: bool = False) -> Iterator[ProgressListener]:
 
 
 class _Lines(ProgressListener):
-    """One line when a stage begins: for logs and pipes."""
+    """Writes one line when a stage begins, for logs and pipes."""
 
     def stage(self, name: str, total_bytes: int) -> None:
-        """Say which stage begins."""
+        """Write the name of the stage."""
         say(f"{name}: {size_text(total_bytes)} of log" if total_bytes else f"{name} ...")
 
 
 class _Bars(ProgressListener):
-    """One bar a stage; a stage over the log shows bytes, rate and time left."""
+    """Draws one bar for each stage; a stage that reads the log shows bytes, rate and time left."""
 
     def __init__(self, bars: Any) -> None:
         self.bars = bars
@@ -59,7 +59,7 @@ class _Bars(ProgressListener):
             self.bars.update(self.task, total=total, completed=finished)
 
     def finish(self) -> None:
-        """Close the bar of the stage before."""
+        """Complete the bar of the previous stage."""
         if self.task is not None:
             total = self.bars.tasks[-1].total or 1
             self.bars.update(self.task, total=total, completed=total)

@@ -1,4 +1,4 @@
-"""`reput query`: messages by key, unique key or tag, by message id, or by their place in the log."""
+"""`reput query`: find messages by key, unique key or tag, by message id, or by log offset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_MESSAGES = 64
 
 
 class _Wanted(NamedTuple):
-    """A question by key, of one of three kinds, about store times [begin_ms, end_ms]."""
+    """A query by key, of one of three kinds, within store times [begin_ms, end_ms]."""
 
     kind: str
     topic: str
@@ -31,12 +31,12 @@ class _Wanted(NamedTuple):
 @click.command()
 @options.store_argument
 @click.option(
-    "-t", "--topic", help="The topic; needed with --key, --unique-key and --tags. A message of another one is refused."
+    "-t", "--topic", help="The topic. --key, --unique-key and --tags need it. A message of another topic is refused."
 )
-@click.option("--key", help="Messages with this key, or with this unique key.")
-@click.option("--unique-key", help="Messages with this unique key, the id that a producer's client gave.")
-@click.option("--tags", help="Messages with this tag; RocketMQ indexes tags from 5.4 on.")
-@click.option("--id", "message_id", help="The message of this offset message id, as `get --json` shows it.")
+@click.option("--key", help="Messages with this key or unique key.")
+@click.option("--unique-key", help="Messages with this unique key, the id that the producer's client gave.")
+@click.option("--tags", help="Messages with this tag. RocketMQ indexes tags since 5.4.")
+@click.option("--id", "message_id", help="The message with this offset message id, as `get --json` shows it.")
 @click.option(
     "--physical-offset", type=click.IntRange(min=0), help="The message whose record starts at this log offset."
 )
@@ -56,7 +56,9 @@ class _Wanted(NamedTuple):
     show_default=True,
     help="The most messages.",
 )
-@click.option("--before", type=click.IntRange(min=0), help="Only messages in front of this log offset, to go on there.")
+@click.option(
+    "--before", type=click.IntRange(min=0), help="Only messages before this log offset, to continue an answer."
+)
 @stores.body_option
 @options.config_options
 @stores.json_lines_option
@@ -77,7 +79,7 @@ def query(
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Find messages of STORE: the newest with a key, in log order, or the one at a place.
+    """Find messages of STORE: the newest with a key, in log order, or the message at a log offset.
 
     Give one of --key, --unique-key, --tags, --id and --physical-offset. The topic and key of each message are compared:
     a message whose key only has the same hash does not come. Text and JSON are as with `dump log`. Nothing is changed,
@@ -121,7 +123,7 @@ def query(
 
 
 def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMessage]:
-    """The newest messages that are wanted, in log order; what the answer leaves out is said."""
+    """Return the newest messages that match, in log order; a note names messages that are left out."""
     _refuse_what_is_not_indexed(opened, wanted.kind)
     keep = _is_unique(wanted.key) if wanted.kind == "--unique-key" else lambda _: True
     found: list[StoredMessage] = []
@@ -149,14 +151,14 @@ def _by_key(opened: MessageStore, wanted: _Wanted, count: int) -> list[StoredMes
 
 
 def _say_without_queues(opened: MessageStore, topic: str, found: int) -> None:
-    """A topic whose queues were deleted is still in the log and the index: its messages come, with a note.
+    """Note that a topic has no queues: log and index still have the messages of deleted queues.
 
     Raises:
-        ConfigError: no message came either: there is no such topic.
+        ConfigError: There is no message either, so there is no such topic.
     """
     if not found:
         stores.queues_of(opened, topic)
-    output.say(f"note: topic {topic} has no queues, as behind `reput delete`; the index still knows its messages")
+    output.say(f"note: topic {topic} has no queues, as after `reput delete`; the index still has its messages")
 
 
 def _is_unique(key: str) -> Callable[[StoredMessage], bool]:
@@ -164,17 +166,17 @@ def _is_unique(key: str) -> Callable[[StoredMessage], bool]:
 
 
 def _refuse_what_is_not_indexed(opened: MessageStore, kind: str) -> None:
-    """Never answer "not found" for what no index holds.
+    """Refuse a query that no index can answer, instead of finding nothing.
 
     Raises:
-        ConfigError: this store has no such index.
+        ConfigError: This store has no such index.
     """
     from reput.errors import ConfigError
 
     view = opened.view
     if not view.settings.index_enabled:
         raise ConfigError(
-            f"{opened.layout.root}: the configuration has messageIndexEnable=false, so no index knows keys. "
+            f"{opened.layout.root}: the configuration has messageIndexEnable=false, so no index has keys. "
             "`reput dump log` shows all messages"
         )
     if kind == "--tags" and not view.follower.settings.tag_items:
@@ -187,17 +189,17 @@ def _refuse_what_is_not_indexed(opened: MessageStore, kind: str) -> None:
 def _span_text(wanted: _Wanted) -> str:
     end = "" if wanted.end_ms is None else f", stored at or before {output.time_text(wanted.end_ms)}"
     begin = f", stored at or after {output.time_text(wanted.begin_ms)}" if wanted.begin_ms else ""
-    return begin + end + ("" if wanted.before is None else f", in front of log offset {wanted.before}")
+    return begin + end + ("" if wanted.before is None else f", before log offset {wanted.before}")
 
 
 # --- by place -------------------------------------------------------------------------------------
 
 
 def _by_id(opened: MessageStore, message_id: str) -> StoredMessage:
-    """The message of an offset message id.
+    """Return the message with an offset message id.
 
     Raises:
-        ConfigError: it is no such id, or another broker's, or no record is there.
+        ConfigError: It is no such id, it is of another broker, or there is no record.
     """
     from reput.errors import ConfigError
     from reput.formats.record import decode_message_id
@@ -224,10 +226,10 @@ def _by_id(opened: MessageStore, message_id: str) -> StoredMessage:
 
 
 def _of_topic(opened: MessageStore, message: StoredMessage, topic: str | None) -> StoredMessage:
-    """The message at a place, where it is one of the topic that is asked for.
+    """Return a message if it is of the topic that was asked for.
 
     Raises:
-        ConfigError: it is another topic's.
+        ConfigError: It is of another topic.
     """
     from reput.errors import ConfigError
 

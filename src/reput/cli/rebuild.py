@@ -1,4 +1,4 @@
-"""`reput rebuild`: both indexes from the log."""
+"""`reput rebuild`: build both indexes from the log."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ _LINES_SHOWN = 20
 
 
 @click.command()
-@click.option("--only", type=click.Choice(["queue", "index"]), help="Build the queues alone, or the IndexFiles alone.")
+@click.option("--only", type=click.Choice(["queue", "index"]), help="Build only the queues, or only the IndexFiles.")
 @click.option(
     "-t",
     "--topic",
     "topics",
     multiple=True,
-    help="Build only this topic's queues, and the IndexFiles for all topics unless --only queue. May be given again.",
+    help="Build the queues of this topic alone. IndexFiles have all topics; leave them out with --only queue. May be "
+    "given again.",
 )
 @click.option(
     "--skip-topic",
     "skip_topics",
     multiple=True,
-    help="Leave this topic's queues as they are (the IndexFiles have all topics). May be given again.",
+    help="Keep the queues of this topic as they are. May be given again.",
 )
 @click.option(
     "--index-tags",
     type=click.Choice(["auto", "on", "off"]),
     default="auto",
     show_default=True,
-    help="Give tags index items, as RocketMQ does since 5.4.0; auto looks at the present IndexFiles.",
+    help="Give tags index items, as RocketMQ does since 5.4.0. auto does as the present IndexFiles do.",
 )
-@click.option("--salvage", is_flag=True, help="Go on behind damaged bytes, and list every gap (exit code 0).")
+@click.option("--salvage", is_flag=True, help="Continue after damaged bytes, and list every gap (exit code 0).")
 @options.dry_run_option
-@click.option("--empty-log", is_flag=True, help="Without a record in the log, replace the indexes by empty ones.")
+@click.option("--empty-log", is_flag=True, help="If the log has no record, replace the indexes with empty ones.")
 @options.force_setting_option
 @options.job
 def rebuild(
@@ -59,11 +60,11 @@ def rebuild(
 ) -> int:
     """Build the ConsumeQueues and IndexFiles of STORE again from its CommitLog.
 
-    Stop the broker first. The new indexes are built beside the old ones and swapped in when they are proved whole:
-    until then, and after any error, the old ones are untouched. The log is only read.
+    Stop the broker first. The command builds new indexes next to the old ones, proves that they are complete, and swaps
+    them in. Until the swap, and after any error, the old indexes are untouched. The command only reads the log.
 
-    A half-written record at the log's end is ignored and reported. Damage in the middle, with good records behind, ends
-    the run with exit code 1; --salvage goes on behind it.
+    A half-written record at the log's end is ignored and reported. Damage in the middle of the log, with good records
+    after it, ends the run with exit code 1. --salvage continues after it.
 
     \b
     reput rebuild /data/store --dry-run
@@ -106,7 +107,7 @@ def rebuild(
 
 
 def show_dry_run(store: str, job: options.JobOptions, wanted: RebuildOptions, as_json: bool) -> int:
-    """Show what a rebuild or a conversion would do; nothing is changed."""
+    """Show what a rebuild or a conversion would do; change nothing."""
     from reput.pipeline.build.dry_run import dry_rebuild
 
     run = dry_rebuild(store, job.config, wanted)
@@ -137,11 +138,11 @@ def _interrupted(store: str, config: StoreConfig) -> str:
 
     if pending_swap(find_store(store, config)):
         return "interrupted while the new indexes were swapped in: the next `reput rebuild` finishes that first"
-    return "interrupted; the indexes are as they were. The store's folder reput/ has only what reput keeps for itself"
+    return "interrupted; the indexes are unchanged. The folder reput/ in the store has only reput's own files"
 
 
 def show_report(report: RebuildReport, quiet: bool = False) -> None:
-    """The report of a rebuild as text: tables on stdout, what a person should know on stderr."""
+    """Show the report of a rebuild as text: tables on stdout, findings on stderr."""
     rows = [
         (output.name_in_table(topic.topic), topic.queues, topic.entries, topic.min_offset, topic.max_offset)
         for topic in report.topics[:_TOPICS_SHOWN]
@@ -156,11 +157,11 @@ def show_report(report: RebuildReport, quiet: bool = False) -> None:
         _notes("note", report.notes)
     _notes("kept", [f"queue {text}" for text in report.retained_queues])
     _notes("gap", [f"{gap.file} log offset {gap.begin}: {gap.why}, {gap.size} bytes" for gap in report.gaps])
-    _notes("queue", [_crooked(queue) for queue in report.crooked_queues])
+    _notes("queue", [_out_of_order(queue) for queue in report.crooked_queues])
     _notes("warning", report.warnings)
 
 
-def _crooked(queue: QueueOddity) -> str:
+def _out_of_order(queue: QueueOddity) -> str:
     return (
         f"{queue.topic}/{queue.queue_id}: {queue.repeats} repeats left out, {queue.blanks} missing offsets filled with "
         f"pre-blank entries, {queue.restarts} restarts ({queue.dropped} older entries dropped)"

@@ -1,4 +1,4 @@
-"""Signals that end a command: raised as exceptions, but never in the middle of a step that must be counted whole."""
+"""Signals that end a command. They are raised as exceptions, but never within a step that must be counted whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StoppedError(KeyboardInterrupt):
-    """A signal ends the command. A KeyboardInterrupt, so that whatever lets Ctrl-C through lets this through."""
+    """A signal that ends the command. It is a KeyboardInterrupt, so code that passes Ctrl-C on passes this on."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class EndingSignals:
 
     def __enter__(self) -> Self:
         for number in _ENDING:
-            # A command under nohup, or in a script's background, keeps what it was given.
+            # A command under nohup, or in the background of a script, keeps ignoring the signal.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._on_signal)
         return self
@@ -44,7 +44,7 @@ class EndingSignals:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Let a signal wait until the block is through: its work is then done and counted, or neither."""
+        """Delay a signal until the block ends, so that its work is done and counted, or neither."""
         self._held = True
         try:
             yield

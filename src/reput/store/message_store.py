@@ -1,11 +1,11 @@
 """The message store: a log that is written, indexes that follow it, and readers of both.
 
-    opening     own the store (locks, epoch, an unfinished swap), find where the indexes end, decode the rest into the
-                tail, cut what a crash left behind the last good record
+    open        own the store (locks, epoch, an unfinished swap), find where the indexes end, decode the rest into the
+                tail, cut the log after its last good record
     put         the log's appender; a message is readable when its put returns
     read        a view: indexes below the frontier, the tail above
-    reput       an indexer brings the durable indexes up to the confirmed offset; the tail lets go of what they hold
-    closing     flush, catch up, progress and checkpoint, and `abort` goes if nothing is behind
+    reput       an indexer brings the durable indexes up to the confirmed offset; the tail drops the entries they have
+    close       flush, catch up, write progress and checkpoint; remove `abort` if the indexes are complete
 
 Source: `DefaultMessageStore`.
 """
@@ -59,7 +59,7 @@ _LOOK_OUT_S = 0.02
 
 
 class Lag(NamedTuple):
-    """How far indexes are behind the log: bytes, queue entries, and the age (ms) of the first message without one."""
+    """The part of the log without index entries: bytes, queue entries, and the age (ms) of its first message."""
 
     bytes: int
     messages: int
@@ -69,7 +69,8 @@ class Lag(NamedTuple):
 class LocalStore(ProgressCalls, Reading):
     """An open store. Safe for threads: one writer at a time inside, many readers.
 
-    Made by `open`. `notes` tell what opening found and did; `opened_in_s` how long the tail's decoding took.
+    `open` makes one. `notes` lists the findings and repairs of the open. `opened_in_s` is the time that decoding the
+    tail took.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class LocalStore(ProgressCalls, Reading):
         super().__init__(opened.view)
         self.layout = layout
         self.config = config
-        # The owner's own list: what a job finds later is added to it, too.
+        # This is the owner's own list: later jobs add their findings to it.
         self.notes = notes
         self.notes += opened.notes
         self.opened_in_s = opened.seconds
@@ -97,7 +98,7 @@ class LocalStore(ProgressCalls, Reading):
         self._sync_flush = False
         self._tail_max = config.tail_max_entries or TAIL_MAX_ENTRIES
         self._arrivals = Arrivals()
-        # A put comes by these: one look each instead of three.
+        # Every put reads these: one look-up each instead of three.
         self._tail, self._waiting = opened.view.queues_table.tail, self._arrivals.table
         self._appender: LogAppender | None = None
         self._stop = threading.Event()
@@ -115,21 +116,22 @@ class LocalStore(ProgressCalls, Reading):
         limits: PullLimits | None = None,
         delete_expired: bool | None = None,
     ) -> Self:
-        """Open the store in `path`; with `create` a folder that is not there, or empty, becomes a new store.
+        """Open the store in `path`. With `create` a missing or empty folder becomes a new store.
 
-        Opened `read_only` nothing is changed and nothing locked: another process may write meanwhile, or begin to, and
-        what it confirms becomes visible.
+        A read-only store changes nothing and locks nothing: another process may write meanwhile, and its confirmed
+        messages become visible.
 
-        Log files that have expired are deleted only if somebody asks: `delete_expired` does, a broker.conf or another
-        configuration that says when files go, or the configuration that the store was made with. See
+        Expired log files are deleted only on request: by `delete_expired`, by a broker.conf or another configuration
+        that says when files are deleted, or by the configuration that the store was made with. See
         `reput.store.write.expiry`.
 
         Raises:
-            NotAStoreError: there is no store in `path`, and `create` is not set; or the folder holds something else.
-            StoreLockedError: a live broker or another reput process has it. (A follower that catches up lets go.)
-            DamagedLogError: the log is damaged below what was once known to be durable; nothing was changed.
-            TailFullError: more messages wait for their indexes than memory is to be spent on.
-            ReputError: see `reput.errors`.
+            NotAStoreError: There is no store in `path`, and `create` is not set; or the folder holds something else.
+            StoreLockedError: A live broker or another reput process holds the store. (A follower that catches up
+                releases it.)
+            DamagedLogError: The log is damaged below an offset that was known to be durable; nothing was changed.
+            TailFullError: More messages wait for their indexes than `tail_max_entries` allows.
+            ReputError: See `reput.errors`.
         """
         config = config or StoreConfig()
         if delete_expired is not None:
@@ -141,7 +143,7 @@ class LocalStore(ProgressCalls, Reading):
                 beside = partial(open_view, layout, config, limits, beside=True)
                 reopening = resources.enter_context(contextlib.closing(Reopening(layout, beside)))
                 store = cls(layout, config, reopening.open(), [], reopening)
-                # Who drops the store without closing it leaves no thread either.
+                # A store that is dropped without a close leaves no thread.
                 forks.finalize(store, reopening.end)
             else:
                 from reput.store.owner.owner import take_over
@@ -172,10 +174,10 @@ class LocalStore(ProgressCalls, Reading):
     def progress(self) -> ConsumerProgress:
         """The committed offsets of all groups.
 
-        A reader decodes them when it first asks: there may be very many, and most readers never do.
+        A reader decodes them on first use: there may be very many, and most readers never need them.
 
         Raises:
-            DamagedStoreError: consumerOffset.json is damaged, and its .bak is missing or damaged, too.
+            DamagedStoreError: consumerOffset.json is damaged, and its .bak is missing or damaged as well.
         """
         return self._progress or self._load_progress()
 
@@ -217,16 +219,16 @@ class LocalStore(ProgressCalls, Reading):
         return result
 
     def put_message_async(self, message: Message, queue_id: int = 0) -> Future[PutResult]:
-        """Store one message and wait for nothing: a future has what `put_message` returns.
+        """Store one message without waiting; the future has the result that `put_message` returns.
 
-        With SYNC_FLUSH the future is done when the message is durable. All messages under way share a sync, so one
-        thread, or an event loop (`await asyncio.wrap_future(...)`), does what would take many threads that wait. With
-        ASYNC_FLUSH, and if nothing was stored, the future is done at once. There is no FLUSH_DISK_TIMEOUT: the future's
-        own time-out shows that a disk is slow. Callbacks run in the thread that flushes: they hold it up, and can
-        neither wait for another put nor close the store.
+        With SYNC_FLUSH the future is done when the message is durable. All pending messages share a sync, so one
+        thread, or an event loop (`await asyncio.wrap_future(...)`), replaces many threads that wait. With ASYNC_FLUSH,
+        and if nothing was stored, the future is done at once. There is no FLUSH_DISK_TIMEOUT: use the time-out of the
+        future. Callbacks run in the thread that flushes. They block it, and can neither wait for another put nor close
+        the store.
 
-        The future fails with a FlushError if the disk refuses to keep the message; `close` keeps what it can first. The
-        call raises what `put_message` raises, and waits if too many messages are not indexed yet.
+        The future fails with a FlushError if the disk refuses the message; `close` first keeps what it can. The call
+        raises the errors of `put_message`, and waits if too many messages are not indexed yet.
         """
         if self._tail.entries >= self._tail_max:
             self._wait_for_tail()
@@ -234,7 +236,7 @@ class LocalStore(ProgressCalls, Reading):
         result = appender.append(message, queue_id)
         assert self._flush is not None
         promised = self._flush.promise(result, message.waits_for_flush)
-        # With sync flush it is visible later: the flush has the housekeeper tell.
+        # With sync flush the message becomes visible later: the flush wakes the housekeeper, which notifies.
         if not self._sync_flush and self._waiting and self._arrivals.waits(message.topic, queue_id):
             self._arrivals.reached(message.topic, queue_id, self.view.max_offset(message.topic, queue_id))
         return promised
@@ -242,13 +244,13 @@ class LocalStore(ProgressCalls, Reading):
     def put_messages(
         self, messages: Iterable[Message] | pa.Table | pa.RecordBatch, queue_id: int | Sequence[int] = 0
     ) -> PutManyResult:
-        """Store messages one after the other in one file of the log, all or none.
+        """Store messages in order in one file of the log, all or none.
 
         Args:
             messages: `Message`s, or Arrow columns, which a kernel encodes; see `reput.log.columns` for names and types.
             queue_id: One queue for all messages, or one for each.
 
-        The call raises what `put_message` raises.
+        The call raises the errors of `put_message`.
         """
         appender = self._writer().appender
         if self.is_tail_full:
@@ -260,7 +262,7 @@ class LocalStore(ProgressCalls, Reading):
         if self._sync_flush and self._flush:
             result = self._flush.settle(result)
         if self._arrivals:
-            self._tell_arrivals()
+            self._notify_arrivals()
         return result
 
     def _writer(self) -> StoreWriter:
@@ -285,56 +287,56 @@ class LocalStore(ProgressCalls, Reading):
             time.sleep(_TICK_S)
 
     def flush(self) -> int:
-        """Make everything that was put durable; return the log offset up to which it is."""
+        """Make all messages durable; return the log offset up to which they are."""
         return self._writer().flush()
 
     # --- indexes -------------------------------------------------------------------------------
 
     def catch_up_with(self, indexer: Indexer) -> CatchUp:
-        """Let an indexer bring the durable indexes up to what is confirmed now.
+        """Let an indexer bring the durable indexes up to the confirmed offset.
 
         Raises:
-            DamagedLogError: The log in between is damaged.
+            DamagedLogError: The log after the frontier is damaged.
         """
         return self._writer().catch_up_with(indexer)
 
     def refuse_catch_up(self) -> None:
-        """Refuse what `catch_up_with` would refuse now; nothing is changed.
+        """Raise the error that `catch_up_with` would raise now; change nothing.
 
         Raises:
-            AccessError: the store is open read-only.
-            StoreLockedError: another process follows it.
+            AccessError: The store is open read-only.
+            StoreLockedError: Another process follows the store.
         """
         self._writer().refuse_catch_up()
 
     @property
     def is_followed(self) -> bool:
-        """Whether some process follows this store now, and so builds its indexes."""
+        """True if a process follows this store now and builds its indexes."""
         return locks.owner_is_live(self.layout.own(own.FOLLOWER_NAME))
 
     def lag(self) -> Lag:
-        """Return how far the indexes are behind what is confirmed. Readers do not wait for them: the tail answers."""
+        """Return the part of the confirmed log without index entries. Readers do not wait: the tail answers."""
         view = self._open_view()
         view.catch_up()
         begin = max(view.frontiers.both, view.log.min_offset)
-        behind = max(0, view.confirmed() - begin)
-        stored = view.log.store_time(begin) if behind else -1
+        lag_bytes = max(0, view.confirmed() - begin)
+        stored = view.log.store_time(begin) if lag_bytes else -1
         age = max(0, time.time_ns() // 1_000_000 - stored) if stored > 0 else 0
-        return Lag(behind, view.queues_table.tail.entries if behind else 0, age)
+        return Lag(lag_bytes, view.queues_table.tail.entries if lag_bytes else 0, age)
 
     @property
     def is_writing(self) -> bool:
-        """Whether messages can be put: it is open, and not read-only."""
+        """True if messages can be put: the store is open, and not read-only."""
         return self._writing is not None and not self._closed
 
     @property
     def is_tail_full(self) -> bool:
-        """Whether more waits for its indexes than may: puts fail, and the store is not opened before it is less."""
+        """True if too many messages wait for their indexes: puts then fail, and the store cannot be opened again."""
         return self.view.queues_table.tail.entries >= self._tail_max
 
     @property
     def flushed_offset(self) -> int:
-        """The log offset up to which the log is durable, as far as this writer knows; 0 for a reader."""
+        """The log offset up to which this writer knows the log to be durable; 0 for a reader."""
         return 0 if self._writing is None else self._writing.appender.flushed
 
     @property
@@ -360,7 +362,7 @@ class LocalStore(ProgressCalls, Reading):
     def on_arrival(self, topic: str, queue_id: int, offset: int, arrived: Callable[[], None]) -> Waiter:
         """Call `arrived` once, from any thread, as soon as a queue has a message at `offset`, or at close.
 
-        The wait takes no thread: there may be thousands. `stop_waiting` ends it.
+        A wait takes no thread, so there may be thousands. `stop_waiting` ends it.
         """
         self._open_view().key_of(topic, queue_id)
         if not callable(arrived):
@@ -368,10 +370,10 @@ class LocalStore(ProgressCalls, Reading):
         waiter = Waiter(topic, queue_id, number_of("offset", offset), arrived)
         self._arrivals.add(waiter)
         if self._writing is None and self._housekeeper is None:
-            # Another process writes: somebody has to look.
+            # Another process writes: a thread must look for messages.
             self._housekeeper = threading.Thread(target=self._look_out, name="reput-store", daemon=True)
             self._housekeeper.start()
-        # It may have come before, and a put looks only at who waits already.
+        # The message may have come before: a put notifies only the waiters that it finds.
         self._arrivals.reached(topic, queue_id, self.max_offset(topic, queue_id))
         return waiter
 
@@ -379,7 +381,7 @@ class LocalStore(ProgressCalls, Reading):
         """End a wait that `on_arrival` began."""
         self._arrivals.remove(waiter)
 
-    def _tell_arrivals(self) -> None:
+    def _notify_arrivals(self) -> None:
         for topic, queue_id in self._arrivals.queues():
             self._arrivals.reached(topic, queue_id, self._current_view().max_offset(topic, queue_id))
 
@@ -401,11 +403,11 @@ class LocalStore(ProgressCalls, Reading):
     def delete_expired(self, manual: bool = False) -> list[str]:
         """Delete log files that have expired (deleteWhen, fileReservedTime, disk ratios); return their names.
 
-        The call deletes even if deletion is off. If it is on, this runs by itself every cleanResourceInterval. With
-        `manual` it deletes now, whatever the hour. A run deletes at most deleteFileBatchMax files, never the last one,
-        nor one that no durable index covers yet. Queue and index files follow the log's minimum. `notes` and the logger
-        `reput.store` name each deleted file. If the disk is over its highest ratio, puts are refused (DISK_FULL) until
-        there is room again.
+        The call deletes even if deletion is off. If deletion is on, this runs by itself every cleanResourceInterval.
+        With `manual` it deletes at any hour. A run deletes at most deleteFileBatchMax files. It never deletes the last
+        file, nor a file that no durable index covers yet. Queue and index files follow the log's minimum. `notes` and
+        the logger `reput.store` name each deleted file. If the disk is over its highest ratio, puts are refused
+        (DISK_FULL) until there is room again.
         """
         return self._writer().delete_expired(manual=manual)
 
@@ -420,15 +422,15 @@ class LocalStore(ProgressCalls, Reading):
             try:
                 writing.catch_up()
                 if self._arrivals:
-                    self._tell_arrivals()
+                    self._notify_arrivals()
                 self.progress.persist_if_due(time.time_ns() // 1_000_000)
                 writing.keep_up()
             except ReputError as error:
-                # Kept for whoever asks; puts and reads meet the same trouble themselves where it concerns them.
+                # Keep the error for callers. Puts and reads that it concerns meet the same error themselves.
                 self.background_error = error
 
     def _is_called(self) -> bool:
-        """Wait until there is something to do, or a moment; False when the store is closed."""
+        """Wait for work, or for a moment; return False when the store is closed."""
         self._house_calls.wait(_TICK_S)
         self._house_calls.clear()
         return not self._stop.is_set()
@@ -436,7 +438,7 @@ class LocalStore(ProgressCalls, Reading):
     def _look_out(self) -> None:
         while not self._stop.wait(_LOOK_OUT_S):
             try:
-                self._tell_arrivals()
+                self._notify_arrivals()
             except ReputError as error:
                 self.background_error = error
 
@@ -445,20 +447,20 @@ class LocalStore(ProgressCalls, Reading):
             self._house_calls.set()
 
     def close(self) -> None:
-        """Make everything durable and let go of the store; a second call does nothing.
+        """Make everything durable and release the store; a second call does nothing.
 
-        `abort` stays when durable indexes are behind the log: RocketMQ, or the next open, then recovers.
+        `abort` stays if the durable indexes are incomplete: RocketMQ, or the next open, then recovers.
 
         Raises:
-            FlushError: the disk refused it; all is let go of all the same.
-            AccessError: called by a future's callback, which runs in a thread that would have to end.
+            FlushError: The disk refused the flush; everything is released all the same.
+            AccessError: A callback of a future made the call; it runs in a thread that must end first.
         """
         if self._closed:
             return
         if self._flush is not None and self._flush.runs_here():
             raise AccessError(f"{self.layout.root}: a callback of put_message_async cannot close the store")
         self._closed = True
-        self._arrivals.tell_all()
+        self._arrivals.notify_all()
         self._stop.set()
         self._house_calls.set()
         try:
@@ -469,11 +471,11 @@ class LocalStore(ProgressCalls, Reading):
             if self._writing is not None:
                 self._writing.flush_service.close()
                 try:
-                    behind = self._writing.close_log()
+                    is_incomplete = self._writing.close_log()
                 finally:
-                    # Whatever became of the log, groups know how far they have read.
+                    # Keep the committed offsets, also if the log could not be closed.
                     self.progress.persist()
-                if not behind:
+                if not is_incomplete:
                     fs.remove_file(self.layout.abort)
         finally:
             self._let_go()

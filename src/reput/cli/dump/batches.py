@@ -26,7 +26,7 @@ def chosen_batch_queues(batches: BatchFiles, topic: str | None, queue_id: int | 
 
 
 def entries_from(queue: BatchQueueFiles, offset: int | None, count: int | None) -> Iterator[BatchEntry]:
-    """The batches from the one that holds the queue offset asked for, at most `count`."""
+    """Iterate over at most `count` batches, from the one with the queue offset on."""
     from reput.formats.batch_consume_queue import BatchEntry
 
     span = queue.span()
@@ -47,7 +47,7 @@ def entries_from(queue: BatchQueueFiles, offset: int | None, count: int | None) 
 def show_batch(
     files: LogFiles, queue: BatchQueueFiles, entry: BatchEntry, records: bool, body_bytes: int | None, as_json: bool
 ) -> str | None:
-    """Show one entry; returns what does not fit it, unless its record has only expired."""
+    """Show one entry; return its fault, unless its record has only expired."""
     record, fault = _record_of(files, queue, entry) if records else (None, None)
     key = queue.key
     if as_json:
@@ -72,7 +72,7 @@ def show_batch(
 
 
 def _record_of(files: LogFiles, queue: BatchQueueFiles, entry: BatchEntry) -> tuple[Record | None, str | None]:
-    """The record that an entry points to, and what does not fit."""
+    """Return the record that an entry points to, and the fault."""
     from reput.log.reader import place, record_at
     from reput.log.scan import LogRecord
 
@@ -82,8 +82,8 @@ def _record_of(files: LogFiles, queue: BatchQueueFiles, entry: BatchEntry) -> tu
     if not isinstance(found, LogRecord):
         return None, f"the entry points to {place(files, entry.physical_offset)}, where there is {found.meaning}"
     record = found.decode()
-    told = (record.topic, record.queue_id, record.queue_offset, record.size)
-    if told != (queue.key.topic, queue.key.queue_id, entry.base_offset, entry.size):
+    found_at = (record.topic, record.queue_id, record.queue_offset, record.size)
+    if found_at != (queue.key.topic, queue.key.queue_id, entry.base_offset, entry.size):
         return record, (
             f"the entry, of {entry.size} bytes, points to {place(files, entry.physical_offset)}, the record of "
             f"{text_of(record.topic)}/{record.queue_id} offset {record.queue_offset}, {record.size} bytes"

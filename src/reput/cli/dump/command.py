@@ -1,4 +1,4 @@
-"""`reput dump`: records, queue entries and index items as text or JSON lines."""
+"""`reput dump`: show records, queue entries and index items as text or JSON lines."""
 
 from __future__ import annotations
 
@@ -45,15 +45,20 @@ _FAULTS_SHOWN = 20
 _MANY_RECORDS = 2000
 
 _topic_option = click.option("-t", "--topic", help="Only this topic.")
-_queue_option = click.option("-q", "--queue-id", type=click.IntRange(min=0), help="Only the queues of this id.")
+_queue_option = click.option("-q", "--queue-id", type=click.IntRange(min=0), help="Only the queues with this id.")
 
 
 @click.group(cls=VerbGroup)
 def dump() -> None:
-    """Show what stands in a store: records of its log, entries of its queues, or items of its IndexFiles.
+    """Show the contents of a store: records of its log, entries of its queues, or items of its IndexFiles.
 
-    Nothing is changed, and a broker may have the store open. Exit code 1 when bytes in the middle are damaged.
-    """
+    The command changes nothing, and a broker may have the store open. The exit code is 1 if bytes in the middle are
+    damaged.
+
+    \b
+    reput dump log /data/store -o -10
+    reput dump queue /data/store -t orders -q 2 --records
+    """  # noqa: D301 - click wants the control character
 
 
 dump.add_command(index)
@@ -95,8 +100,8 @@ def log(
 ) -> int:
     """Show the records of STORE's log, in its order.
 
-    Text has a line a record, with tabs between log offset, store time, topic/queue, queue offset, size, tag and keys.
-    JSON has all of a record, its body as text where it is UTF-8, else as base64 (body_encoding says which).
+    Text has a line for each record, with tabs between log offset, store time, topic/queue, queue offset, size, tag and
+    keys. JSON has the whole record, with the body as text if it is UTF-8, otherwise as base64 (see body_encoding).
 
     \b
     reput dump log /data/store -o 1048576 -c 10
@@ -114,7 +119,7 @@ def log(
     from reput.store.info.use import look_at_use
 
     if offset is not None and since is not None:
-        raise click.UsageError("-o and --since both say where to begin: give one of them")
+        raise click.UsageError("-o and --since both set the begin: give one of them")
     config = options.config_of(config_path, assignments, store)
     layout = StoreOnDisk.find(store, config, Purpose.LOOK).layout
     # Before the log is listed: its files then hold what is confirmed now.
@@ -128,7 +133,7 @@ def log(
         if count is None or count > _MANY_RECORDS:
             expect_work(SMALL_BYTES)
         last = -offset if offset is not None and offset < 0 else None
-        # One end for both walks: a writer may go on between them.
+        # Both walks use one end: a writer may append between them.
         until = log_end(files) if last is not None and confirmed is None else confirmed
         begin = _begin(files, offset, choice, crc_check, until)
         walk = LogWalk(files, begin, checking(crc_check), until)
@@ -162,7 +167,7 @@ def _say_none(files: LogFiles, begin: int, end: int, choice: _RecordChoice) -> N
 
 
 class _RecordChoice:
-    """Which records are asked for: a topic's, a queue's, those of a time. `met` are the topics of those looked at."""
+    """A choice of records by topic, queue and time. `met` has the topics of all records that were read."""
 
     def __init__(self, topic: str | None, queue_id: int | None, since_ms: int | None, until_ms: int | None) -> None:
         self.topic = None if topic is None else topic.encode("utf-8", "surrogateescape")
@@ -172,7 +177,7 @@ class _RecordChoice:
         self.is_past_end = False
 
     def rows(self, piece: RangeWalk) -> NDArray[np.int64]:
-        """The numbers of the records that are asked for."""
+        """Return the numbers of the chosen records."""
         import numpy as np
 
         columns, count = piece.columns, piece.columns.records
@@ -191,9 +196,9 @@ class _RecordChoice:
         return np.flatnonzero(mask)
 
     def end_of(self, piece: RangeWalk) -> int:
-        """The number of the record that ends the reading as it was stored too late, clocks set back allowed for.
+        """Return the number of the first record that is stored too late, with some slack for clocks that were set back.
 
-        The number of records where none does.
+        It is the number of records if none is too late.
         """
         import numpy as np
 
@@ -208,29 +213,29 @@ class _RecordChoice:
 
 
 class _Shower:
-    """Shows the records that are asked for, at most `count`, and of the `last` ones no more; `shown` is how many."""
+    """Shows the chosen records, at most `count` and at most `last`; `shown` counts them."""
 
     def __init__(self, choice: _RecordChoice, writer: LineWriter, count: int | None, last: int | None) -> None:
         self.choice, self.writer, self.count, self.last = choice, writer, count, last
         self.shown = 0
 
     def show(self, walk: LogWalk) -> WalkEnd | None:
-        """Show the records of a walk, and of what a writer fills meanwhile; returns why the log ends there.
+        """Show the records of a walk, and those that a writer appends meanwhile; return the end of the walk.
 
-        None where it goes on.
+        It is None if the log goes on.
         """
         from reput.log.reader import end_of, resumes
 
         if not self._is_stopped(walk):
             return None
         end = end_of(walk)
-        # Zeros may have been filled after the walk had read them: only a second look tells damage from a writer.
+        # A writer may have filled zeros after the walk read them. Only a second look shows damage.
         if not resumes(walk, end):
             return end
         return end_of(walk) if self._is_stopped(walk) else None
 
     def _is_stopped(self, walk: LogWalk) -> bool:
-        """Show records; whether the log breaks or ends before enough are shown."""
+        """Show records; return True if the log ends before enough are shown."""
         if self.count == 0:
             return False
         for piece in walk.pieces():
@@ -246,7 +251,7 @@ class _Shower:
 
 
 def _begin(files: LogFiles, offset: int | None, choice: _RecordChoice, crc_check: int, until: int | None) -> int:
-    """The log offset of the first record to look at; a negative `offset` counts from the end `until`."""
+    """Return the log offset of the first record; a negative `offset` counts from the end `until`."""
     from reput.log.reader import file_by_time, last_records, next_boundary
 
     if choice.since_ms is not None:
@@ -261,30 +266,30 @@ def _begin(files: LogFiles, offset: int | None, choice: _RecordChoice, crc_check
 
 
 def _say_where_it_begins(files: LogFiles, offset: int, begin: int) -> None:
-    """A place that is no record's is left for the next one's: that may be far, where bytes are damaged."""
+    """Note that output begins at another offset: the next record may be far away if bytes are damaged."""
     if offset < files.min_offset:
-        output.say(f"note: the log starts at {files.min_offset}; what was in front of it has expired")
+        output.say(f"note: the log starts at {files.min_offset}; earlier records have expired")
     elif begin > offset:
-        output.say(f"note: no record begins at log offset {offset}; the first behind it begins at {begin}")
+        output.say(f"note: no record begins at log offset {offset}; the next one begins at {begin}")
 
 
 def _log_of(store: StoreOnDisk) -> LogFiles:
-    """Return the files of the log, and say what is odd about them."""
+    """Return the files of the log, and show notes about them."""
     for note in store.log.notes:
         output.say(f"note: {note}")
     return store.log
 
 
 def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> int:
-    """Say why the log ends in front of what was to be shown; returns the exit code."""
+    """Show why the log ends before enough records are shown; return the exit code."""
     from reput.log.reader import place
 
     if end is None:
         return 0
     if end.is_damage:
         output.say(
-            f"damage: {place(files, end.offset)}: {end.verdict.meaning}; the next record stands at log offset "
-            f"{end.next_record}. Go on there with -o {end.next_record}; restore these bytes from a replica or a backup"
+            f"damage: {place(files, end.offset)}: {end.verdict.meaning}; the next record is at log offset "
+            f"{end.next_record}. -o {end.next_record} continues there; restore these bytes from a replica or a backup"
         )
         return 1
     if confirmed is not None:
@@ -295,7 +300,7 @@ def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> in
         return 1
     if end.is_torn:
         output.say(
-            f"note: {place(files, end.offset)}: {end.verdict.meaning}, {end.written} bytes, and no record behind: "
+            f"note: {place(files, end.offset)}: {end.verdict.meaning}, {end.written} bytes, and no record after it: "
             "the torn end of a crash, or of a range that a broker is writing"
         )
     return 0
@@ -311,7 +316,7 @@ def _show_end(files: LogFiles, end: WalkEnd | None, confirmed: int | None) -> in
 @click.option("-o", "--offset", type=int, help="Begin with this queue offset; a negative one counts from the end.")
 @count_option("entries of each queue")
 @click.option(
-    "--kind", type=click.Choice(list(STORE_TYPES.values())), help="Show this kind of queues, where the store has both."
+    "--kind", type=click.Choice(list(STORE_TYPES.values())), help="Show this kind of queues, if the store has both."
 )
 @click.option("--records", is_flag=True, help="Add the record that each entry points to.")
 @body_option
@@ -332,11 +337,12 @@ def queue(
 ) -> int:
     """Show the ConsumeQueue entries of STORE, queue by queue.
 
-    Text has a line an entry, with tabs between topic/queue, queue offset, log offset, size and tags code (the hash of
-    the tag, the delivery time of a delayed message, or with the mark ext an address in the ConsumeQueueExt, whose tags
-    code, store time and bitmap follow); --records adds store time, tag and keys of the record. An entry of a queue of
-    batches stands for all messages of a record: its queue offset is the first one's, and at the line's end stands how
-    many there are. Exit code 1 when an entry points to no record, or to another one, or its address to no unit.
+    Text has a line for each entry, with tabs between topic/queue, queue offset, log offset, size and tags code. The
+    tags code is the hash of the tag, the delivery time of a delayed message, or with the mark ext an address in the
+    ConsumeQueueExt, whose tags code, store time and bitmap follow. --records adds store time, tag and keys of the
+    record. An entry of a queue of batches is for all messages of a record: it has the queue offset of the first one,
+    and their number at the end of the line. The exit code is 1 if an entry points to no record or to another one, or if
+    an address has no unit.
 
     \b
     reput dump queue /data/store -t orders -q 2 -o -10
@@ -345,7 +351,7 @@ def queue(
     from reput.store.disk.store import Purpose, StoreOnDisk
 
     if body_bytes is not None and not records:
-        raise click.UsageError("--body-bytes cuts the bodies of records: add --records")
+        raise click.UsageError("--body-bytes limits the bodies of records: add --records")
     config = options.config_of(config_path, assignments, store)
     on_disk = StoreOnDisk.find(store, config, Purpose.LOOK, tolerant=True)
     files = _log_of(on_disk)
@@ -391,10 +397,10 @@ def _say_fault(queue: QueueOnDisk, number: int, fault: str, faults: int) -> None
 def _chosen_queues(
     store: StoreOnDisk, topic: str | None, queue_id: int | None, kind: str | None
 ) -> Iterator[QueueOnDisk]:
-    """The queues that `-t`, `-q` and `--kind` choose.
+    """Iterate over the queues that `-t`, `-q` and `--kind` choose.
 
     Raises:
-        ConfigError: there is no such kind, topic or queue.
+        ConfigError: There is no such kind, topic or queue.
     """
     from reput.errors import ConfigError
     from reput.store.disk.layout import refuse_what_we_cannot_build
@@ -404,7 +410,7 @@ def _chosen_queues(
     if kind is not None and kind not in names:
         raise ConfigError(f"{layout.consume_queue}: no {kind} queues. There are: {some(names)}")
     if not kinds:
-        # Queues of another kind may be there.
+        # The store may have queues of another kind.
         refuse_what_we_cannot_build(layout, store.config)
         raise ConfigError(f"{layout.consume_queue}: no queues. `reput rebuild --only queue` builds them from the log")
     chosen = kinds[names.index(kind) if kind is not None else 0]
@@ -435,7 +441,7 @@ def _show_entry(
     body_bytes: int | None,
     as_json: bool,
 ) -> str | None:
-    """Show one entry; returns what does not fit it, unless its record has only expired."""
+    """Show one entry; return its fault, unless its record has only expired."""
     record, fault = _record_of(files, key, number, entry) if records else (None, None)
     if as_json:
         value: dict[str, Any] = {
@@ -472,7 +478,7 @@ def _ext_reader(store: StoreOnDisk) -> ExtReader | None:
 
 
 def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tuple[Record | None, str | None]:
-    """The record that an entry points to, and what does not fit."""
+    """Return the record that an entry points to, and the fault."""
     from reput.log.reader import place, record_at
     from reput.log.scan import LogRecord
 
@@ -486,17 +492,17 @@ def _record_of(files: LogFiles, key: QueueKey, number: int, entry: Entry) -> tup
     record = found.decode()
     if record.size == entry.size and _names_queue(record, key, number):
         return record, None
-    told = (text_of(record.topic), record.queue_id, record.queue_offset, record.size)
-    if told != (text_of(key.topic), key.queue_id, number, entry.size):
+    found_at = (text_of(record.topic), record.queue_id, record.queue_offset, record.size)
+    if found_at != (text_of(key.topic), key.queue_id, number, entry.size):
         return record, (
             f"the entry, of {entry.size} bytes, points to {place(files, entry.physical_offset)}, the record of "
-            f"{told[0]}/{told[1]} offset {told[2]}, {told[3]} bytes"
+            f"{found_at[0]}/{found_at[1]} offset {found_at[2]}, {found_at[3]} bytes"
         )
     return record, None
 
 
 def _names_queue(record: Record, key: QueueKey, number: int) -> bool:
-    """Whether a message names a queue among its further ones (light message queues), with this queue offset."""
+    """Return True if a message names a queue, with this queue offset, among its light message queues."""
     from reput.formats import properties as props
 
     named = props.decode_properties(record.properties)

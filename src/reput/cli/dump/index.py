@@ -1,4 +1,4 @@
-"""`reput dump index`: IndexFiles, their headers and items."""
+"""`reput dump index`: show the headers and items of IndexFiles."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def index(
 ) -> int:
     """Show the IndexFiles of STORE: each file's header, then its items.
 
-    Text has a line an item, with tabs between item number, key hash, log offset, store time, slot and the number of the
-    item before in that slot. With -k, keys that share the slot show too: a `*` marks the items with the key's hash.
+    Text has a line for each item, with tabs between item number, key hash, log offset, store time, slot and the number
+    of the previous item in that slot. With -k, items of other keys in the slot show, too: a `*` marks the items with
+    the key's hash.
 
     \b
     reput dump index /data/store -c 10
@@ -50,7 +51,7 @@ def index(
     from reput.store.disk.store import Purpose, StoreOnDisk
 
     if (key is None) != (topic is None):
-        raise ConfigError("-k and -t go together: a key is looked up under its topic")
+        raise ConfigError("-k and -t go together: the index has each key with its topic")
     config = options.config_of(config_path, assignments, store)
     on_disk = StoreOnDisk.find(store, config, Purpose.LOOK)
     layout, files = on_disk.layout, on_disk.index_files
@@ -111,7 +112,7 @@ def _show_header(reader: IndexReader, as_json: bool) -> None:
 
 
 def _show_items(reader: IndexReader, key: bytes | None, offset: int | None, count: int | None, as_json: bool) -> int:
-    """Show the items; returns how many are what was asked for."""
+    """Show the items; return how many match."""
     from reput.formats.hashing import index_key_hash
 
     shown = 0
@@ -132,7 +133,7 @@ def _show_items(reader: IndexReader, key: bytes | None, offset: int | None, coun
 def _show_item(reader: IndexReader, item: Item, is_match: bool | None, as_json: bool) -> None:
     header = reader.file.header
     assert header is not None, "files without a header are refused when they are opened"
-    # Seconds are all that an item keeps of the time.
+    # An item has the time only in seconds.
     stored = header.begin_timestamp + item.time_diff_s * 1000
     slot = item.key_hash % reader.slots
     if as_json:

@@ -1,4 +1,4 @@
-"""What the kinds of `reput dump` share: records as cells and as JSON, ranges, names."""
+"""Parts that the kinds of `reput dump` share: records as cells and as JSON, ranges, names."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ if TYPE_CHECKING:
     from reput.formats.record import Record
 
 
-json_lines_option = click.option("--json", "as_json", is_flag=True, help="Give a JSON object a line instead of text.")
+json_lines_option = click.option(
+    "--json", "as_json", is_flag=True, help="Write a JSON object on each line instead of text."
+)
 body_option = click.option(
     "--body-bytes",
     type=click.IntRange(min=0),
-    help="At most so many bytes of each body; text shows bodies only with this.",
+    help="The most bytes of each body. Without it text shows no bodies.",
 )
 
 
 def count_option(of_what: str) -> Callable[[Any], Any]:
-    """`-c`, how many of what at most."""
-    return click.option("-c", "--count", type=click.IntRange(min=0), help=f"At most so many {of_what}.")
+    """Return the option `-c`, the most records, entries or items."""
+    return click.option("-c", "--count", type=click.IntRange(min=0), help=f"The most {of_what}.")
 
 
 def begin_at(offset: int | None, lowest: int, end: int, what: str) -> int:
-    """The first number of [lowest, end) that `-o` asks for."""
+    """Return the first number of [lowest, end) that `-o` asks for."""
     if offset is None:
         return lowest
     wanted = end + offset if offset < 0 else offset
@@ -50,7 +52,7 @@ TRANSACTIONS = {
 
 
 def record_cells(record: Record, body_bytes: int | None) -> list[str]:
-    """The cells of a record's line behind its offset."""
+    """Return the cells of a record's line after its offset."""
     named = props.decode_properties(record.properties)
     keys = b" ".join([named[name] for name in (props.UNIQ_KEY, props.KEYS) if name in named])
     cells = [
@@ -69,7 +71,7 @@ def record_cells(record: Record, body_bytes: int | None) -> list[str]:
 
 
 def record_values(record: Record, body_bytes: int | None = None) -> dict[str, Any]:
-    """A record ready for JSON; times in ms, strings as text with what is no UTF-8 replaced."""
+    """Return a record for JSON; times in ms, and texts with replacements for bytes that are no UTF-8."""
     named = props.text_properties(record.properties)
     compressed = bool(record.sys_flag & formats.FLAG_COMPRESSED)
     return {
@@ -102,7 +104,7 @@ def record_values(record: Record, body_bytes: int | None = None) -> dict[str, An
 
 
 def body_values(body: bytes, body_bytes: int | None = None) -> dict[str, Any]:
-    """A body as text where all of it is UTF-8, else as base64; `body_bytes` cuts it, between characters of text."""
+    """Return a body as text if it is UTF-8, otherwise as base64. `body_bytes` cuts it, between characters of text."""
     kept = body if body_bytes is None else body[:body_bytes]
     try:
         whole = body.decode()
@@ -121,16 +123,16 @@ def body_values(body: bytes, body_bytes: int | None = None) -> dict[str, Any]:
 
 
 def head(as_json: bool, names: Sequence[str]) -> None:
-    """The names of the columns, for people only: what a program reads has the lines alone."""
+    """Show the names of the columns on a terminal. Output for programs has only the lines."""
     if not as_json and sys.stdout.isatty():
         output.show("\t".join(names))
 
 
 def text_of(data: bytes) -> str:
-    """Bytes as text, with what is no UTF-8 replaced."""
+    """Return bytes as text, with replacements for bytes that are no UTF-8."""
     return data.decode("utf-8", "replace")
 
 
 def line(text: str) -> str:
-    """Text that stays in its cell."""
+    """Return text without newlines and tabs, for a cell."""
     return text.replace("\n", "\\n").replace("\t", "\\t")

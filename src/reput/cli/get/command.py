@@ -1,4 +1,4 @@
-"""`reput get`: messages of queues, in the order in which they were stored."""
+"""`reput get`: show messages of queues, in the order in which they were stored."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from reput.cli.get.names import EARLIEST, LETTERS_HELP, MAX_MESSAGES
 @click.command()
 @options.store_argument
 @click.option("-t", "--topic", "topics", multiple=True, required=True, help="The topic. May be given again.")
-@stores.queue_option("The queue; all queues of the topic without.")
+@stores.queue_option("The queue.  [default: all queues of the topic]")
 @click.option(
     "-o",
     "--offset",
-    help="Begin with this queue offset, earliest (or beginning) or latest (or end). A negative one counts from the "
-    f"end: -10 gives the last ten messages, of all queues together.  [default: {EARLIEST}]",
+    help="Begin at this queue offset, at earliest (or beginning), or at latest (or end). A negative offset counts from "
+    f"the end: -10 gives the last ten messages of all queues together.  [default: {EARLIEST}]",
 )
 @click.option(
     "--since", type=stores.time_value, metavar="TIME", help=f"Stored at this time or later. {stores.TIME_HELP}"
@@ -29,17 +29,19 @@ from reput.cli.get.names import EARLIEST, LETTERS_HELP, MAX_MESSAGES
     type=click.IntRange(min=0),
     help=f"The most messages.  [default: {MAX_MESSAGES}; with -f all]",
 )
-@click.option("--tags", help='Only messages with one of these tags: "paid || sent", compared by hash.')
+@click.option("--tags", help='Only messages with one of these tags, such as "paid || sent". Tags are compared by hash.')
 @click.option(
-    "--sql", help="Only messages whose properties match: \"amount > 100 AND region = 'eu'\" (RocketMQ's SQL92)."
+    "--sql", help="Only messages whose properties match, such as \"amount > 100 AND region = 'eu'\" (RocketMQ's SQL92)."
 )
 @click.option("-f", "--follow", is_flag=True, help="Wait for new messages until Ctrl-C or SIGTERM.")
-@click.option("-l", "--long", "with_details", is_flag=True, help="Text: log offset, time, tag and keys in front.")
 @click.option(
-    "--format", "line_format", metavar="TEXT", help=f"Write this for each message, as kcat does: {LETTERS_HELP}."
+    "-l", "--long", "with_details", is_flag=True, help="Text: write log offset, time, tag and keys before the body."
 )
-@click.option("--raw", is_flag=True, help="Write the bodies as they are, with the delimiter behind each.")
-@click.option("-D", "--delimiter", "delimiter_text", help="What --raw writes behind a body.  [default: \\n]")
+@click.option(
+    "--format", "line_format", metavar="TEXT", help=f"Write this text for each message, as kcat does: {LETTERS_HELP}."
+)
+@click.option("--raw", is_flag=True, help="Write the bodies as they are, with the delimiter after each.")
+@click.option("-D", "--delimiter", "delimiter_text", help="The text that --raw writes after a body.  [default: \\n]")
 @options.config_options
 @stores.json_lines_option
 def get(
@@ -61,16 +63,16 @@ def get(
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Show messages of a topic of STORE, or of several.
+    """Show messages of one or more topics of STORE.
 
-    Messages of several queues come in the order in which they were stored. Nothing is changed, and another process may
-    write the store.
+    Messages of several queues come in the order in which they were stored. The command changes nothing, and another
+    process may write the store.
 
-    Text is a line a body: as it is where it is UTF-8, with newlines as \\n, else base64 behind `base64:`. --json has
-    all of a message, and body_encoding says which of the two; `reput put --json-lines` takes these lines. --raw and
-    --format write bytes as they are stored. A compressed body comes as it is stored.
+    Text has a body on each line: UTF-8 with newlines as \\n, or `base64:` and the body in base64. --json has the whole
+    message, and body_encoding names the encoding; `reput put --json-lines` takes these lines. --raw and --format write
+    the stored bytes. A compressed body stays compressed.
 
-    Why there is no message is said on stderr, with the queue's span.
+    If there is no message, stderr has the reason and the offsets of the queue.
 
     \b
     reput get /data/store -t orders
@@ -83,7 +85,7 @@ def get(
     reput get /data/store -t orders -c 1000000 --json | reput put /data/other --json-lines --create
     """  # noqa: D301 - click wants the control character
     config = options.config_of(config_path, assignments, store)
-    # What reads loads numpy and more, which the help does without.
+    # This loads numpy and more, which the help does not need.
     from reput.cli.get import run
 
     bounds = run.ReadBounds.of(offset, since, until, follow)

@@ -1,4 +1,4 @@
-"""The line that `reput get --format` makes of a message: kcat's letters, and bytes as they are stored."""
+"""The line that `reput get --format` makes of a message: kcat's letters, and the stored bytes."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _LETTERS: dict[str, tuple[Step, Callable[[Record], bytes]]] = {
     "T": ((LinePiece.NUMBER, FieldRow.STORE_TIMESTAMP, 0), lambda record: b"%d" % record.store_timestamp),
     "h": ((LinePiece.PAIRS, FieldRow.PROPERTIES_AT, 0), _headers),
 }
-"""What each letter writes: as a piece of a line, and of a single record."""
+"""The piece of a line that each letter writes, for many records and for a single one."""
 
 
 def format_form(text: str) -> LineForm:
-    """The form of a message's line.
+    """Return the form of a message's line.
 
     Raises:
-        click.BadParameter: the text has letters that mean nothing.
+        click.BadParameter: The text has unknown letters.
     """
     steps: list[Step] = []
     makers: list[bytes | Callable[[Record], bytes]] = []
@@ -72,10 +72,10 @@ def format_form(text: str) -> LineForm:
 
 
 def delimiter(text: str) -> bytes:
-    r"""The bytes that `-D` names: text with `\n`, `\0` and their like.
+    r"""Return the bytes of `-D`: a text with escapes such as `\n` and `\0`.
 
     Raises:
-        click.BadParameter: a backslash is followed by something else.
+        click.BadParameter: The text has an unknown escape.
     """
     pieces = re.split(r"\\(x[0-9a-fA-F]{2}|.?)", text, flags=re.DOTALL)
     return b"".join(

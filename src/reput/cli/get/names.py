@@ -1,4 +1,4 @@
-"""Words of `get`'s options, which its help needs before anything is loaded that reads."""
+"""Names and defaults of the options of `get`. Its help needs them before it loads what reads a store."""
 
 MAX_MESSAGES = 32
 """The most messages without `--max-messages` and `--follow`."""

@@ -1,4 +1,4 @@
-"""Reading queues for `reput get`: one queue on and on, and several in the order in which their messages were stored."""
+"""Readers of queues for `reput get`. Messages of several queues come in the order in which they were stored."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from reput.store.read.sql_filter import SqlFilter
 
 _AT_ONCE, _AT_ONCE_OF_MANY = 8192, 512
-"""Messages of a pull: of one queue, and of each where there are several."""
+"""Messages of a pull from one queue, and from each of several queues."""
 _BYTES_AT_ONCE = 16 << 20
 _POLL_S = 0.1
 _LOOK_FOR_QUEUES_S = 1.0
 
 
 class Found(NamedTuple):
-    """Messages that a pull has found: log offsets, sizes in bytes, and the files that hold them with their starts."""
+    """Messages that a pull has found: log offsets, sizes in bytes, and their files with the files' starts."""
 
     offsets: NDArray[np.int64]
     sizes: NDArray[np.int32]
     maps: Sequence[tuple[int, NDArray[np.uint8]]]
 
     def of(self, rows: NDArray[np.bool_] | slice) -> Found:
-        """Some of them."""
+        """Return some of them."""
         return Found(self.offsets[rows], self.sizes[rows], self.maps)
 
     def by_file(self) -> Iterator[tuple[int, NDArray[np.uint8], slice]]:
-        """Runs of messages in one file: its start, its bytes, and which messages."""
+        """Iterate over runs of messages in one file: its start, its bytes, and the rows of the messages."""
         maps = dict(self.maps)
         starts = np.array(sorted(maps), dtype=np.int64)
         file = np.searchsorted(starts, self.offsets, side="right") - 1
@@ -53,7 +53,7 @@ class Found(NamedTuple):
             begin = end
 
     def stored_ms(self) -> NDArray[np.int64]:
-        """Store times; -1 for a message whose record cannot be read: whoever shows it says so."""
+        """Return store times; -1 for a message whose record cannot be read, which showing it reports."""
         times = np.full(len(self.offsets), -1, dtype=np.int64)
         for start, array, rows in self.by_file():
             done = rows.start
@@ -68,8 +68,8 @@ class Found(NamedTuple):
 class QueueReader:
     """Reads a queue from `offset` on.
 
-    `end_time_ms` is the last store time that is wanted, and `end` the queue offset behind it; `floor` is the first log
-    offset that is wanted. `name` stands in front of notes where several queues are read.
+    `end_time_ms` is the last wanted store time, and `end` the queue offset after it; `floor` is the first wanted log
+    offset. Notes begin with `name` if several queues are read.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class QueueReader:
         self.last: GetResult | None = None
 
     def until(self, time_ms: int) -> None:
-        """Read no message that was stored after a time."""
+        """End at the last message that was stored at this time or before."""
         self.end_time_ms = time_ms
         end = self.opened.offset_by_time(self.topic, self.queue_id, time_ms, "upper") + 1
         self.end = end if self.end is None else min(self.end, end)
 
     def available(self, limit: int | None, follow: bool) -> Iterator[Found]:
-        """The wanted messages that are there now, at most `limit`."""
+        """Iterate over the wanted messages that are there now, at most `limit`."""
         while (limit is None or limit > 0) and (self.end is None or self.offset < self.end):
             left = self.at_once if self.end is None else self.end - self.offset
             asked = min(self.at_once, left, self.at_once if limit is None else limit)
@@ -111,7 +111,7 @@ class QueueReader:
         return found if self.end_time_ms is None else found.of(found.stored_ms() <= self.end_time_ms)
 
     def _goes_on(self, at: int, result: GetResult, follow: bool) -> bool:
-        """Whether there may be more now."""
+        """Return True if there may be more messages now."""
         from reput.store.read.results import GetStatus
 
         if result.status in {GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE}:
@@ -133,7 +133,7 @@ class QueueReader:
 
         result = self.last
         if result is None and self.end_time_ms is None:
-            # Its last messages were asked for, and there are none.
+            # The last messages of the queue are wanted, and it is empty.
             output.say(f"note: {GetStatus.NO_MESSAGE_IN_QUEUE} at {self.begin}: the queue holds no message")
         elif result is None:
             output.say("note: no message was stored in that time")
@@ -144,7 +144,7 @@ class QueueReader:
 
 
 class Reader:
-    """Reads queues in the order in which their messages were stored; `shown` messages so far."""
+    """Shows messages of queues in the order in which they were stored; `shown` counts them."""
 
     def __init__(self, readers: Sequence[QueueReader], writer: LineWriter) -> None:
         self.readers, self.writer = list(readers), writer
@@ -155,7 +155,7 @@ class Reader:
                 reader.at_once = _AT_ONCE_OF_MANY
 
     def read(self, count: int | None) -> None:
-        """Show `count` messages, or all that are there."""
+        """Show `count` messages, or all present messages."""
         self._show_available(count, follow=False)
         if self.shown or count == 0:
             return
@@ -168,7 +168,7 @@ class Reader:
             )
 
     def follow(self, count: int | None, queues: Callable[[], Sequence[QueueReader]]) -> None:
-        """Show `count` messages, or all that come; `queues` gives those that are new."""
+        """Show `count` messages, or all that come; `queues` returns readers of new queues."""
         looked_at = time.monotonic()
         while True:
             self._show_available(count, follow=True)
@@ -192,16 +192,16 @@ class Reader:
 
 
 def merged(streams: Sequence[Iterator[Found]]) -> Iterator[Found]:
-    """The messages of several queues in the order of the log, each queue's in its own order.
+    """Iterate over the messages of several queues in log order, and in queue order within each queue.
 
-    A queue whose order is not the log's lets its messages wait for those before them in the queue.
+    If the order of a queue differs from that of the log, its messages wait for the previous messages of the queue.
     """
     if len(streams) == 1:
         yield from streams[0]
         return
     waiting = [_Waiting(stream) for stream in streams]
     while waiting := [one for one in waiting if one.fill()]:
-        # What comes later in these queues comes after this in the log.
+        # Later messages of these queues have higher log offsets than this.
         bound = min((int(one.keys[-1]) for one in waiting if one.ahead is not None), default=None)
         parts = [(one.found.maps, *one.take(bound)) for one in waiting]
         keys, offsets, sizes = (np.concatenate([part[n] for part in parts]) for n in (1, 2, 3))
@@ -211,9 +211,9 @@ def merged(streams: Sequence[Iterator[Found]]) -> Iterator[Found]:
 
 
 class _Waiting:
-    """Messages of a queue that wait for those of others; `ahead` are those that come after them, None for none.
+    """Messages of a queue that wait for those of others; `ahead` has the next ones, None at the end.
 
-    `keys`: the highest log offset up to each message.
+    `keys` has the highest log offset up to each message.
     """
 
     def __init__(self, stream: Iterator[Found]) -> None:
@@ -224,7 +224,7 @@ class _Waiting:
         self.keys = self.found.offsets
 
     def fill(self) -> bool:
-        """Whether messages wait; where none are left the next ones do."""
+        """Load the next messages if none wait; return True if messages wait."""
         while not len(self.keys) and self.ahead is not None:
             self.found, self.ahead = self.ahead, next(self._stream, None)
             self.keys = np.maximum(np.maximum.accumulate(self.found.offsets), self._top)
@@ -232,7 +232,7 @@ class _Waiting:
         return len(self.keys) > 0
 
     def take(self, bound: int | None) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """Keys, log offsets and sizes of the messages with keys up to a bound; they wait no longer."""
+        """Remove the messages with keys up to a bound; return their keys, log offsets and sizes."""
         count = len(self.keys) if bound is None else int(np.searchsorted(self.keys, bound, side="right"))
         taken, keys = self.found.of(slice(0, count)), self.keys[:count]
         self.found, self.keys = self.found.of(slice(count, None)), self.keys[count:]
@@ -240,7 +240,7 @@ class _Waiting:
 
 
 def keep_last(readers: Sequence[QueueReader], count: int) -> None:
-    """Let readers, which each have at most `count` messages up to their ends, give the `count` stored last of all."""
+    """Limit readers, each with at most `count` messages, to the `count` messages that were stored last of all."""
     if len(readers) == 1:
         return
     offsets = np.sort(np.concatenate([_physical_offsets(reader, count) for reader in readers]))
@@ -249,7 +249,7 @@ def keep_last(readers: Sequence[QueueReader], count: int) -> None:
 
 
 def _physical_offsets(reader: QueueReader, count: int) -> NDArray[np.int64]:
-    """The log offsets of a queue's messages from its begin on, whatever the filter."""
+    """Return the log offsets of a queue's messages from its begin on, without the filter."""
     every = QueueReader(reader.opened, reader.topic, reader.queue_id, reader.offset, None)
     every.end = reader.end
     found = [found.offsets for found in every.available(count, follow=False)]
@@ -257,9 +257,9 @@ def _physical_offsets(reader: QueueReader, count: int) -> NDArray[np.int64]:
 
 
 def range_of(reader: QueueReader, offset: str | int) -> tuple[int, int]:
-    """The queue offset that `-o` asks for (a number from the start, a negative one from the end, or a name).
+    """Return the queue offset of `-o`, and the queue's end.
 
-    And the queue's end, from which it was counted.
+    `-o` is a number from the start, a negative number from the end, or a name.
     """
     span = stores.queues_of(reader.opened, reader.topic, reader.queue_id)[0]
     begin = {EARLIEST: span.min_offset, LATEST: span.max_offset}.get(str(offset))

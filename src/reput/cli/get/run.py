@@ -1,4 +1,4 @@
-"""What `get` does once its options are read."""
+"""The work of `get`, after its options are parsed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INTERRUPTED = 130
 
 
 class ReadBounds(NamedTuple):
-    """Where reading begins and ends: a queue offset, or times (ms)."""
+    """The begin and end of reading: a queue offset, or times (ms)."""
 
     offset: str | int
     since_ms: int | None
@@ -35,15 +35,15 @@ class ReadBounds(NamedTuple):
 
     @classmethod
     def of(cls, offset: str | None, since: int | None, until: int | None, follow: bool) -> ReadBounds:
-        """The bounds that the options ask for.
+        """Return the bounds that the options ask for.
 
         Raises:
-            click.UsageError: they contradict one another.
+            click.UsageError: They contradict each other.
         """
         if offset is not None and since is not None:
-            raise click.UsageError("-o and --since both say where to begin: give one of them")
+            raise click.UsageError("-o and --since both set the begin: give one of them")
         if follow and until is not None:
-            raise click.UsageError("--until ends, and -f goes on: give one of them")
+            raise click.UsageError("--until sets an end, and -f has none: give one of them")
         if offset is None or offset in OFFSETS:
             return cls(OFFSETS[offset or EARLIEST], since, until)
         try:
@@ -53,13 +53,13 @@ class ReadBounds(NamedTuple):
             raise click.BadParameter(f"{offset!r}: give a number, or one of {names}", param_hint="-o") from None
 
     def apply(self, readers: Sequence[QueueReader], follow: bool) -> None:
-        """Let readers begin and end there."""
+        """Set the begin and end of readers."""
         last = -self.offset if isinstance(self.offset, int) and self.offset < 0 else None
         for reader in readers:
             if self.since_ms is None:
                 begin, end = range_of(reader, self.offset)
                 reader.begin = reader.offset = begin
-                # Another process may put more: the last ones are those in front of the end that they are counted from.
+                # Another process may put more. The last messages are those before the end that was read.
                 reader.end = None if last is None else end
             else:
                 found = reader.opened.offset_by_time(reader.topic, reader.queue_id, self.since_ms, "lower")
@@ -148,7 +148,7 @@ class _NewQueues(NamedTuple):
 
 
 def _say_what_is_left(reader: Reader) -> None:
-    """Say that the default count has cut the answer off, where it has."""
+    """Note that the default number of messages has limited the answer, if it has."""
     if len(reader.readers) > 1:
         output.say(f"note: these are {reader.shown} messages, and there may be more: -c takes more")
         return
@@ -164,17 +164,17 @@ def _say_what_is_left(reader: Reader) -> None:
 def form_of(
     as_json: bool, with_details: bool, line_format: str | None, raw: bool, delimiter_text: str | None
 ) -> LineForm:
-    """What the line of a message looks like, as the options ask for.
+    """Return the form of a message's line that the options ask for.
 
     Raises:
-        click.UsageError: they ask for several ways at once.
+        click.UsageError: They ask for several forms.
     """
     ways = {"--json": as_json, "-l": with_details, "--format": line_format is not None, "--raw": raw}
     given = [name for name, is_given in ways.items() if is_given]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)}: give one of them")
     if delimiter_text is not None and not raw:
-        raise click.UsageError("-D is what --raw writes behind a body: add --raw")
+        raise click.UsageError("-D is the text that --raw writes after a body: add --raw")
     if line_format is not None:
         return format_form(line_format)
     if raw:
@@ -190,7 +190,7 @@ class _EndedError(BaseException):
 
 @contextlib.contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the block as its good end: `-f` has no other."""
+    """Let SIGTERM end the block normally: `-f` has no other end."""
 
     def end(_number: int, _frame: object) -> None:
         raise _EndedError
@@ -205,15 +205,15 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 def wanted_by(tags: str | None, sql: str | None) -> str | SqlFilter | None:
-    """The filter that the options ask for.
+    """Return the filter that the options ask for.
 
     Raises:
-        click.UsageError: they ask for both kinds.
+        click.UsageError: They ask for both kinds.
     """
     if sql is None:
         return tags
     if tags is not None:
-        raise click.UsageError("--tags asks for tags and --sql for properties: give one of them")
+        raise click.UsageError("--tags chooses by tag and --sql by properties: give one of them")
     from reput.store.read.sql_filter import SqlFilter
 
     return SqlFilter(sql)

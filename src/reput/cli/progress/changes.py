@@ -1,4 +1,4 @@
-"""What `reput progress` can change: commit, reset, clone, clean. Each tells the offsets before and after."""
+"""Changes of `reput progress`: commit, reset, clone and clean. Each returns the offsets before and after."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EARLIEST, _LATEST = "earliest", "latest"
 
 
 class ProgressOptions(NamedTuple):
-    """The options as they were given."""
+    """The given options."""
 
     group: str | None
     topic: str | None
@@ -32,7 +32,7 @@ class ProgressOptions(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A group's offset in a queue, before and after; None where there is none."""
+    """A group's offset in a queue, before and after; None if there is none."""
 
     group: str
     topic: str
@@ -42,10 +42,10 @@ class Change(NamedTuple):
 
 
 def what_is_asked(asked: ProgressOptions) -> ProgressOptions | None:
-    """The options when they ask for a change, None when they ask to show.
+    """Return the options if they ask for a change, and None if they only ask for a report.
 
     Raises:
-        click.UsageError: options that do not go together.
+        click.UsageError: The options do not fit together.
     """
     changes = {
         "--commit": asked.commit,
@@ -73,10 +73,10 @@ def what_is_asked(asked: ProgressOptions) -> ProgressOptions | None:
 
 
 def change(opened: MessageStore, asked: ProgressOptions) -> list[Change]:
-    """Make the change; durable when the store is closed.
+    """Make the change, which is durable when the store is closed.
 
     Raises:
-        ConfigError: there is no such group, topic, queue or offset; nothing was changed.
+        ConfigError: There is no such group, topic, queue or offset; nothing was changed.
     """
     table = opened.progress
     if asked.commit is not None or asked.reset_to is not None:
@@ -104,7 +104,7 @@ def change(opened: MessageStore, asked: ProgressOptions) -> list[Change]:
 def _set(opened: MessageStore, group: str, topic: str, asked: ProgressOptions) -> list[Change]:
     table = opened.progress
     spans = stores.queues_of(opened, topic, asked.queue_id)
-    # All are looked up, and refused, before the first is changed.
+    # Look up all queues, and refuse, before the first change.
     offsets = [_wanted(opened, span, asked) for span in spans]
     known = stores.groups_of(opened)
     if group not in known:
@@ -122,7 +122,7 @@ def _set(opened: MessageStore, group: str, topic: str, asked: ProgressOptions) -
 
 
 def _wanted(opened: MessageStore, span: StoreQueue, asked: ProgressOptions) -> int:
-    """The offset that a queue is to get."""
+    """Return the new offset of a queue."""
     where = asked.reset_to
     if where == _EARLIEST:
         return span.min_offset
@@ -158,7 +158,7 @@ def _is_number(text: str) -> bool:
 
 
 def _time_of(where: str) -> int | None:
-    """A time in milliseconds, None for what is none."""
+    """Return a time in milliseconds; None if the text is no time."""
     if where.startswith("@"):
         return stores.time_ms(where[1:]) if _is_number(where[1:]) else None
     return stores.time_ms(where)
@@ -184,7 +184,7 @@ def _clone(opened: MessageStore, source: str, target: str, topic: str | None) ->
 
 
 def _forgotten(opened: MessageStore, topics: dict[str, list[str]]) -> list[Change]:
-    """The offsets that some groups have in some topics, as changes to none."""
+    """Return the removal of all offsets of some groups in some topics."""
     return [
         Change(group, topic, number, offset, None)
         for group, names in topics.items()

@@ -1,4 +1,4 @@
-"""`reput progress`: how far each group has read, and its lag; `reput.cli.progress.changes` has the changes."""
+"""`reput progress`: show how far each group has read, and its lag. `reput.cli.progress.changes` has the changes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NOTES_SHOWN = 20
 
 
 class QueueLag(NamedTuple):
-    """How far a group is behind in a queue; times in ms, None for what is not known.
+    """The lag of a group in a queue; times in ms, None for unknown values.
 
-    `offset` is the next message to read. `lag` counts the messages that are there and not read; `lag_ms` is the time
-    from the next message to the queue's last. `expired`: messages that were deleted before the group read them.
+    `offset` is the next message to read. `lag` counts the present messages that are not read; `lag_ms` is the time from
+    the next message to the queue's last. `expired` counts the messages that were deleted before the group read them.
     """
 
     group: str
@@ -44,10 +44,14 @@ class QueueLag(NamedTuple):
 @click.option("-t", "--topic", help="Only this topic.")
 @stores.queue_option()
 @click.option("--commit", type=click.IntRange(min=0), metavar="OFFSET", help="Set the group's offset in -t and -q.")
-@click.option("--reset-to", metavar="WHERE", help="Set it to earliest, latest, OFFSET (with -q), a date or @MS.")
-@click.option("--clone", nargs=2, metavar="FROM TO", help="Give group TO the offsets of FROM, in all topics or in -t.")
-@click.option("--clean-group", metavar="GROUP", help="Forget all offsets of a group.")
-@click.option("--clean-topic", metavar="TOPIC", help="Forget the offsets of all groups in a topic.")
+@click.option(
+    "--reset-to", metavar="WHERE", help="Set the offset to earliest, latest, OFFSET (with -q), a date or @MS."
+)
+@click.option(
+    "--clone", nargs=2, metavar="FROM TO", help="Copy the offsets of group FROM to group TO, in all topics or in -t."
+)
+@click.option("--clean-group", metavar="GROUP", help="Remove all offsets of a group.")
+@click.option("--clean-topic", metavar="TOPIC", help="Remove the offsets of all groups in a topic.")
 @options.config_options
 @options.force_setting_option
 @options.json_option
@@ -65,13 +69,13 @@ def progress(
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Show how far the groups of STORE have read, and what is left: in messages, and in time.
+    """Show how far the groups of STORE have read, and their lag in messages and in time.
 
-    Lag in time goes from the next message that the group reads to the queue's last one. Offsets are those of
-    config/consumerOffset.json, to which a broker writes every 5 seconds. Showing changes nothing.
+    The lag in time is from the next message that the group reads to the queue's last message. The offsets are those of
+    config/consumerOffset.json, which a broker writes every 5 seconds. Showing changes nothing.
 
-    With --commit, --reset-to, --clone, --clean-group or --clean-topic it changes them instead, and says what it did.
-    For that nobody else may write the store: stop the broker first.
+    --commit, --reset-to, --clone, --clean-group and --clean-topic change offsets instead, and show the changes. Stop
+    the broker first: a change writes the store.
 
     \b
     reput progress /data/store -g billing
@@ -104,10 +108,10 @@ def progress(
 
 
 def lags_of(opened: MessageStore, group: str | None, topic: str | None, queue_id: int | None) -> list[QueueLag]:
-    """The lag in each queue, by group and topic; queues that a group has no offset of yet are among them.
+    """Return the lag in each queue, by group and topic, also for queues in which a group has no offset yet.
 
     Raises:
-        ConfigError: there is no such group, topic or queue.
+        ConfigError: There is no such group, topic or queue.
     """
     names = stores.groups_of(opened, group)
     found = []
@@ -152,7 +156,7 @@ def _stored(opened: MessageStore, span: StoreQueue, offset: int) -> int | None:
 
 
 def _groups(lags: Sequence[QueueLag]) -> list[dict[str, Any]]:
-    """The lags by group with their totals, ready for JSON."""
+    """Return the lags by group with their totals, for JSON."""
     found = []
     for group in dict.fromkeys(lag.group for lag in lags):
         queues = [lag for lag in lags if lag.group == group]
@@ -210,7 +214,7 @@ def _or_dash(value: int | None) -> int | str:
 
 
 def duration_text(duration_ms: int) -> str:
-    """A time span as people read it: its two largest units."""
+    """Return a duration as text, in its two largest units."""
     seconds, rest_ms = divmod(duration_ms, 1000)
     if seconds < 60:
         return f"{seconds}.{rest_ms:03d}s"
@@ -233,7 +237,7 @@ def _say_oddities(lags: Sequence[QueueLag]) -> None:
 def _oddity(lag: QueueLag) -> str | None:
     where = f"{lag.group}, {lag.topic}/{lag.queue_id}"
     if lag.max_offset is None:
-        return f"{where}: this queue is not in the store (--clean-topic forgets a topic's progress)"
+        return f"{where}: this queue is not in the store (--clean-topic removes a topic's progress)"
     if lag.expired:
         return f"{where}: {lag.expired} messages were deleted before the group read them"
     if lag.offset is not None and lag.offset > lag.max_offset:

@@ -1,4 +1,4 @@
-"""`reput put`: messages from lines of text or of JSON."""
+"""`reput put`: put messages from lines of text or JSON."""
 
 from __future__ import annotations
 
@@ -23,22 +23,30 @@ if TYPE_CHECKING:
     from reput.log.message import PutManyResult, PutResult
 
 _AT_ONCE = 1000
-_BEHIND_MAX = 512 << 20
-"""Bytes of log after which the indexes catch up in between: well below what the tail may hold."""
+_UNINDEXED_MAX = 512 << 20
+"""Bytes of log without indexes after which the indexes catch up: well below the size of the tail."""
 
 
 @click.command()
 @options.store_argument
-@click.option("-t", "--topic", help="The topic; lines of JSON may name their own.")
+@click.option("-t", "--topic", help="The topic. Lines of JSON may name their own.")
 @click.option("-q", "--queue-id", type=click.IntRange(min=0), default=0, show_default=True, help="The queue.")
 @click.option("--key", "keys", multiple=True, help="A key of each message. May be given again.")
 @click.option("--tags", help="The tag of each message.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property. May be given again.")
-@click.option("--json-lines", is_flag=True, help="Each line is a JSON object; the options are for what it leaves out.")
-@click.option("--create", is_flag=True, help="Make a new store where there is none.")
-@click.option("--sync", is_flag=True, help="Sync flush: a message that is reported is durable (flushDiskType).")
 @click.option(
-    "--skip-lines", "skip", type=click.IntRange(min=0), default=0, help="Pass over the first lines: they are stored."
+    "--json-lines", is_flag=True, help="Each line is a JSON object. The options give the values that it leaves out."
+)
+@click.option("--create", is_flag=True, help="Make a new store if there is none.")
+@click.option(
+    "--sync", is_flag=True, help="Flush before a message is reported, so that it is durable (flushDiskType=SYNC_FLUSH)."
+)
+@click.option(
+    "--skip-lines",
+    "skip",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Skip the first lines, which an earlier run has stored.",
 )
 @click.option(
     "--reput/--no-reput",
@@ -71,26 +79,24 @@ def put(
     assignments: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Put a message into STORE for each line of stdin. This verb writes.
+    """Put a message into STORE for each line of stdin. This command writes.
 
     A line is a body, so an empty line is a message with an empty body, as RocketMQ allows. With --json-lines a line is
-    an object, and empty lines are passed over. An object has topic, queue_id, body or body_base64, tags, keys,
-    properties, born_timestamp, flag, reconsume_times and unique_key. Lines of `reput get --json` are such objects: of
-    sys_flag the compression is taken over, and a committed transaction becomes a plain message. What the store gives
-    anew is passed over: offsets, sizes, store time, hosts and message id.
+    an object, and empty lines are skipped. An object has topic, queue_id, body or body_base64, tags, keys, properties,
+    born_timestamp, flag, reconsume_times and unique_key. Lines of `reput get --json` are such objects: the compression
+    in sys_flag is kept, and a committed transaction becomes a plain message. The store gives new offsets, sizes, store
+    times, hosts and message ids.
 
-    Where each message was stored comes out, a line each: topic/queue, queue offset, log offset and size. Without --sync
-    all is durable when the command ends. Then the indexes are caught up.
+    stdout has a line for each stored message: topic/queue, queue offset, log offset and size. Without --sync all
+    messages are durable when the command ends. At the end the indexes catch up.
 
-    Log files that have expired are deleted only where --delete-expired or the configuration asks for it. Each one is
-    named on stderr.
+    Expired log files are deleted only if --delete-expired or the configuration asks for it. stderr names each one.
 
-    Delayed messages (property DELAY) are refused: only a broker delivers them when they are due.
+    Delayed messages (property DELAY) are refused: only a broker delivers them.
 
-    A line that cannot be stored ends it with exit code 2. The lines before it are stored, those after it are not.
-
-    Whenever it ends early, for whatever reason, it says how many lines are taken. The same command with the same input
-    and --skip-lines then goes on behind them, so that each line is stored exactly once.
+    A line that cannot be stored ends the command with exit code 2. The lines before it are stored, those after it are
+    not. If the command ends early, it prints how many lines are stored. The same command with the same input and
+    --skip-lines then continues after them, so that each line is stored exactly once.
 
     \b
     echo "hello" | reput put /data/store -t orders --create
@@ -110,14 +116,14 @@ def put(
     if sync:
         config = config.updated(["flushDiskType=SYNC_FLUSH"])
     if sys.stdin.isatty():
-        output.say("reading messages from the terminal, a line each; Ctrl-D ends")
+        output.say("reading messages from the terminal, one on each line; Ctrl-D ends")
     opening = stores.writing(store, config, create=create, reput=reput, delete_expired=delete_expired)
     with EndingSignals() as signals:
         return _Put(signals, given, json_lines, as_json, skip, may_reput=reput).run(opening)
 
 
 def _properties(assignments: Sequence[str]) -> dict[str, str]:
-    """The map that `--property` makes."""
+    """Return the properties of `--property`."""
     from reput.formats.properties import DELAY
     from reput.log.message import NOBODY_DELIVERS
 
@@ -139,7 +145,7 @@ def _refuse_two_keys(keys: Sequence[str]) -> None:
 
 
 class _Put:
-    """Puts lines in batches, reports each message, and says at the end how far it got."""
+    """Puts lines in batches, reports each message, and reports the end."""
 
     def __init__(
         self, signals: EndingSignals, given: Defaults, json_lines: bool, as_json: bool, skip: int, *, may_reput: bool
@@ -152,10 +158,10 @@ class _Put:
         self._tail_max = self._waiting = 0
 
     def run(self, opening: AbstractContextManager[MessageStore]) -> int:
-        """Open the store and put all lines of stdin; returns the exit code.
+        """Open the store and put all lines of stdin; return the exit code.
 
         Raises:
-            ReputError: with notes, and details, about the lines that were taken and how to go on.
+            ReputError: With notes and details about the stored lines, and how to continue.
             OSError: stdout cannot be written; with the same notes.
         """
         try:
@@ -190,8 +196,8 @@ class _Put:
         """Put line after line.
 
         Raises:
-            RefusedLineError: a line is no message, or the store refuses it; those before it are stored.
-            NoSpaceError: the disk is full.
+            RefusedLineError: A line is no message, or the store refuses it. The lines before it are stored.
+            NoSpaceError: The disk is full.
         """
         from reput.cli.put.lines import lines_of, messages_of, skip_lines
         from reput.store.read.follower import TAIL_MAX_ENTRIES
@@ -202,7 +208,7 @@ class _Put:
         try:
             begin = skip_lines(stream, self.taken.skipped)
         except ConfigError:
-            # This is not the input of which they were taken.
+            # The input is another one than that of the earlier run.
             self.taken.lines = 0
             raise
         for numbered in lines_of(stream, self.taken.lines + 1, begin):
@@ -212,7 +218,7 @@ class _Put:
             if refused is not None:
                 self.taken.refuse(refused.number)
                 raise refused
-            # Empty lines between objects are done with, too.
+            # Empty lines between objects count as taken.
             self.taken.lines = numbered[-1][0]
         self.taken.at_end = True
 
@@ -223,7 +229,7 @@ class _Put:
             result = store.put_messages([line.message for line in lines], queues)
             self._count(store, lines, result)
         if not result.status.is_stored:
-            # All or none: one by one all before the refused line are stored.
+            # The batch was stored as a whole or not at all. One by one, the lines before the refused one are stored.
             for line in lines:
                 self._put_one(store, line)
 
@@ -236,9 +242,9 @@ class _Put:
 
     @contextlib.contextmanager
     def _counting(self, store: MessageStore, lines: Sequence[Line]) -> Iterator[None]:
-        """Let no signal come between a put, its count and its report.
+        """Delay signals between a put, its count and its report.
 
-        A line that is stored and not counted would be stored again, and so would one that is missing from stdout.
+        A line that is stored but not counted, or not reported, would be stored again.
         """
         with self.signals.held():
             try:
@@ -268,12 +274,12 @@ class _Put:
         return RefusedLineError(line.number, f"{result.status.name}: {result.reason}")
 
     def _make_room(self, store: MessageStore) -> None:
-        """Index what is there before the tail is full: a put would wait for somebody to do so, and nobody else is here.
+        """Catch up the indexes before the tail is full: a put would wait, and no other thread indexes.
 
-        Counted here, since the tail itself follows the log a little later.
+        Messages are counted here, because the tail follows the log with a delay.
         """
         is_full = self._waiting and self._waiting + _AT_ONCE > self._tail_max
-        is_due = self.may_reput and (is_full or store.behind_bytes > _BEHIND_MAX)
+        is_due = self.may_reput and (is_full or store.behind_bytes > _UNINDEXED_MAX)
         if is_due and stores.catch_up(store):
             self._waiting = 0
 
@@ -287,13 +293,13 @@ class _Put:
                 output.show("\n".join(_text(place) for place in places))
             output.flush()
         except BrokenPipeError:
-            # Who reads the report may go; the messages are stored all the same.
+            # The reader of the report may stop; the messages are stored all the same.
             self._mute = True
             silence_stdout()
 
 
 def _places(lines: Sequence[Line], result: PutResult | PutManyResult) -> list[tuple[Line, int, int, int, int]]:
-    """Each line with its queue offset, log offset, size and store time."""
+    """Return each line with its queue offset, log offset, size and store time."""
     from reput.log.message import PutResult as OneResult
 
     stored_at = result.store_timestamp

@@ -1,4 +1,4 @@
-"""How far `reput put` got with its input, and how to go on: it says so whenever it ends early or with trouble."""
+"""The end of `reput put`: how many lines are stored, and how to continue after an early end."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class TakenLines:
     """Counts lines and messages.
 
-    `lines` of stdin are taken: skipped, stored, or empty lines between JSON objects. They are the first ones, so the
-    next line has the number `lines` + 1. `at_end` says that there is no next line.
+    The first `lines` of stdin are taken: skipped, stored, or empty lines between JSON objects. The next line has the
+    number `lines` + 1; `at_end` is True if there is none.
     """
 
     def __init__(self, skipped: int) -> None:
@@ -25,7 +25,7 @@ class TakenLines:
         self.timed_out = 0
         self.at_end = False
         self.refused_line: int | None = None
-        # The last line of each batch that is not known to be durable yet, and the log offset where its record ends.
+        # The last line of each batch that may not be durable yet, and the log offset where its record ends.
         self._batches: deque[tuple[int, int]] = deque()
         self._durable_lines = skipped
 
@@ -37,17 +37,17 @@ class TakenLines:
         self.durable_lines(flushed_offset)
 
     def refuse(self, line: int) -> None:
-        """Note the line that ends it; those before it are taken."""
+        """Note the refused line; the lines before it are taken."""
         self.lines, self.refused_line = line - 1, line
 
     def durable_lines(self, flushed_offset: int) -> int:
-        """How many lines are surely durable when the log is, up to `flushed_offset`."""
+        """Return the number of lines that are durable if the log is durable up to `flushed_offset`."""
         while self._batches and self._batches[0][1] <= flushed_offset:
             self._durable_lines, _ = self._batches.popleft()
         return self._durable_lines if self._batches else self.lines
 
     def values(self, store: MessageStore | None) -> dict[str, Any]:
-        """The same for programs; `store` may be closed."""
+        """Return the counts for programs; `store` may be closed."""
         return {
             "stored": self.messages,
             "lines_taken": self.lines,
@@ -57,21 +57,21 @@ class TakenLines:
         }
 
     def sentences(self, store: MessageStore | None) -> Iterator[str]:
-        """How far it got and how to go on; `store` may be closed, and is None where it could not be opened."""
+        """Iterate over sentences about the end; `store` may be closed, and is None if it could not be opened."""
         yield self._how_to_go_on()
         if store is None:
             return
         durable = self.durable_lines(store.flushed_offset)
         if durable < self.lines:
             yield (
-                f"lines up to {durable} are durable. The disk refused to keep what came after them: `reput info` says "
-                "where the log ends now, and the output of this run where each line's record lies. The last line "
-                "that lies in the log is the number to skip"
+                f"lines up to {durable} are durable. The disk refused to keep the lines after them: `reput info` shows "
+                "where the log ends now, and the output of this run shows the log offset of each line. Skip the lines "
+                "that the log has"
             )
-        if (behind := store.behind_bytes) and not store.is_followed:
+        if (unindexed := store.behind_bytes) and not store.is_followed:
             also = "" if store.is_tail_full else ", and so does the next put"
             yield (
-                f"{output.size_text(behind)} of log are not in the indexes yet. Their messages are stored and "
+                f"{output.size_text(unindexed)} of log are not in the indexes yet. Their messages are stored and "
                 f"readable; `reput follow {store.layout.root} --until-caught-up` catches up{also}"
             )
 

@@ -1,4 +1,4 @@
-"""Lines of `reput put` as messages: a body each, or a JSON object each."""
+"""Messages from the lines of `reput put`: each line is a body or a JSON object."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _GIVEN_ANEW = frozenset({
     "physical_offset", "size", "version", "queue_offset", "store_timestamp", "store_host", "born_host", "message_id",
     "compression", "prepared_transaction_offset", "body_crc", "body_length",
 })  # fmt: skip
-"""Fields of `reput get --json` that are not taken over: the store gives them anew, or another field says the same."""
+"""Ignored fields of `reput get --json`: the store gives new values, or another field has the same value."""
 _OWN_PROPERTIES = {"tags": "TAGS", "keys": "KEYS", "unique_key": "UNIQ_KEY"}
 _NEVER_PUT = tuple(name.decode() for name in (props.CRC32, props.INNER_MULTI_QUEUE_OFFSET))
 _COMPRESSION = FLAG_COMPRESSED | COMPRESSION_MASK
@@ -45,11 +45,11 @@ _ENCODINGS = ("text", "base64")
 _CHUNK = 1 << 18
 _LINE_MAX = 64 << 20
 _NUMBERS = {"queue_id": 31, "born_timestamp": 63, "flag": 31, "sys_flag": 31, "reconsume_times": 31}
-"""Bits that each number has beside its sign."""
+"""Bits of each number, without the sign."""
 
 
 class Line(NamedTuple):
-    """A line that is a message: its number from 1 on, and what and where it says."""
+    """A line that is a message: its number from 1 on, the message, and its queue."""
 
     number: int
     message: Message
@@ -57,7 +57,7 @@ class Line(NamedTuple):
 
 
 class Defaults(NamedTuple):
-    """What the options say for lines that do not."""
+    """The values of the options, for lines that leave them out."""
 
     topic: str | None
     queue_id: int
@@ -67,16 +67,16 @@ class Defaults(NamedTuple):
 
 
 def skip_lines(stream: IO[bytes], count: int) -> bytes:
-    """Read past the first `count` lines of a stream; returns what was read behind them.
+    """Skip the first `count` lines of a stream; return the bytes that were read after them.
 
     Raises:
-        ConfigError: there are fewer.
+        ConfigError: There are fewer lines.
     """
     left, rest = count, b""
     while left:
         chunk = _read(stream)
         if not chunk:
-            # A last line needs no end.
+            # The last line needs no newline.
             if rest:
                 left, rest = left - 1, b""
             if left:
@@ -94,13 +94,13 @@ def _read(stream: IO[bytes]) -> bytes:
 
 
 def lines_of(stream: IO[bytes], number: int = 1, begin: bytes = b"") -> Iterator[list[tuple[int, bytes]]]:
-    """The lines of a stream with their numbers, as many at once as have come: those of a pipe without delay.
+    """Iterate over the lines of a stream with their numbers, in lists of all lines that have come.
 
-    The first has this `number`; `begin` was read from the stream already.
+    The first line has this `number`; `begin` was read from the stream before.
 
     Raises:
-        ConfigError: a line is longer than any message.
-        ReputError: the system cannot read it.
+        ConfigError: A line is longer than any message.
+        ReputError: The system cannot read the stream.
     """
     rest, chunk = bytearray(), begin or _read(stream)
     while chunk:
@@ -119,7 +119,7 @@ def lines_of(stream: IO[bytes], number: int = 1, begin: bytes = b"") -> Iterator
 
 
 class RefusedLineError(ConfigError):
-    """Line `number` of stdin is no message, or one that the store does not take."""
+    """Line `number` of stdin is no message, or the store refuses it."""
 
     def __init__(self, number: int, why: str) -> None:
         super().__init__(f"line {number}: {why}. {lines_before(number)}")
@@ -129,9 +129,9 @@ class RefusedLineError(ConfigError):
 def messages_of(
     lines: Iterable[tuple[int, bytes]], given: Defaults, json_lines: bool
 ) -> tuple[list[Line], RefusedLineError | None]:
-    """The messages of numbered lines, up to the first that is none, and what is wrong with that one.
+    """Return the messages of numbered lines, up to the first line that is no message, and that line's error.
 
-    Empty lines between JSON objects count as nothing.
+    Empty lines between JSON objects are skipped.
     """
     found: list[Line] = []
     for number, data in lines:
@@ -146,12 +146,12 @@ def messages_of(
 
 
 def lines_before(number: int) -> str:
-    """Say what became of the lines before a refused one."""
+    """Return a sentence about the lines before a refused one."""
     return "The lines before it are stored" if number > 1 else "Nothing was stored"
 
 
 def _of_json(number: int, data: bytes, given: Defaults) -> Line:
-    """The message of one JSON line; raises ValueError where it is none."""
+    """Return the message of one JSON line; raise ValueError if it is none."""
     values = _object(data)
     for name, value in values.items():
         if name in _GIVEN_ANEW:
@@ -179,7 +179,7 @@ _TAKEN_BY_RULE = {"sys_flag", "body_encoding", "body_truncated", "transaction"}
 
 
 def _apply_rules(values: dict[str, Any]) -> None:
-    """Make of a line of `reput get --json` what a put takes; raises ValueError where that would be another message."""
+    """Change a line of `reput get --json` into one for a put; raise ValueError if the message would differ."""
     flags = values.get("sys_flag") or 0
     if values.get("body_truncated"):
         raise ValueError("body_truncated: the body is cut. Get the message without --body-bytes")
@@ -193,7 +193,7 @@ def _apply_rules(values: dict[str, Any]) -> None:
 
 
 def _say_once(values: dict[str, Any]) -> None:
-    """Leave out what the properties say as well, and properties that the store gives; `get --json` has both."""
+    """Drop fields that repeat a property, and properties that the store gives; `get --json` has both."""
     properties = values["properties"] = {
         name: value for name, value in values["properties"].items() if name not in _NEVER_PUT
     }
@@ -208,7 +208,7 @@ def _say_once(values: dict[str, Any]) -> None:
 
 
 _NOTHING: dict[str, Any] = {"tags": "", "keys": [], "unique_key": None}
-"""What says that a message has none of its own, whatever the options are."""
+"""Values by which a message has none of its own, so that the options do not apply."""
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where tasks run: in Spark, or in this process; and how Spark's contexts and workers are begun.
+"""Engines that run tasks: Spark, or a loop in this process; and the start of Spark's contexts and workers.
 
 May import no other folder of pipeline, except that workers load the modules of tasks before they are forked.
 """

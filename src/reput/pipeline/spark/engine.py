@@ -1,6 +1,6 @@
-"""Who calls the task functions: Spark, or a plain loop. The functions are the same.
+"""Engines that call the task functions: Spark, or a plain loop. The functions are the same.
 
-Rows in Spark's plan are task arguments (a split, a queue, an index file), never messages. Tasks give small values back.
+Rows in Spark's plan are task arguments (a split, a queue, an index file), never messages. Tasks return small values.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ R = TypeVar("R")
 
 _POLL_S = 0.1
 _CONTEXT_ENDED = ("stopped SparkContext", "SparkContext has been shutdown", "SparkContext was shut down")
-"""What Spark says of a context that has ended: by when in a job's life that was."""
+"""Texts by which Spark reports a context that has ended; they differ by the state of the job."""
 _PREFIX = "reput.errors."
 
 
 class Progress(Protocol):
-    """Told how far a stage is: finished tasks of all tasks."""
+    """A function that gets the progress of a stage."""
 
     def __call__(self, finished: int, total: int) -> None:
-        """So many tasks of so many are done."""
+        """Note that `finished` of `total` tasks are done."""
         ...
 
 
 class Engine(Protocol):
-    """Runs one function over many arguments; results come in the order of the arguments."""
+    """Runs one function over many arguments; returns the results in the order of the arguments."""
 
     shares_driver_files: bool
-    """Whether all tasks run on the driver's machine, so that its sync reaches what they wrote."""
+    """True if all tasks run on the driver's machine, so that its sync reaches the files that they wrote."""
 
     def run(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[R]:
         """Call `function` on each argument."""
         ...
 
     def start(self, function: Callable[[A], R], arguments: Sequence[A]) -> Started[R] | None:
-        """Begin to do the same beside what is run next; None where there is one thing at a time."""
+        """Begin the same in the background; return None if the engine runs one job at a time."""
         ...
 
 
 class LoopEngine:
-    """A loop in this process: for tests, and for someone without Java."""
+    """A loop in this process, for a machine without Java and for tests."""
 
     shares_driver_files = True
 
@@ -62,12 +62,12 @@ class LoopEngine:
         return results
 
     def start(self, function: Callable[[A], R], arguments: Sequence[A]) -> Started[R] | None:  # noqa: ARG002 - an Engine
-        """There is one thing at a time."""
+        """Return None: the loop runs one job at a time."""
         return None
 
 
 class SparkEngine:
-    """Spark, by way of an existing session. One argument is one task."""
+    """Spark, with an existing session. One argument is one task."""
 
     def __init__(self, spark: SparkSession | SparkContext) -> None:
         self.session = spark
@@ -78,7 +78,7 @@ class SparkEngine:
         """Call `function` on each argument in a task of its own.
 
         Raises:
-            ReputError: what a task raised on purpose; EngineError for anything else that made the job fail.
+            ReputError: A task raised it on purpose; EngineError for any other failure of the job.
         """
         if not arguments:
             return []
@@ -90,7 +90,7 @@ class SparkEngine:
         return [_opened(outcome) for outcome in outcomes]
 
     def start(self, function: Callable[[A], R], arguments: Sequence[A]) -> Started[R] | None:
-        """Begin a Spark job, whose tasks go before those of later ones; None with Spark Connect."""
+        """Begin a Spark job, whose tasks run before those of later jobs; return None with Spark Connect."""
         return None if self.context is None else Started(partial(self.run, function, arguments))
 
     def _run_classic(self, function: Callable[[A], R], arguments: Sequence[A], progress: Progress) -> list[Any]:
@@ -99,7 +99,7 @@ class SparkEngine:
 
         context = self.context
         assert context is not None
-        if context._jsc is None:  # noqa: SLF001 - how PySpark itself tells a stopped context
+        if context._jsc is None:  # noqa: SLF001 - PySpark itself recognises a stopped context so
             raise EngineError("the Spark context has been stopped")
         done = threading.Event()
         watcher = threading.Thread(target=_watch, args=(context, len(arguments), progress, done), daemon=True)
@@ -114,7 +114,7 @@ class SparkEngine:
             watcher.join()
 
     def _run_connect(self, function: Callable[[A], R], arguments: Sequence[A]) -> list[Any]:
-        # Spark Connect has no RDDs: the same tasks go through an Arrow map, one row an argument.
+        # Spark Connect has no RDDs: an Arrow map runs the same tasks, one row for each argument.
         import pickle
 
         from pyspark import cloudpickle
@@ -133,14 +133,14 @@ class SparkEngine:
         frame = session.createDataFrame(rows, "number long, argument binary").repartition(len(rows), "number")
         try:
             found = frame.mapInArrow(over, "number long, outcome binary").collect()
-        # gRPC raises errors of its own, of a library that is there with Spark Connect alone.
+        # gRPC raises its own errors, from a library that only Spark Connect installs.
         except Exception as error:
             raise EngineError(f"a Spark job failed: {_first_line(error)}") from error
         return [pickle.loads(row["outcome"]) for row in sorted(found, key=lambda row: row["number"])]  # noqa: S301
 
 
 class Started(Generic[R]):
-    """A job that runs in a thread of its own; it is over when `results` has returned or raised."""
+    """A job that runs in its own thread; it has ended when `results` returns or raises."""
 
     def __init__(self, call: Callable[[Progress], list[R]]) -> None:
         from pyspark import InheritableThread
@@ -149,22 +149,22 @@ class Started(Generic[R]):
         self._results: list[R] = []
         self._error: BaseException | None = None
         self._progress: Progress | None = None
-        # What the caller has set for its jobs, such as their group, holds for this one too.
+        # The thread inherits the caller's settings for jobs, such as the job group.
         self._thread = InheritableThread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._results = self._call(self._tell)
-        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+            self._results = self._call(self._report)
+        except BaseException as error:  # noqa: BLE001 - `results` raises it
             self._error = error
 
-    def _tell(self, finished: int, total: int) -> None:
+    def _report(self, finished: int, total: int) -> None:
         if self._progress is not None:
             self._progress(finished, total)
 
     def results(self, progress: Progress | None = None) -> list[R]:
-        """What the job gives, when it is done; raises what it raised. `progress` is told from now on."""
+        """Wait for the job and return its results, or raise its error. `progress` gets the progress from now on."""
         self._progress = progress
         self._thread.join()
         if self._error is not None:
@@ -173,7 +173,7 @@ class Started(Generic[R]):
 
 
 def _context_of(spark: SparkSession | SparkContext) -> SparkContext | None:
-    """The context of a classic session; None for Spark Connect, which has none."""
+    """Return the context of a classic session; None for Spark Connect, which has none."""
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
 
@@ -186,7 +186,7 @@ def _context_of(spark: SparkSession | SparkContext) -> SparkContext | None:
 
 
 class _Failure:
-    """An error that a task raised on purpose, carried as a value: Spark would bury it in a stack trace."""
+    """An error that a task raised on purpose, as a value: Spark would put it into a stack trace."""
 
     def __init__(self, error: ReputError) -> None:
         self.error = error
@@ -225,7 +225,7 @@ def _watch(context: Any, total: int, progress: Progress, done: threading.Event) 
 
 
 def _failure(error: Exception, master: str | None) -> str:
-    """What to say about a job that failed; a context that stopped by itself lost its master, or never reached it."""
+    """Return the error text of a failed job. A context that stopped by itself lost its master, or never reached it."""
     line = _first_line(error)
     if any(words in line for words in _CONTEXT_ENDED):
         return f"Spark ended its context, most likely since its master {master} cannot be reached ({line})"

@@ -1,7 +1,7 @@
-"""The class-data archive of Spark's driver JVM: made once, it takes more than a second off every later start.
+"""The class-data archive of Spark's driver JVM: it is made once, and saves more than a second at every later start.
 
-The JVM checks an archive against its own version and class path and does without when they differ; but half an archive
-kills it. So one is written beside, synced and renamed, and its name says its size.
+The JVM ignores an archive of another version or class path, but a truncated archive crashes it. So an archive is
+written under another name, synced and renamed, and its name contains its size.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ process.wait()
 
 
 def java_command() -> str | None:
-    """The `java` that PySpark starts: JAVA_HOME's, else the one on the PATH; None without."""
+    """Return the `java` that PySpark starts: that of JAVA_HOME, otherwise that on PATH; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(str(Path(home) / "bin" / "java") if home else "java")
 
 
 def _stem() -> Path | None:
-    """Where archives for this Java and this PySpark lie, but for their size and ending; None without Java."""
+    """Return the path of archives for this Java and this PySpark, without size and suffix; None without Java."""
     import pyspark
 
     java = java_command()
@@ -44,7 +44,7 @@ def _stem() -> Path | None:
         return None
     real = Path(java).resolve()
     status = real.stat()
-    # A Java that was updated in place has another size or time: its old archive is then of no use.
+    # A Java that was updated in place has another size or time, and needs a new archive.
     identity = f"{real} {status.st_size} {status.st_mtime_ns} {pyspark.__file__} {pyspark.__version__}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -52,7 +52,7 @@ def _stem() -> Path | None:
 
 
 def usable_archive() -> Path | None:
-    """The archive, where there is one and it is whole."""
+    """Return the archive if there is a complete one."""
     stem = _stem()
     if stem is None:
         return None
@@ -63,10 +63,10 @@ def usable_archive() -> Path | None:
 
 
 def make_archive() -> Path | None:
-    """The archive, made by one short Spark run where there is none yet; None when that did not work.
+    """Return the archive; make it by one short Spark run if there is none. None if that fails.
 
     Raises:
-        AccessError: the cache folder cannot be written.
+        AccessError: The cache folder cannot be written.
     """
     stem = _stem()
     if stem is None or (archive := usable_archive()) is not None:

@@ -1,16 +1,16 @@
-"""How a job tells what it is at; the command line draws it."""
+"""The listener that gets a job's progress; the command line draws it."""
 
 from __future__ import annotations
 
 
 class ProgressListener:
-    """Told what a job is at; the command line draws it. Does nothing by itself."""
+    """Gets the progress of a job and ignores it; subclasses show it."""
 
     def stage(self, name: str, total_bytes: int) -> None:
-        """A stage begins that goes over so many bytes of log."""
+        """Begin a stage that reads `total_bytes` of log; 0 for a stage that reads no log."""
 
     def advance(self, finished: int, total: int) -> None:
-        """So many of the stage's tasks are done."""
+        """Note that `finished` of the stage's `total` tasks are done."""
 
     def note(self, text: str) -> None:
-        """Something worth a line while the job runs."""
+        """Report a line of text while the job runs."""

@@ -1,7 +1,7 @@
 """Checks before a JVM is started for Spark: the master's URL and ports, Java, and the Python of the workers.
 
-Each of them fails within seconds and in plain words. Spark itself takes a minute to give up on a master, and names
-neither JAVA_HOME nor PYSPARK_PYTHON.
+Each check fails within seconds, with a clear text. Spark itself tries a master for a minute, and names neither
+JAVA_HOME nor PYSPARK_PYTHON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MASTER = re.compile(
     rf"|spark://({_ADDRESS})(,({_ADDRESS}))*|yarn|k8s://.+"
 )
 STANDALONE = "spark://"
-"""How the URL of a standalone cluster's master begins."""
+"""The beginning of the URL of a standalone cluster's master."""
 _CONNECT_S = 8.0
 _PROGRAM_S = 10.0
 _RELEASE_LIMIT = 1 << 16
@@ -54,10 +54,10 @@ def check(master: str) -> None:
 
 
 def refuse_unknown_master(master: str) -> None:
-    """Refuse what is no Spark master URL.
+    """Refuse a text that is no Spark master URL.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: It is none.
     """
     if not _MASTER.fullmatch(master):
         raise ConfigError(
@@ -67,16 +67,16 @@ def refuse_unknown_master(master: str) -> None:
 
 
 def refuse_unreachable_master(master: str) -> None:
-    """Refuse a standalone cluster none of whose masters takes a connection.
+    """Refuse a standalone cluster if none of its masters accepts a connection.
 
     Raises:
-        EngineError: none does.
+        EngineError: None does.
     """
     if not master.startswith(STANDALONE):
         return
     addresses = master.removeprefix(STANDALONE).split(",")
     answers: queue.Queue[tuple[str, str]] = queue.Queue()
-    # A host's name may take longer to look up than a connection may take, and nothing can end that.
+    # Looking up a host's name may take longer than the time-out, and cannot be interrupted.
     for address in addresses:
         threading.Thread(target=_connect, args=(address, answers), daemon=True).start()
     failed, until = dict.fromkeys(addresses, f"no answer within {_CONNECT_S:.0f} s"), time.monotonic() + _CONNECT_S
@@ -96,7 +96,7 @@ def refuse_unreachable_master(master: str) -> None:
 
 
 def _connect(address: str, answers: queue.Queue[tuple[str, str]]) -> None:
-    """Put whether an address takes a connection: the address, and "" or why not."""
+    """Put the address and "" into the queue if it accepts a connection, otherwise the address and the reason."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
@@ -112,7 +112,7 @@ def refuse_unusable_java() -> None:
     """Refuse a missing Java, or one that Spark cannot run on.
 
     Raises:
-        EngineError: there is none, JAVA_HOME is wrong, or it is too old.
+        EngineError: There is none, JAVA_HOME is wrong, or the Java is too old.
     """
     home, java = os.environ.get("JAVA_HOME"), jvm_archive.java_command()
     if java is None and home:
@@ -134,9 +134,9 @@ def _missing_in(home: Path) -> str:
 
 
 def _java_version(java: Path) -> str:
-    """The version of a Java: its file `release` has it, and else the program is asked; "" if neither says it."""
+    """Return the version of a Java from its file `release`, or from the program; "" if neither gives it."""
     home = java.resolve().parent.parent
-    # A JRE 8 lies in the folder of its JDK.
+    # A JRE 8 is in the folder of its JDK.
     for folder in (home, home.parent):
         data = fs.read_bytes(folder / "release", _RELEASE_LIMIT) or b""
         found = re.search(rb'^JAVA_VERSION="([^"]+)"', data, re.MULTILINE)
@@ -148,12 +148,12 @@ def _java_version(java: Path) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    told = re.search(r'version "([^"]+)"', run.stderr + run.stdout)
-    return told[1] if told else ""
+    printed = re.search(r'version "([^"]+)"', run.stderr + run.stdout)
+    return printed[1] if printed else ""
 
 
 def _major(version: str) -> int | None:
-    """The 17 of 17.0.9, and the 8 of 1.8.0_392; None if it is no version."""
+    """Return the 17 of 17.0.9, and the 8 of 1.8.0_392; None if the text is no version."""
     found = re.match(r"(?:1\.)?(\d+)", version)
     return int(found[1]) if found else None
 
@@ -162,7 +162,7 @@ def refuse_python_without_reput(master: str) -> None:
     """Refuse a PYSPARK_PYTHON of another Python that cannot import reput, if the workers run on this machine.
 
     Raises:
-        EngineError: it cannot, or is no program.
+        EngineError: It cannot import reput, or is no program.
     """
     python = os.environ.get("PYSPARK_PYTHON")
     if not python or not master.startswith("local"):
@@ -179,7 +179,7 @@ def refuse_python_without_reput(master: str) -> None:
 
 
 def _import_error(python: str) -> str:
-    """Why a Python cannot import reput; "" if it can."""
+    """Return the reason why a Python cannot import reput; "" if it can."""
     try:
         run = subprocess.run(  # noqa: S603 - the Python that Spark starts
             [python, "-c", "import reput"], capture_output=True, text=True, timeout=_PROGRAM_S, check=False

@@ -68,7 +68,7 @@ class Arrivals:
         else:
             self._waiters.pop((topic, queue_id), None)
 
-    def tell_all(self) -> None:
+    def notify_all(self) -> None:
         """Wake everybody: the store closes."""
         with self._lock:
             waiters = [waiter for waiting in self._waiters.values() for waiter in waiting]
