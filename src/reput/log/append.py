@@ -1,17 +1,16 @@
-"""The one writer of a CommitLog: puts get their places in the log and their numbers in their queues here.
+"""The one writer of a CommitLog: it gives each message its place in the log and its number in its queue.
 
     with LogAppender(store / "commitlog", LogSettings()) as log:
         log.append(Message("orders", b"body"), queue_id=2)      -> PutResult
-        log.append_many(messages, queue_id=2)                   whole or not at all -> PutManyResult
+        log.append_many(messages, queue_id=2)                   all or none -> PutManyResult
         log.flush()                                             everything so far is durable
 
-Positions are log offsets: `wrote` >= `committed` (in the files) >= `flushed` (durable), and `confirmed`, up to which
-readers may look: what is committed, or with sync flush what is flushed. A position is raised when all bytes below it
-stand, so a reader who stays below never sees half a record.
+Positions are log offsets: `wrote` >= `committed` (in the files) >= `flushed` (durable). Readers may look up to
+`confirmed`: that is `committed`, or with sync flush `flushed`. A position is raised when all bytes below it are
+stored, so a reader that stays below it never sees half a record.
 
-What a message is refused for is a status with a reason, and uses up neither place nor number. A disk without room is
-the status DISK_FULL; the next put tries again. A disk that fails to keep what it took (fsync) ends the writing: nobody
-can know any more what it has.
+A refused message gets a status and a reason; it uses neither a place nor a number. If the disk has no room, the status
+is DISK_FULL and the next put tries again. If fsync fails, the log takes no more puts: the state of the disk is unknown.
 
 Source: `CommitLog.asyncPutMessage`, `CommitLog.DefaultAppendMessageCallback`, `MappedFileQueue`.
 """
@@ -62,7 +61,7 @@ _time_ns = time.time_ns
 
 
 class Flushed(NamedTuple):
-    """What one flush made durable: all below log offset `offset`, stored up to `store_timestamp` (ms)."""
+    """The result of a flush: all below log offset `offset`, stored up to `store_timestamp` (ms), is durable."""
 
     offset: int
     store_timestamp: int
@@ -90,18 +89,18 @@ NEW_LOG = LogStart()
 
 
 class LogAppender:
-    """Appends to the log in `folder`; safe to call from many threads.
+    """Appends to the log in `folder`; safe for threads.
 
     Args:
-        folder: the commitlog folder; made when it is not there.
-        settings: sizes, limits, hosts, and whether readers wait for the flush.
-        start: the state of the log, by default that of a new one.
-        watermarks: publishes wrote, flushed and confirmed for other processes.
-        owner: owner of new files, by default the folder's owner.
-        batch_topics: topics (UTF-8) whose queues take batches in one record (queue.type BatchCQ).
+        folder: The commitlog folder; it is created if it is missing.
+        settings: Sizes, limits, hosts, and whether readers wait for the flush.
+        start: The state of the log, by default that of a new one.
+        watermarks: Publishes wrote, flushed and confirmed for other processes.
+        owner: The owner of new files, by default the folder's owner.
+        batch_topics: Topics (UTF-8) whose queues take batches in one record (queue.type BatchCQ).
 
     Raises:
-        ConfigError: the end offset lies outside the files, or the last file has another size than the settings say.
+        ConfigError: The end offset lies outside the files, or the last file's size is not that of the settings.
     """
 
     def __init__(
@@ -117,12 +116,12 @@ class LogAppender:
         self.folder = folder
         self.settings = settings
         self.clock_steps_back = 0
-        """How many puts were given the time of the one before, because the clock had gone back."""
+        """Number of puts that got the time of the put before, because the clock was set back."""
         self.when_disk_full: Callable[[], str] = str
-        """What a put that finds no room adds to its reason."""
+        """Returns the text that a put adds to its reason if the disk is full."""
         if not fs.exists(folder):
             fs.make_dirs(folder, owner)
-            # The folder's own name must be as durable as what will be in it.
+            # The folder's name must be as durable as its files.
             fs.sync_path(folder.parent)
         size, buffered = settings.mapped_file_size_commit_log, settings.write_buffered
         owner = owner or fs.owner_of(folder)
@@ -144,10 +143,9 @@ class LogAppender:
         self._max_body = settings.max_message_size
         self._stopped: ReputError | None = None
         self._blocked: MessageRefusedError | None = None
-        # Of the last record, and of the last one that the files hold.
+        # Store times of the last record, and of the last record in the files.
         self._last_ms = self._committed_ms = start.last_store_timestamp
-        # The file that is filled: its memory, its start, and the log offset up to which it takes records. Without room,
-        # as long as there is no file.
+        # The current file: its memory, its start, and the log offset up to which it takes records (-1: no file yet).
         self._memory: mmap | None = None
         self._start, self._room_end = 0, -1
         self._end = self._committed = end_offset
@@ -165,7 +163,7 @@ class LogAppender:
 
     @property
     def wrote(self) -> int:
-        """Log offset up to which records stand in memory or in the files."""
+        """Log offset up to which records are in memory or in the files."""
         return self._end
 
     @property
@@ -185,25 +183,25 @@ class LogAppender:
 
     @property
     def last_store_timestamp(self) -> int:
-        """When the last record was stored (ms)."""
+        """Store time (ms) of the last record."""
         return self._last_ms
 
     def next_offsets(self) -> dict[tuple[bytes, int], int]:
-        """The number that the next message of each queue gets."""
+        """Return the number that the next message of each queue gets."""
         with self._lock:
             return dict(self._topics.items())
 
     def next_offset(self, topic: str, queue_id: int) -> int:
-        """The number that the next message of this queue gets, 0 for a queue that is not known."""
+        """Return the number that the next message of this queue gets, 0 for an unknown queue."""
         known = self._known.get(topic)
         return 0 if known is None else max(known.next_offset(queue_id), 0)
 
     def block_puts(self, reason: str) -> None:
-        """Refuse puts with DISK_FULL and this reason; an empty reason lets them go on."""
+        """Refuse puts with DISK_FULL and this reason; an empty reason allows them again."""
         with self._lock:
             self._blocked = MessageRefusedError(PutStatus.DISK_FULL, reason) if reason else None
             if reason:
-                # Without room every put comes by the place where this is looked at.
+                # With no room left, every put calls _make_room, which checks this.
                 self._room_end = -1
 
     # --- puts ----------------------------------------------------------------------------------
@@ -212,8 +210,8 @@ class LogAppender:
         """Store a message at the log's end.
 
         Raises:
-            ClosedError: the log has been closed.
-            FlushError: an earlier flush failed.
+            ClosedError: The log is closed.
+            FlushError: An earlier flush failed.
         """
         try:
             body = message.body
@@ -225,7 +223,7 @@ class LogAppender:
                 size, pack_into, begin, tail = self._shapes[len(body)][topic.key + len(properties)]
                 is_known = topic[queue_id] >= 0 <= queue_id
             except (KeyError, IndexError, TypeError):
-                # The first of its shape, or of its queue.
+                # The first message of its shape, or of its queue.
                 body, is_known = checked_body(body, self._max_body), False
                 self._records.prepare_shape(topic, body, properties)
             if (
@@ -245,13 +243,13 @@ class LogAppender:
                         end = self._end + size
                     offset = end - size
                     number = topic[queue_id]
-                    if number < 0:  # noqa: PLR1730 - its topic was deleted this moment; a call of max takes 60 ns
+                    if number < 0:  # noqa: PLR1730 - its topic was just deleted; a call of max takes 60 ns
                         number = 0
                     now = _time_ns() // 1_000_000
                     if now < self._last_ms:
                         now = self._last_ms
                         self.clock_steps_back += 1
-                    # Straight into the map: half the price of putting the parts together first.
+                    # Pack straight into the map: joining the parts first takes twice as long.
                     pack_into(
                         self._memory, offset - self._start, begin, crc, queue_id, message.flag, number, offset,
                         self._host_bits, now if born is None else born, self._born_host, now, tail, body,
@@ -273,13 +271,13 @@ class LogAppender:
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
 
     def _take_back(self, size: int) -> None:
-        """Nothing may be left behind the log's end of a record whose storing has broken off."""
+        """Zero the bytes after the log's end where storing a record has failed."""
         if self._memory is not None and self._end + size <= self._room_end:
             at = self._end - self._start
             try:
                 self._memory[at : at + size] = bytes(size)
             except BaseException as error:
-                self._stop(ReputError(f"{self.folder}: a record that broke off is left behind the end: {error!r}"))
+                self._stop(ReputError(f"{self.folder}: half a record is left after the log's end: {error!r}"))
                 raise
 
     def _refused(self, message: Message, queue_id: int, problem: Exception) -> PutResult:
@@ -296,7 +294,11 @@ class LogAppender:
     def _append_any(
         self, message: Message, body: bytes, properties: bytes, topic: TopicState, queue_id: int
     ) -> PutResult:
-        """Store a message of any kind; raises MessageRefusedError."""
+        """Store a message of any kind.
+
+        Raises:
+            MessageRefusedError: It cannot be stored.
+        """
         parts = RecordParts.of(message, self._frame(message), body, properties, topic, queue_id)
         size = parts.size
         with self._lock:
@@ -312,7 +314,7 @@ class LogAppender:
         return _new_tuple(PutResult, (_OK, offset, size, number, now, ""))
 
     def _append_inner(self, message: Message, queue_id: int) -> PutResult:
-        """Store a message that takes more than one number: what is stored is known when the numbers are."""
+        """Store a message that takes more than one number. Its record holds the numbers."""
         try:
             body = checked_body(message.body, self._max_body)
             topic = self._topics.topic(message.topic)
@@ -339,12 +341,12 @@ class LogAppender:
         return PutResult(PutStatus.PUT_OK, offset, size, number if numbered else 0, now)
 
     def _store(self, data: bytes, now: int, following: Mapping[tuple[TopicState, int], int]) -> None:
-        """Put a record at the log's end, for which there is room; its queues go on at `following` then."""
+        """Put a record at the log's end, where there is room, and set the next offsets of its queues to `following`."""
         memory: Any = self._memory
         begin, end = self._end - self._start, self._end + len(data)
         try:
             memory[begin : begin + len(data)] = data
-            # The last call: behind it no interrupt can come.
+            # The last call: no interrupt can come after it.
             raise_numbers(following.keys(), following.values())
             self._last_ms = now
             self._end = self._wrote[0] = end
@@ -355,18 +357,18 @@ class LogAppender:
             raise
 
     def forget_queues(self, topic: str, queue_id: int | None = None) -> None:
-        """The queues of a topic, or this one, have been deleted: their numbers begin again at 0."""
+        """Forget the deleted queues of a topic, or this one of them: their numbers begin again at 0."""
         with self._lock:
             known = self._known.get(topic)
             if known is not None:
                 self._topics.forget(known, queue_id)
 
     def append_many(self, messages: Iterable[Message], queue_id: int | Sequence[int] = 0) -> PutManyResult:
-        """Store messages one behind the other in one file, all or none; `queue_id` is one for all, or one for each.
+        """Store consecutive messages in one file, all or none; `queue_id` is one for all, or one for each.
 
         Raises:
-            ClosedError: the log has been closed.
-            FlushError: an earlier flush failed.
+            ClosedError: The log is closed.
+            FlushError: An earlier flush failed.
         """
         try:
             return self._append_prepared(
@@ -376,11 +378,11 @@ class LogAppender:
             return stored_nothing(refusal.status, refusal.reason)
 
     def append_columns(self, table: pa.Table | pa.RecordBatch) -> PutManyResult:
-        """Store messages given as Arrow columns (see `reput.log.columns`) behind one another in one file, all or none.
+        """Store messages given as Arrow columns (see `reput.log.columns`), consecutive in one file, all or none.
 
         Raises:
-            ClosedError: the log has been closed.
-            FlushError: an earlier flush failed.
+            ClosedError: The log is closed.
+            FlushError: An earlier flush failed.
         """
         try:
             return self._append_prepared(self._column_batch(table))
@@ -417,18 +419,18 @@ class LogAppender:
             return result
 
     def _half_written(self, file: AppendFile, position: int, size: int, error: BaseException) -> BaseException:
-        """Nothing may be left of a batch whose writing has broken off behind the log's end; answers what to raise."""
+        """Zero the bytes after the log's end where writing a batch has failed; return the error to raise."""
         try:
             file.wipe(position, size)
         except BaseException as worse:  # noqa: BLE001 - it is raised by the caller
             cause = error if isinstance(error, ReputError) else ReputError(f"{file.path}: a batch broke off: {error!r}")
             stopped = self._stop(cause)
-            # An interrupt goes on its way; the log says to the next caller what has become of it.
+            # Let the interrupt propagate; the next caller learns the state of the log.
             return next((one for one in (error, worse) if not isinstance(one, Exception)), stopped)
         return self._disk_full(error) if isinstance(error, NoSpaceError) else error
 
     def _disk_full(self, error: NoSpaceError) -> MessageRefusedError:
-        """The answer to a put for which the disk has no blocks."""
+        """Return the answer to a put for which the disk has no blocks."""
         percent = fs.disk_use(self.folder).percent
         reason = f"{error}. The disk is {percent} % full. {self.when_disk_full()}".rstrip()
         return MessageRefusedError(PutStatus.DISK_FULL, reason)
@@ -443,12 +445,12 @@ class LogAppender:
         return now
 
     def _make_room(self, size: int, by_write: bool = False) -> None:
-        """Have `size` bytes fit at the log's end, which may become the start of the next file.
+        """Make room for `size` bytes at the log's end, which may become the start of the next file.
 
-        `by_write`: for `AppendFile.write`, else for its memory.
+        `by_write`: the caller stores them with `AppendFile.write`, not in its memory.
 
         Raises:
-            MessageRefusedError: the disk is full, or no file is large enough.
+            MessageRefusedError: The disk is full, or no file is large enough.
         """
         self._raise_stopped()
         if self._blocked is not None:
@@ -457,7 +459,7 @@ class LogAppender:
             raise illegal(
                 f"{size} bytes: a file of the log takes at most {self._largest_batch} (mappedFileSizeCommitLog - 8)"
             )
-        # Until it is known where: an interrupt on the way may leave a file whose memory is gone.
+        # Until the file is known: an interrupt below may leave a file whose memory is gone.
         self._room_end = -1
         try:
             file, offset = self._files.make_room(self._end, size, by_write)
@@ -467,17 +469,17 @@ class LogAppender:
             self._end = self._committed = self._wrote[0] = offset
             self._committed_ms = self._last_ms
             if not self.settings.sync_flush:
-                # With a write buffer, too: it was written out when its file was ended.
+                # Also with a write buffer: ending a file writes its buffer out.
                 self._confirmed[0] = offset
         self._memory, self._start, self._room_end = file.memory, file.start, file.start + file.room_end
 
     # --- commit, flush, close ------------------------------------------------------------------
 
     def commit(self) -> int:
-        """Write the write buffer to the file; returns the log offset up to which the files hold the records.
+        """Write the write buffer to the file; return the log offset up to which the files hold the records.
 
         Raises:
-            FlushError: the disk refused it; nothing more can be put.
+            FlushError: The disk refuses it; the log takes no more puts.
         """
         with self._lock:
             self._raise_stopped()
@@ -488,7 +490,7 @@ class LogAppender:
         file = self._files.current
         if self.settings.write_buffered and file is not None and self._committed < self._end:
             try:
-                # An interrupt may have left a file behind the end: the one before was written out when it was ended.
+                # After an interrupt the current file may begin after the log's end: then nothing is left to write.
                 file.commit(max(self._end - file.start, 0))
             except ReputError as error:
                 raise self._stop(error) from error
@@ -496,10 +498,10 @@ class LogAppender:
             self._confirmed[0] = self._end
 
     def flush(self) -> Flushed:
-        """Make all that is committed durable. Calls at the same time share one sync.
+        """Make all that is committed durable. Concurrent calls share one sync.
 
         Raises:
-            FlushError: the disk refused it, now or before; nothing more can be put.
+            FlushError: The disk refuses it, or refused it before; the log takes no more puts.
         """
         with self._flush_lock:
             with self._lock:
@@ -519,7 +521,7 @@ class LogAppender:
                 if names_changed:
                     fs.sync_path(self.folder)
             except BaseException as error:
-                # An interrupt, too, leaves it to the next flush.
+                # After an interrupt, too, the next flush does it.
                 files.names_changed = files.names_changed or names_changed
                 if not isinstance(error, ReputError):
                     raise
@@ -534,10 +536,10 @@ class LogAppender:
             return target
 
     def close(self) -> None:
-        """Make everything durable and let go of the files; a second call does nothing.
+        """Make everything durable and close the files; a second call does nothing.
 
         Raises:
-            FlushError: the disk refused it, now or before; the files are let go of all the same.
+            FlushError: The disk refuses it, or refused it before; the files are closed all the same.
         """
         with self._lock:
             if isinstance(self._stopped, ClosedError):
@@ -553,16 +555,16 @@ class LogAppender:
                 self._let_go_of_cells()
 
     def _let_go_of_cells(self) -> None:
-        # Who asks for a position at this moment has the one or the other, never one that is gone.
+        # A concurrent reader of a position gets the old cell or the new one, never a released one.
         old, self._cells = self._cells, [_cell(cell[0]) for cell in self._cells]
         self._wrote, self._flushed, self._confirmed = self._cells
         for cell in old:
             cell.release()
 
     def _stop(self, error: ReputError) -> FlushError:
-        """Take nothing more: what the disk has kept is unknown (a second fsync would not tell)."""
+        """Take no more puts: what the disk has kept is unknown, and a second fsync would not report it."""
         stopped = FlushError(
-            f"{error}. What was put behind log offset {self.flushed} may be lost; open the store again to see"
+            f"{error}. What was put after log offset {self.flushed} may be lost; open the store again to see"
             " what is left"
         )
         self._stopped = self._stopped or stopped
@@ -583,7 +585,7 @@ class LogAppender:
 
 
 def _cell(value: int) -> memoryview:
-    """A place for one watermark that no other process looks at."""
+    """Return a place for one watermark that no other process reads."""
     cell = memoryview(bytearray(8)).cast("q")
     cell[0] = value
     return cell

@@ -1,6 +1,6 @@
-"""The file of a log that is being filled: full size from the start, blocks reserved ahead, written through memory.
+"""The current file of a log: it has its full size from the start, reserves blocks ahead, and is written through memory.
 
-With a write buffer (transientStorePool) that memory is no map of the file: `commit` writes it there, step by step.
+With a write buffer (transientStorePool) that memory is not a map of the file: `commit` writes it there, step by step.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from reput.formats.record import BLANK_SIZE
 from reput.log.settings import PAGE_SIZE
 
 RESERVE_STEP = 64 << 20
-"""At most this many bytes of disk are set aside at once, ahead of what is written."""
+"""Most bytes of disk that are reserved at once, ahead of the records."""
 RESERVE_STEP_MIN = 1 << 20
-"""The first step of a log. Each further one is as long as the log so far: a small store stays small."""
+"""The first step of a log. Each later step is as long as the log so far, so a small store stays small."""
 TOUCH_STEP = 1 << 20
-"""Bytes of zeros that are written at once in front of records that go through the map.
+"""Bytes of zeros that are written at once, ahead of records that go through the map.
 
-Page by page the map's own faults take up to 480 ns a record of 296 bytes, so many zeros 60. (MADV_POPULATE_WRITE: no
-less, and now and then as much as the faults.)
+The map's own page faults take up to 480 ns for a record of 296 bytes; writing zeros takes 60. (MADV_POPULATE_WRITE
+takes no less, and sometimes as much as the faults.)
 """
 _ZEROS = memoryview(bytes(TOUCH_STEP))
 
 
 class AppendFile:
-    """One open file of the log; positions are counted from its start.
+    """One open file of the log; positions count from its start.
 
-    `memory` is what records are stored to. `room_end` is as far as a record may reach: blocks are reserved up to there,
-    and the blank record fits behind it. `committed` is as far as the file itself holds what was stored to `memory`;
-    `mapped` is from where on the map may have pages.
+    Records are stored to `memory`. A record may reach up to `room_end`: blocks are reserved up to there, and the blank
+    record fits after it. Up to `committed` the file holds the bytes of `memory`. From `mapped` on the map may have
+    pages.
 
     Raises:
-        NoSpaceError, AccessError: it cannot be made.
+        NoSpaceError, AccessError: The file cannot be created.
     """
 
     __slots__ = (
@@ -63,16 +63,17 @@ class AppendFile:
 
     @property
     def end(self) -> int:
-        """Log offset behind the file."""
+        """Log offset after the file."""
         return self.start + self.size
 
     def make_room(self, begin: int, end: int, by_write: bool = False) -> None:
-        """Reserve blocks for [begin, end) at the log's end, and for as much more as goes at once.
+        """Reserve blocks for [begin, end) at the log's end, and for a step ahead.
 
-        The blank record's place counts as needed. What is stored with `write` needs no pages in the map (`by_write`).
+        The place of the blank record is included. `by_write`: the bytes are stored with `write`, which needs no pages
+        in the map.
 
         Raises:
-            NoSpaceError: the disk has not even the blocks up to `end`.
+            NoSpaceError: The disk has no blocks up to `end`.
         """
         needed = min(end + BLANK_SIZE, self.size)
         if needed > self.reserved:
@@ -84,10 +85,9 @@ class AppendFile:
         self.room_end = self.touched - BLANK_SIZE
 
     def _touch(self, begin: int, needed: int) -> None:
-        """Have the pages up to `needed` in memory, and as many more as go at once; full ones leave the map.
+        """Bring the pages up to `needed` and a step ahead into memory; full pages leave the map.
 
-        (Those that stay are protected one by one when they are flushed, with a call to the other processors each: that
-        took a tenth of a put.)
+        (A flush protects each page that stays, with a call to the other processors: that took a tenth of a put.)
         """
         fs.forget_pages(self.memory, self.mapped, begin)
         self.mapped = max(self.mapped, begin // PAGE_SIZE * PAGE_SIZE)
@@ -107,7 +107,7 @@ class AppendFile:
                 with fs.errors_named(self.path, f"reserve blocks up to {end}"):
                     fs.reserve(self.descriptor, self.reserved, end - self.reserved)
             except NoSpaceError:
-                # Near the end of the disk a record may still fit where a step does not.
+                # On a nearly full disk a record may fit where a step does not.
                 end = needed
                 fs.reserve(self.descriptor, self.reserved, end - self.reserved)
         self.reserved = end
@@ -115,11 +115,11 @@ class AppendFile:
     def write(self, position: int, data: bytes | memoryview) -> None:
         """Store bytes at a position for which there is room.
 
-        Many at once are cheaper to write than to store to the map: that takes a fault a page, and fills it with zeros
-        first (6 GB/s against 1).
+        Writing many bytes at once is cheaper than storing them to the map (6 GB/s against 1): the map takes a fault for
+        each page, and fills it with zeros first.
 
         Raises:
-            NoSpaceError, ReputError: not all of them are in the file.
+            NoSpaceError, ReputError: Not all of them are in the file.
         """
         if self.write_buffered:
             self.memory[position : position + len(data)] = data
@@ -129,12 +129,12 @@ class AppendFile:
         self.touched = max(self.touched, position + len(data))
 
     def wipe(self, position: int, size: int) -> None:
-        """Have zeros where something was stored with `write`, or was to be; asks for no memory. Raises as `write`."""
+        """Zero bytes that `write` has stored, or should have stored; this needs no memory. Raises as `write`."""
         for at in range(position, position + size, TOUCH_STEP):
             self.write(at, _ZEROS[: min(TOUCH_STEP, position + size - at)])
 
     def commit(self, position: int) -> None:
-        """Have the file hold what was stored up to `position`."""
+        """Write to the file what was stored up to `position`."""
         begin = self.committed
         if not self.write_buffered or position <= begin:
             self.committed = position
@@ -145,21 +145,21 @@ class AppendFile:
                 fs.pwrite(self.descriptor, view[begin:position], begin)
             finally:
                 view.release()
-        # Before the pages go: an interrupt between would have them written once more, as zeros.
+        # Before the pages are dropped: after an interrupt in between they would be written again, as zeros.
         self.committed = position
         fs.forget_pages(self.memory, begin // PAGE_SIZE * PAGE_SIZE, position)
 
     def sync(self) -> None:
-        """Make what the file holds durable."""
+        """Make the file durable."""
         with fs.errors_named(self.path, "sync"):
             fs.sync_data(self.descriptor)
 
     def drop_memory(self) -> None:
-        """Let go of the memory; views that readers hold keep a map until the last of them is gone."""
+        """Release the memory; a map lives as long as readers hold views of it."""
         with contextlib.suppress(BufferError):
             self.memory.close()
 
     def close(self) -> None:
-        """Let go of memory and descriptor."""
+        """Release memory and descriptor."""
         self.drop_memory()
         fs.close(self.descriptor)

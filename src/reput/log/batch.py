@@ -1,4 +1,4 @@
-"""A batch of messages on its way into the log: checked before the writer's lock is taken, encoded under it."""
+"""A batch of messages on its way into the log: it is checked before the writer takes its lock, and encoded under it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Write = Callable[[int, bytes | memoryview], None]
 
 
 class CheckedBatch(Protocol):
-    """A batch that has been checked: `size` bytes of records, all of which go into one file."""
+    """A checked batch: `size` bytes of records, which all go into one file."""
 
     @property
     def size(self) -> int:
@@ -35,14 +35,16 @@ class CheckedBatch(Protocol):
     def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
         """Write the records from `position` on, which is log offset `offset`, and number them in their queues.
 
+        Whatever it raises, no number is used.
+
         Raises:
-            MessageRefusedError: one cannot be stored; no number has been used then.
-            ReputError: `write` failed; no number has been used. So it is with all else that is raised.
+            MessageRefusedError: One of the messages cannot be stored.
+            ReputError: `write` failed.
         """
 
 
 def numbers_of(queues: Collection[tuple[TopicState, int]]) -> list[int]:
-    """The next offsets of queues, NO_OFFSET for one that has none."""
+    """Return the next offsets of queues, NO_OFFSET for a queue without one."""
     try:
         return [topic[queue_id] for topic, queue_id in queues]
     except IndexError:
@@ -52,9 +54,9 @@ def numbers_of(queues: Collection[tuple[TopicState, int]]) -> list[int]:
 def raise_numbers(
     queues: Collection[tuple[TopicState, int]], numbers: Iterable[int], before: list[int] | None = None
 ) -> None:
-    """Have queues go on at these numbers: all of them or, when an interrupt comes between, none.
+    """Set the next offsets of queues: of all of them, or of none if an interrupt comes.
 
-    `before`: their `numbers_of`, where somebody has asked for them already.
+    `before`: their `numbers_of`, if the caller has them.
     """
     before = before or numbers_of(queues)
     try:
@@ -70,10 +72,10 @@ def raise_numbers(
 
 
 class MessageBatch:
-    """A batch of `Message`s. Transactions and delayed messages cannot be in one, as with RocketMQ.
+    """A batch of `Message`s. As in RocketMQ, it cannot hold transactions or delayed messages.
 
     Raises:
-        MessageRefusedError: one of them cannot be stored, and which.
+        MessageRefusedError: One of the messages cannot be stored; the reason says which.
     """
 
     def __init__(
@@ -136,7 +138,7 @@ class MessageBatch:
             numbers.append(number)
         write(position, b"".join(records))
         result = PutManyResult(PutStatus.PUT_OK, starts, self._sizes, np.array(numbers, dtype=np.int64), now_ms)
-        # Nothing is called any more from here to where the appender raises the log's end: no interrupt comes between.
+        # After this call nothing is called until the appender raises the log's end, so no interrupt comes in between.
         raise_numbers(following, following.values())
         return result
 
@@ -153,22 +155,22 @@ def _check(message: object, row: int) -> None:
 
 
 def stored_nothing(status: PutStatus, reason: str = "") -> PutManyResult:
-    """The answer to a batch of which nothing was stored."""
+    """Return the answer to a batch of which nothing was stored."""
     empty = np.empty(0, dtype=np.int64)
     return PutManyResult(status, empty, empty, empty, reason=reason)
 
 
 def is_plain(message: Message) -> bool:
-    """Whether a message may be in a batch: no transaction, no delay level."""
+    """Return True if a message may be in a batch: it has no transaction flag and no delay level."""
     delayed = message.properties is not None and "DELAY" in message.properties
     return not message.sys_flag & TRANSACTION_MASK and not delayed
 
 
 def checked_body(body: object, max_body: int) -> bytes:
-    """A body as bytes.
+    """Return a body as bytes.
 
     Raises:
-        MessageRefusedError: it is something else, or over `max_body` bytes.
+        MessageRefusedError: It is no body, or over `max_body` bytes.
     """
     if isinstance(body, (bytearray, memoryview)):
         body = bytes(body)

@@ -1,14 +1,14 @@
-"""Which files of the log go when they have expired or the disk fills.
+"""The removal of log files that have expired, or when the disk fills.
 
-`decide` is a pure function of the files, the clock and the disk; `clean` asks the system, decides and removes. Whether
-files may go at all, `reput.store.write.expiry` says. Readers that have a removed file mapped keep its bytes until
-they let go of it.
+`decide` is a pure function of the files, the clock and the disk; `clean` asks the system, decides and removes.
+`reput.store.write.expiry` says whether files may be removed at all. Readers that have mapped a removed file keep its
+bytes until they drop the map.
 
-A file expires `fileReservedTime` hours after its last change. Expired files go in the hours of `deleteWhen`, and at
-any hour when the disk is fuller than `diskMaxUsedSpaceRatio`. If it is fuller than `diskSpaceCleanForciblyRatio` as
-well, such a run takes files of any age (`cleanFileForciblyEnable`). Above `diskSpaceWarningLevelRatio` puts are
-refused, until there is room again. The oldest go first, up to the first that stays; at most `deleteFileBatchMax` in one
-run, and never the last one.
+A file expires `fileReservedTime` hours after its last change. Expired files are removed in the hours of `deleteWhen`,
+and at any hour if the disk is fuller than `diskMaxUsedSpaceRatio`. If it is also fuller than
+`diskSpaceCleanForciblyRatio`, the run removes files of any age (`cleanFileForciblyEnable`). Above
+`diskSpaceWarningLevelRatio` puts are refused until there is room again. The oldest files are removed first, up to the
+first one that stays; at most `deleteFileBatchMax` in one run, and never the last file.
 
 Source: `DefaultMessageStore.CleanCommitLogService`, `MappedFileQueue.deleteExpiredFileByTime`.
 """
@@ -29,14 +29,14 @@ _HOUR_MS = 3_600_000
 
 
 class AgedFile(NamedTuple):
-    """A file of the log: its start offset, and when it was last changed (ms)."""
+    """A file of the log: its start offset, and the time of its last change (ms)."""
 
     start: int
     modified_ms: int
 
 
 class Decision(NamedTuple):
-    """Which files go (start offsets, oldest first) and why, for people; how full the disk is, and may be for puts."""
+    """The files to remove (start offsets, oldest first), the reason, the disk's fill level, and the limit for puts."""
 
     remove: tuple[int, ...]
     disk_percent: int
@@ -45,22 +45,22 @@ class Decision(NamedTuple):
 
     @property
     def disk_full(self) -> bool:
-        """Whether puts are to be refused."""
+        """True if puts are to be refused."""
         return self.disk_percent > self.warning_percent
 
 
 def decide(
     files: Sequence[AgedFile], now_ms: int, hour: int, disk_percent: int, settings: LogSettings, *, manual: bool = False
 ) -> Decision:
-    """Decide what one run removes; pure.
+    """Decide which files one run removes; pure.
 
     Args:
-        files: the log's files, oldest first.
-        now_ms: the time, for the files' ages.
-        hour: the hour of the local day.
-        disk_percent: how full the log's disk is.
-        settings: when files expire, and from when on a disk counts as full.
-        manual: a call asks for this run: expired files go at any hour.
+        files: The log's files, oldest first.
+        now_ms: The time, for the files' ages.
+        hour: The hour of the local day.
+        disk_percent: The fill level of the log's disk.
+        settings: Expiry times, and the ratios above which a disk is full.
+        manual: A call asks for this run: expired files are removed at any hour.
     """
     warning, forcibly, ratio = _ratios(settings)
     reason = ""
@@ -83,7 +83,7 @@ def decide(
 
 
 def _ratios(settings: LogSettings) -> tuple[int, int, int]:
-    """The three ratios in percent, within the bounds that RocketMQ puts on them."""
+    """Return the three ratios in percent, within RocketMQ's bounds."""
     return (
         _bounded(settings.disk_space_warning_level_ratio, 35, 90),
         _bounded(settings.disk_space_clean_forcibly_ratio, 30, 85),
@@ -104,25 +104,25 @@ def clean(
     below: int | None = None,
     report: Callable[[Path, str], None] | None = None,
 ) -> Decision:
-    """Remove the files of a log that have to go now; `remove` of the answer names those that went.
+    """Remove the files of a log that are due; `remove` of the answer names the removed files.
 
     Args:
-        folder: the commitlog folder.
-        settings: when files expire, and from when on a disk counts as full.
-        deletes: False only looks at the disk: no file goes.
-        manual: as for `decide`.
-        below: files that reach past this log offset stay, whatever their age: no index covers them yet.
-        report: called with each file that went, and why it did.
+        folder: The commitlog folder.
+        settings: Expiry times, and the ratios above which a disk is full.
+        deletes: False only looks at the disk and removes nothing.
+        manual: As for `decide`.
+        below: Files that reach past this log offset stay at any age: no index covers them yet.
+        report: Called with each removed file and the reason.
 
     Raises:
-        AccessError: no right to remove them.
+        AccessError: The process has no right to remove them.
     """
     now = time.time()
     hour, percent = time.localtime(now).tm_hour, fs.disk_use(folder).percent
     files = aged_files(folder) if deletes else []
     if below is not None:
         # A file ends where the next one starts.
-        files = [file for file, behind in pairwise(files) if behind.start <= below] + files[-1:]
+        files = [file for file, following in pairwise(files) if following.start <= below] + files[-1:]
     decision = decide(files, int(now * 1000), hour, percent, settings, manual=manual)
     if not decision.remove:
         return decision
@@ -131,14 +131,14 @@ def clean(
         fs.remove_file(path)
         if report is not None:
             report(path, decision.reason)
-    # Else a crash could bring back an older file behind one that stays away.
+    # Otherwise a crash could bring back a file, but not the file after it.
     fs.sync_path(folder)
-    # The files that went may have made room enough for puts.
+    # The removed files may have made room for puts.
     return decision._replace(disk_percent=fs.disk_use(folder).percent)
 
 
 def aged_files(folder: Path) -> list[AgedFile]:
-    """The files of a log by start offset, with their ages; those that go meanwhile are left out."""
+    """Return the files of a log by start offset, with their ages, without files that are removed meanwhile."""
     files = []
     for entry in fs.list_dir(folder):
         start = None if entry.is_dir else paths.parse_offset_name(entry.name)

@@ -1,6 +1,6 @@
-"""A batch of Arrow columns on its way into the log: from Arrow's buffers to the log's file by two kernels.
+"""A batch of Arrow columns on its way into the log: two kernels take it from Arrow's buffers to the log's file.
 
-Columns of the types that most have go to the kernels as they are. `reput.log.columns` turns others into such columns.
+The kernels read columns of the common types as they are. `reput.log.columns` turns other types into these.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reput.log.topics import MAX_QUEUE_ID, NO_OFFSET
 _TEXTS = {pa.string(): 4, pa.large_string(): 8}
 _BINARIES = {**_TEXTS, pa.binary(): 4, pa.large_binary(): 8}
 _INT32, _INT64 = {pa.int32(): 4}, {pa.int64(): 8}
-# Of each column the types that the kernels read, with the bytes of an offset or a number.
+# For each column the types that the kernels read, with the bytes of an offset or a number.
 _GIVEN: Mapping[str, Mapping[pa.DataType, int]] = {
     "topic": _TEXTS,
     "body": _BINARIES,
@@ -35,7 +35,7 @@ _GIVEN: Mapping[str, Mapping[pa.DataType, int]] = {
     "flag": _INT32,
     "born_timestamp": _INT64,
 }
-# These two are checked and put in order first.
+# These two are checked and normalized first.
 _NORMALIZED = {**_GIVEN, "sys_flag": _INT32, "properties": _BINARIES}
 _PLACES = {
     **{name: getattr(Batch, name) for name in ("topic", "body", "tags", "keys", "unique_key", "properties")},
@@ -44,7 +44,7 @@ _PLACES = {
 }
 _NO_NULLS = {"topic", "body", "queue_id", "flag"}
 _CALL_FIELDS = Batch.max_body
-"""Fields of a record that belong to one batch; the others come from the directory's template."""
+"""Fields that belong to one batch; the others come from the directory's template."""
 _pack_fields = struct.Struct(f"={_CALL_FIELDS}q").pack_into
 _REASONS = {
     Refusal.BODY_TOO_LONG: "its body is over {max_body} bytes (maxMessageSize)",
@@ -58,7 +58,7 @@ _REASONS = {
 
 
 class _ColumnPlace(NamedTuple):
-    """Where a column of a schema goes: its first field, bytes of an offset or number, whether it may have nulls."""
+    """The fields of a column: the first one, the bytes of an offset or number, and whether nulls are allowed."""
 
     place: int
     width: int
@@ -70,18 +70,18 @@ _Plan = list[_ColumnPlace]
 
 
 class ColumnBatches:
-    """Makes batches of columns for one log's writer."""
+    """Makes batches of columns for the writer of one log."""
 
     def __init__(self, directory: QueueDirectory) -> None:
         self.directory = directory
         self._last: tuple[pa.Schema, _Plan | None] = (pa.schema([]), None)
 
     def batch(self, columns: pa.Table | pa.RecordBatch) -> ColumnBatch:
-        """The batch, checked and measured.
+        """Return the batch, checked and measured.
 
         Raises:
-            MessageRefusedError: one of the messages cannot be stored, and which; or a column is of another type than
-                `reput.log.columns` lists.
+            MessageRefusedError: One of the messages cannot be stored; the reason says which. Or a column has a type
+                that `reput.log.columns` does not list.
         """
         table = as_table(columns)
         fields = None if table is None else self._fields(table)
@@ -102,7 +102,7 @@ class ColumnBatches:
         return batch
 
     def _fields(self, table: pa.RecordBatch) -> list[int] | None:
-        """The fields for columns that the kernels can read as they are; None for others."""
+        """Return the fields for columns that the kernels can read as they are; None for others."""
         schema, plan = self._last
         if not table.schema.equals(schema):
             plan = _plan_of(table.schema, _GIVEN)
@@ -130,7 +130,7 @@ def _plan_of(schema: pa.Schema, kinds: Mapping[str, Mapping[pa.DataType, int]]) 
 
 
 def _fields_of(table: pa.RecordBatch, plan: _Plan) -> list[int] | None:
-    """The record's fields for the columns; None where one has nulls that it must not have."""
+    """Return the record's fields for the columns; None if a column has nulls and may not."""
     fields = [0] * _CALL_FIELDS
     fields[Batch.rows] = table.num_rows
     for number, (place, width, is_text, has_no_nulls) in enumerate(plan):
@@ -158,7 +158,7 @@ def _fields_of(table: pa.RecordBatch, plan: _Plan) -> list[int] | None:
 
 
 class ColumnBatch:
-    """A batch of columns on its way into the log; see `reput.log.batch.Prepared`. `table` keeps Arrow's buffers."""
+    """A batch of columns on its way into the log; see `reput.log.batch.CheckedBatch`. `table` keeps Arrow's buffers."""
 
     def __init__(self, directory: QueueDirectory, table: pa.RecordBatch, fields: list[int]) -> None:
         self.size = 0
@@ -167,7 +167,7 @@ class ColumnBatch:
         self._scratch: BatchScratch = directory.scratch(rows)
         results = np.empty((3, rows), dtype=np.int64)
         self._sizes, self._places, self._numbers = results
-        # A fifth of what asking the array for its address costs.
+        # This takes a fifth of the time that the array takes to return its address.
         at = pa.py_buffer(results).address
         fields[Batch.queue_at], fields[Batch.touched_at] = self._scratch.queues_at, self._scratch.touched_at
         fields[Batch.size_at], fields[Batch.place_at], fields[Batch.number_at] = at, at + 8 * rows, at + 16 * rows
@@ -175,10 +175,10 @@ class ColumnBatch:
         _pack_fields(self._scratch.record.data, 0, *fields)
 
     def lay_out(self) -> bool:
-        """Check and measure the messages; False where the directory has no row left for one of their queues.
+        """Check and measure the messages; return False if the directory has no row left for one of their queues.
 
         Raises:
-            MessageRefusedError: one of them cannot be stored, and which.
+            MessageRefusedError: One of the messages cannot be stored; the reason says which.
         """
         run, scratch, answer = encode_kernels().lay_out, self._scratch, NEW_QUEUE
         while answer == NEW_QUEUE:
@@ -215,7 +215,7 @@ class ColumnBatch:
         return MessageRefusedError(status, f"message {row} of the batch: {reason}")
 
     def encode(self, write: Write, position: int, offset: int, now_ms: int) -> PutManyResult:
-        """Write the records and number them; see `Prepared`."""
+        """Write the records and number them; see `CheckedBatch`."""
         directory, scratch = self._directory, self._scratch
         touched = scratch.touched[: int(scratch.record[Batch.touched])]
         queues = [directory.queues[row] for row in touched.tolist()]
@@ -237,7 +237,7 @@ class ColumnBatch:
         while first < rows:
             last, end = rows, self.size
             if end - begin > directory.piece_bytes:
-                # As many as fit the piece; one record may be larger than that.
+                # As many records as the piece holds. One record may be larger than the piece.
                 places = self._places[first:]
                 last = first + max(1, int(np.searchsorted(places, begin + directory.piece_bytes, "right")) - 1)
                 end = int(self._places[last]) if last < rows else end

@@ -1,20 +1,20 @@
-"""Messages as Arrow columns, turned into those that the encode kernels read.
+"""Messages as Arrow columns, normalized to the columns that the encode kernels read.
 
-| column | Arrow type | without it |
+| column | Arrow type | if it is missing |
 |---|---|---|
-| topic | text, plain or dictionary | must be there |
-| body | binary or text | must be there |
+| topic | text, plain or dictionary | an error |
+| body | binary or text | an error |
 | queue_id | integer | 0 |
-| tags | text | no tags (so does an empty text) |
+| tags | text | no tags; an empty text is no tag, too |
 | keys | text, or list of texts | no keys |
 | properties | map of text to text | no properties |
 | unique_key | text | none |
 | flag, sys_flag | integer | 0 |
 | born_timestamp | integer, or timestamp: ms | the time of the put |
 
-A null counts as a column that is not there.
+A null counts as a missing column.
 
-`normalized` gives plain columns: texts without a dictionary, keys as one text with spaces between them, properties as
+`normalized` returns plain columns: texts without a dictionary, keys as one text with spaces between them, properties as
 one text of encoded properties (name 0x01 value 0x02, repeated), numbers of one width.
 """
 
@@ -35,16 +35,16 @@ from reput.log.message import illegal
 _KNOWN = (
     "topic", "body", "queue_id", "tags", "keys", "properties", "unique_key", "flag", "sys_flag", "born_timestamp",
 )  # fmt: skip
-# By number: to ask pyarrow for each kind in turn took a tenth of a batch.
+# By number: asking pyarrow for each kind in turn took a tenth of a batch.
 _TEXTS = (pa.lib.Type_STRING, pa.lib.Type_LARGE_STRING)
 _BINARIES = (pa.lib.Type_BINARY, pa.lib.Type_LARGE_BINARY)
 
 
 def as_table(columns: Any) -> pa.RecordBatch | None:
-    """The columns in one piece, None for a table of several pieces or none.
+    """Return the columns in one piece, None for a table of several pieces or none.
 
     Raises:
-        MessageRefusedError: it is neither a Table nor a RecordBatch.
+        MessageRefusedError: The argument is neither a Table nor a RecordBatch.
     """
     if isinstance(columns, pa.RecordBatch):
         return columns
@@ -55,12 +55,12 @@ def as_table(columns: Any) -> pa.RecordBatch | None:
 
 
 def normalized(table: pa.Table | pa.RecordBatch, host_bits: int) -> tuple[pa.RecordBatch, bool]:
-    """The same messages as plain columns, and whether a text of keys may hold several.
+    """Return the same messages as plain columns, and True if a text of keys may hold several keys.
 
     `host_bits` go into each sysFlag.
 
     Raises:
-        MessageRefusedError: a message cannot be in a batch, and which; or a column is none of those above.
+        MessageRefusedError: A message cannot be in a batch (the reason says which), or a column is not listed above.
     """
     columns = _arrays(table)
     plain: dict[str, Any] = {"body": _texts(columns["body"], "body", binary=True)}
@@ -82,7 +82,7 @@ def normalized(table: pa.Table | pa.RecordBatch, host_bits: int) -> tuple[pa.Rec
 
 
 def _arrays(table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
-    """The columns by name, each in one piece; those that are null all through are left out."""
+    """Return the columns by name, each in one piece, without columns that hold only nulls."""
     unknown = [name for name in table.column_names if name not in _KNOWN]
     if unknown or len(set(table.column_names)) < len(table.column_names):
         raise illegal(f"columns {table.column_names}: give each of these at most once: {', '.join(_KNOWN)}")
@@ -103,9 +103,9 @@ def _arrays(table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
 
 
 def _whole(name: str, column: Any) -> Any:
-    """A column in one piece."""
+    """Return a column in one piece."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    # What Arrow itself will look into is checked to the last offset; what others look into, they check.
+    # Columns that Arrow itself reads are checked to the last offset. The kernels check the columns that they read.
     is_full = len(chunks) > 1 or pa.types.is_dictionary(column.type)
     try:
         for chunk in chunks:
@@ -114,7 +114,7 @@ def _whole(name: str, column: Any) -> Any:
         raise illegal(f"column {name}: {error}") from error
     if len(chunks) == 1:
         return chunks[0]
-    # Of a table without rows no chunk is left.
+    # A table without rows has no chunk.
     return pa.concat_arrays(chunks or [pa.array([], type=column.type)])
 
 
@@ -123,7 +123,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _texts(array: Any, name: str, binary: bool = False) -> Any:
-    """A column of texts without a dictionary."""
+    """Return a column of texts without a dictionary."""
     if array.type.id == pa.lib.Type_DICTIONARY:
         array = array.dictionary_decode()
     kind = array.type.id
@@ -133,7 +133,7 @@ def _texts(array: Any, name: str, binary: bool = False) -> Any:
 
 
 def _integers(array: Any, name: str, target: pa.DataType) -> Any:
-    """A column of integers of this type; its nulls stay."""
+    """Return a column as integers of this type; its nulls stay."""
     try:
         if pa.types.is_timestamp(array.type):
             return array.cast(pa.timestamp("ms", array.type.tz), safe=False).cast(target)
@@ -149,7 +149,7 @@ def _without_nulls(array: Any) -> Any:
 
 
 def _sys_flags(array: Any, host_bits: int) -> Any:
-    """The sysFlags of messages that may be in a batch, with the hosts' bits."""
+    """Return the sysFlags of messages that may be in a batch, with the hosts' bits."""
     sys_flag = np.asarray(_without_nulls(_integers(array, "sys_flag", pa.int32())))
     refused = np.flatnonzero(sys_flag & (TRANSACTION_MASK | FLAG_INNER_BATCH))
     if len(refused):
@@ -161,14 +161,14 @@ def _sys_flags(array: Any, host_bits: int) -> Any:
 
 
 def _offsets(array: Any) -> NDArray[np.int64]:
-    """The places between which each of an array's large texts lies."""
+    """Return the offsets between which each of an array's large texts lies."""
     if not len(array):
         return np.zeros(1, dtype=np.int64)
     return np.frombuffer(array.buffers()[1], dtype=np.int64, count=len(array) + 1, offset=8 * array.offset)
 
 
 def _large_texts(array: Any, name: str, first: int, last: int) -> Any:
-    """The values [first, last) of a column of lists or maps, as texts whose offsets have been looked at."""
+    """Return the values [first, last) of a column of lists or maps, as texts with checked offsets."""
     texts = _texts(array, name).slice(first, last - first).cast(pa.large_string())
     data = texts.buffers()[2]
     _check_offsets(name, _offsets(texts), data.size if data is not None else 0)
@@ -181,21 +181,21 @@ def _check_offsets(name: str, offsets: NDArray[np.int64], size: int) -> None:
 
 
 def _are_bad(texts: Any, separators: bytes) -> NDArray[np.bool_]:
-    """Which of these large texts are empty, null, or hold one of the separators."""
+    """Return the large texts that are empty, null, or hold one of the separators (a mask)."""
     offsets = _offsets(texts)
     bad: NDArray[np.bool_] = offsets[1:] == offsets[:-1]
     if texts.null_count:
         bad = bad | np.asarray(texts.is_null())
     if offsets[0] < offsets[-1]:
         data = np.frombuffer(texts.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
-        # The least byte tells it of nearly all columns at once.
+        # For nearly all columns the least byte answers at once.
         for separator in separators if data.min() <= max(separators) else b"":
             bad = bad | np.asarray(pc.match_substring(texts, chr(separator)).fill_null(True))
     return bad
 
 
 def _joined_keys(array: Any) -> Any:
-    """Each message's keys as one text, with spaces between them."""
+    """Return each message's keys as one text, with spaces between them."""
     is_valid, offsets = _rows_of(array, "keys", array.values)
     keys = _large_texts(array.values, "keys", offsets[0], offsets[-1])
     rows = _rows_with(_are_bad(keys, b"\x01\x02 "), offsets, is_valid)
@@ -210,7 +210,7 @@ def _joined_keys(array: Any) -> Any:
 
 
 def _encoded_properties(array: Any, columns: Mapping[str, Any]) -> Any:
-    """Each message's properties as one text, as a record holds them."""
+    """Return each message's properties as one text, as a record holds them."""
     if not pa.types.is_map(array.type):
         raise illegal(f"column properties is {array.type}: give a map of text to text")
     is_valid, offsets = _rows_of(array, "properties", array.keys)
@@ -226,14 +226,14 @@ def _encoded_properties(array: Any, columns: Mapping[str, Any]) -> Any:
     nothing, separator = pa.scalar("", pa.large_string()), pa.scalar("\x01", pa.large_string())
     pairs = pc.binary_join_element_wise(names, values, nothing, separator, null_handling="replace")
     ends, data = _offsets(pairs), pairs.buffers()[2]
-    # In place, since Arrow has just made them for us: a second join takes as long as the first.
+    # In place: Arrow has just made these buffers for us, and a second join takes as long as the first.
     np.frombuffer(data, dtype=np.uint8)[ends[1:] - 1] = ord("\x02")
     valid = pa.py_buffer(np.packbits(is_valid, bitorder="little")) if array.null_count else None
     return pa.Array.from_buffers(pa.large_binary(), len(array), [valid, pa.py_buffer(ends[offsets - offsets[0]]), data])
 
 
 def _rows_of(array: Any, name: str, values: Any) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Of a column of lists or maps: which rows are no nulls, and between which values each row lies."""
+    """Return for a column of lists or maps: the rows that are not null, and the values between which each row lies."""
     is_valid = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), dtype=np.bool_)
     offsets = np.asarray(array.offsets).astype(np.int64)
     _check_offsets(name, offsets, len(values))
@@ -243,7 +243,7 @@ def _rows_of(array: Any, name: str, values: Any) -> tuple[NDArray[np.bool_], NDA
 def _rows_with(
     found: NDArray[np.bool_], offsets: NDArray[np.int64], is_valid: NDArray[np.bool_]
 ) -> NDArray[np.integer[Any]]:
-    """The rows whose values are among those found. A value under a null belongs to no row and may be anything."""
+    """Return the rows whose values are among those found. A value under a null belongs to no row and is not checked."""
     rows = np.searchsorted(offsets - offsets[0], np.flatnonzero(found), side="right") - 1
     return rows[is_valid[rows]]
 
@@ -251,7 +251,7 @@ def _rows_with(
 def _refuse_names(
     names: Any, offsets: NDArray[np.int64], is_valid: NDArray[np.bool_], columns: Mapping[str, Any]
 ) -> None:
-    """Refuse names among the properties that have columns of their own, or cannot be in a batch."""
+    """Refuse property names that have columns of their own, or cannot be in a batch."""
     barred = [name.decode() for name in (props.INNER_NUM, props.INNER_MULTI_QUEUE_OFFSET, props.DELAY, props.CRC32)]
     own = (("tags", props.TAGS), ("keys", props.KEYS), ("unique_key", props.UNIQ_KEY))
     barred += [name.decode() for column, name in own if column in columns]

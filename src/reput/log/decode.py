@@ -1,4 +1,4 @@
-"""Decoding a stretch of log into columns: the kernel, called again wherever the columns have to grow."""
+"""Decoding of a range of the log into columns: the kernel is called again each time that the columns must grow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reput.kernels.columns import (
 
 
 class DecodeSettings(NamedTuple):
-    """What decoding needs to know: how CRCs are checked, whether tags get items, delays in ms (level 1 first).
+    """Settings of decoding: how CRCs are checked, whether tags get items, delays in ms (level 1 first).
 
     `multi_dispatch`: whether messages get entries in further queues (enableMultiDispatch).
     """
@@ -59,11 +59,11 @@ class RangeDecoder:
         self.limit = len(buffer) if limit is None else limit
 
     def boundary(self, begin: int, end: int) -> int:
-        """The first position in [begin, end) where a record or blank stands, -1 for none."""
+        """Return the first position in [begin, end) where a record or a blank begins, -1 if there is none."""
         return kernels().find_boundary(self.buffer, self.base, begin, end, self.limit, self.settings.crc_check)
 
     def decode(self, begin: int, end: int) -> Stop:
-        """Add the records that start in [begin, end) to the columns; their state says where this stopped."""
+        """Add the records that start in [begin, end) to the columns; the columns' state says where this stopped."""
         if not self.columns.queues:
             self.columns.kind = kind_in_use()
         decode_range = kernels(self.columns.kind).decode_range
@@ -87,7 +87,7 @@ class RangeDecoder:
             begin = int(self.columns.state[State.position])
 
     def read_further(self) -> None:
-        """The second step, once all records are in the columns: what few of them say beyond their place in a queue."""
+        """Read batches and entries in further queues, which few records have, once all records are in the columns."""
         state = self.columns.state
         if state[State.inner_batches]:
             self._read_batches()
@@ -115,7 +115,7 @@ class RangeDecoder:
         )
 
     def _flagged(self, flag: int) -> NDArray[np.int32]:
-        """The numbers of the records with this flag that get entries in queues."""
+        """Return the numbers of the records with this flag that get entries in queues."""
         flags = self.columns.flags[: self.columns.records]
         return np.flatnonzero((flags & (IN_QUEUE | flag)) == (IN_QUEUE | flag)).astype(np.int32)
 

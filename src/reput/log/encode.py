@@ -1,6 +1,6 @@
-"""The bytes of one record from a message: `reput.formats.record.encode_record`, cut to what a put needs.
+"""The bytes of one record from a message: `reput.formats.record.encode_record`, reduced to what a put needs.
 
-What does not change from message to message (hosts, their bits in sysFlag) is prepared once per kind of host; then one
+The parts that many messages share (hosts, their bits in sysFlag) are prepared once for each kind of host. Then one
 `struct.pack` and one join make the record.
 """
 
@@ -27,17 +27,17 @@ from reput.log.topics import TopicState
 
 _HOST_BITS = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 _MOST_SHAPES = 1 << 13
-"""A shape takes some 600 bytes of memory, and saves a fifth of a put."""
+"""Most shapes that are kept. A shape takes some 600 bytes of memory, and saves a fifth of a put."""
 LENGTH_SIZE = 2
-"""Bytes of the properties' length."""
+"""Bytes of the field that holds the properties' length."""
 _LENGTHS = tuple(struct.pack(">h", length) for length in range(512))
 
 
 class Frame(NamedTuple):
-    """What messages with one born host, and no count of tries, have in common.
+    """The parts that messages share if they have one born host and no count of tries.
 
     `pack` takes the head's fields, born host, store timestamp, `tail` (store host, tries and prepared offset) and the
-    body's length; `size` is the length of what it makes.
+    body's length; `size` is the length of its result.
     """
 
     pack: struct.Struct
@@ -48,7 +48,7 @@ class Frame(NamedTuple):
 
 
 class RecordShape(NamedTuple):
-    """What records with topics, bodies and properties of one length each have in common: all but a few numbers.
+    """The parts that records share if their topics, bodies and properties have the same lengths: all but a few numbers.
 
     `pack_into` takes `begin` (size and magic), CRC, queue id, flag, queue offset, physical offset, sysFlag, born time,
     born host, store time, `tail` (as in `Frame`, and the body's length), body, topic's part, length of properties, and
@@ -62,7 +62,7 @@ class RecordShape(NamedTuple):
 
 
 class RecordParts(NamedTuple):
-    """A message that has been checked, with the parts of its record that are known before it has a place.
+    """A checked message, with the parts of its record that are known before it has a place.
 
     `size` is the record's length. `properties` end with room for the CRC property if the log has it.
     """
@@ -98,19 +98,19 @@ class RecordEncoder:
 
     @property
     def host_parts(self) -> tuple[bytes, bytes]:
-        """Born host and tail as most records have them."""
+        """Born host and tail of most records."""
         return self._frame.born_host, self._frame.tail
 
     @property
     def host_bits(self) -> int:
-        """The hosts' bits in sysFlag as most records have them."""
+        """The hosts' bits in sysFlag of most records."""
         return self._frame.host_bits
 
     def prepare_shape(self, topic: TopicState, body: bytes, properties: bytes) -> None:
-        """Have in `shapes` how to pack records of no special kind like this one, unless there are too many already.
+        """Add to `shapes` how to pack ordinary records like this one, unless there are too many shapes.
 
-        (Shapes of single topics saved a length each, and cost a tenth of a put with a thousand topics: they no longer
-        fit the processor's cache.)
+        (A shape for each topic would save a length, but cost a tenth of a put with a thousand topics: the shapes no
+        longer fit the processor's cache.)
         """
         key = topic.key + len(properties)
         if self.append_crc or self._shape_count >= _MOST_SHAPES or key in self.shapes.get(len(body), ()):
@@ -128,11 +128,11 @@ class RecordEncoder:
         self._shape_count += 1
 
     def frame(self, message: Message, inner: bool = False) -> Frame:
-        """What `message` has in common with others; `inner`: it may be a batch in one record.
+        """Return the parts that `message` shares with others; `inner`: it may be a batch in one record.
 
         Raises:
-            MessageRefusedError: a number is too large.
-            OwnPathError: it is a batch in one record.
+            MessageRefusedError: A number is too large.
+            OwnPathError: The message is a batch in one record.
         """
         if message.sys_flag & FLAG_INNER_BATCH and not inner:
             raise OwnPathError(f"a batch in one record (sysFlag {message.sys_flag:#x})")
@@ -158,7 +158,7 @@ class RecordEncoder:
         """Return the record.
 
         Raises:
-            MessageRefusedError: a number of the message is out of its field's range.
+            MessageRefusedError: A number of the message is out of its field's range.
         """
         message, frame, body, properties, topic, queue_id, size = parts
         born = message.born_timestamp
@@ -191,5 +191,5 @@ class RecordEncoder:
 
 
 def is_numbered(sys_flag: int) -> bool:
-    """Whether a message takes a number of its queue: plain and committed ones do."""
+    """Return True if a message takes a number of its queue: plain and committed messages do."""
     return sys_flag & TRANSACTION_MASK in {0, 0x8}

@@ -1,7 +1,9 @@
-"""The files of a CommitLog: which there are, whether RocketMQ would load them, and where their data may end.
+"""The files of a CommitLog: a listing, the checks that RocketMQ makes when it loads them, and where their data may end.
 
-Source: `MappedFileQueue.load`: files in the order of their names; a zero-length last file is removed; any other file
-whose length is not the configured one makes the load fail.
+`LogFiles` is a listing: a value that a plan keeps. `reput.log.maps.LogMaps` maps the files of a log that may grow.
+
+Source: `MappedFileQueue.load`: it loads the files in the order of their names and removes a zero-length last file. It
+fails if any other file has not the configured length.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class LogFile:
 
     @property
     def end(self) -> int:
-        """Log offset behind the file."""
+        """Log offset after the file."""
         return self.start + self.size
 
 
@@ -58,7 +60,7 @@ class LogListing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """The files of a log in order; `gaps` are (begin, end) log offsets that no file covers, `notes` what was odd."""
+    """The files of a log in order; `gaps` are (begin, end) log offsets that no file covers, `notes` list oddities."""
 
     folder: Path
     files: tuple[LogFile, ...]
@@ -73,25 +75,25 @@ class LogFiles:
 
     @property
     def end_offset(self) -> int:
-        """Log offset behind the last file."""
+        """Log offset after the last file."""
         return self.files[-1].end if self.files else 0
 
 
 def list_log_files(
     folder: Path, configured_size: int | None = None, tolerant: bool = False, below: int | None = None
 ) -> LogFiles:
-    """The files of the log in `folder`.
+    """List the files of the log in `folder`.
 
     Args:
-        folder: the store's commitlog folder.
-        configured_size: mappedFileSizeCommitLog, None when it is not known: the files then tell.
-        tolerant: take files of odd sizes and holes between files as they are, and say so in `notes` (salvage).
-        below: leave out files that begin at this log offset or later: a writer may be making them now.
+        folder: The store's commitlog folder.
+        configured_size: mappedFileSizeCommitLog; None if it is unknown, then the files determine it.
+        tolerant: Accept files of odd sizes and holes between files, and list them in `notes` (salvage).
+        below: Leave out files that begin at this log offset or later: a writer may be creating them now.
 
     Raises:
-        NotAStoreError: there is no such folder.
-        DamagedStoreError: a file has another length than the rest, or one is missing in the middle.
-        UnsupportedStoreError: the files are DLedger's.
+        NotAStoreError: There is no such folder.
+        DamagedStoreError: A file has another length than the rest, or one is missing in the middle.
+        UnsupportedStoreError: The files are DLedger's.
     """
     if not fs.exists(folder):
         raise NotAStoreError(f"{folder}: no such folder, so this is no RocketMQ store (give the storePathRootDir)")
@@ -99,14 +101,14 @@ def list_log_files(
     for entry in fs.list_dir(folder):
         start = None if entry.is_dir else paths.parse_offset_name(entry.name)
         if start is not None and (below is None or start < below):
-            # A file may lie on another disk and be linked here, as RocketMQ allows.
+            # RocketMQ allows a link to a file on another disk.
             size = fs.size_of(folder / entry.name) if entry.is_link else entry.size
             named.append((start, folder / entry.name, size))
     notes: list[str] = []
     if named and named[-1][2] == 0:
         notes.append(f"{named[-1][1]}: empty last file, which RocketMQ removes when it loads the log; ignored")
         named.pop()
-    file_size = configured_size or _told_size([(start, size) for start, _, size in named])
+    file_size = configured_size or _likely_size([(start, size) for start, _, size in named])
     files = []
     for start, path, size in named:
         if size != file_size:
@@ -123,7 +125,7 @@ def list_log_files(
 
 
 def written_end(path: Path, begin: int, end: int) -> int:
-    """The place in a file behind the last byte of [begin, end) that is not zero; `begin` where all are zero."""
+    """Return the position after the last byte of [begin, end) of a file that is not zero; `begin` if all are zero."""
     position = min(end, fs.end_of_data(path, end))
     while position > begin:
         chunk = max(position - _SCAN_BYTES, begin)
@@ -135,14 +137,14 @@ def written_end(path: Path, begin: int, end: int) -> int:
 
 
 def sync_log(log: LogFiles) -> None:
-    """Make the log durable: each of its files, wherever a link may lead, and its folder. Clean files cost nothing."""
+    """Make the log durable: each of its files, also linked ones, and its folder. Clean files cost nothing."""
     for file in log.files:
         fs.sync_path(file.path)
     fs.sync_path(log.folder)
 
 
-def _told_size(files: list[tuple[int, int]]) -> int:
-    """The file size that names and lengths agree on best; RocketMQ's default without files."""
+def _likely_size(files: list[tuple[int, int]]) -> int:
+    """Return the file size on which names and lengths agree best; RocketMQ's default without files."""
     votes = Counter(size for _, size in files if size)
     votes.update(after[0] - before[0] for before, after in pairwise(files))
     return votes.most_common(1)[0][0] if votes else 1 << 30
@@ -168,7 +170,7 @@ def _gaps(files: list[LogFile], tolerant: bool, notes: list[str]) -> tuple[tuple
             _odd(
                 f"{before.path}: ends at {before.end} and the next file starts at {after.start}: "
                 f"{after.start - before.end} bytes of log are missing{why}",
-                "Restore the missing file, or build the indexes behind the hole, too: `reput rebuild --salvage`",
+                "Restore the missing file, or build the indexes after the hole, too: `reput rebuild --salvage`",
                 tolerant,
                 notes,
             )

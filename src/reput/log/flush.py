@@ -1,17 +1,17 @@
-"""When the log is made durable, and who waits for it.
+"""The flush service: threads that make the log durable, and the puts that wait for them.
 
     with FlushService(log) as flush:
         result = flush.settle(log.append(message), waits=message.waits_for_flush)
         future = flush.promise(log.append(message), waits=message.waits_for_flush)
 
-With ASYNC_FLUSH a thread syncs every 500 ms what has grown by 4 pages, and every 10 s whatever there is. With
-SYNC_FLUSH a put waits: all puts that wait at one time share one sync (group commit). The next sync begins when as many
-wait as are known to put, at the latest after as long as the last one took: else those who were just answered would miss
-it and wait for two. With a write buffer (transientStorePool) a second thread writes the buffer to the file in steps of
-200 ms; readers see what it has written.
+With ASYNC_FLUSH a thread syncs the log every 500 ms if it has grown by 4 pages, and every 10 s in any case. With
+SYNC_FLUSH a put waits. All puts that wait at the same time share one sync (group commit). The next sync begins when as
+many puts wait as the last one answered, and after the duration of the last sync at the latest. Otherwise the puts of
+callers that were just answered would miss it and wait for two syncs. With a write buffer (transientStorePool) a second
+thread writes the buffer to the file in steps of 200 ms; readers see what it has written.
 
-Each who waits has a lock of its own. (One condition for all: each flush woke everybody, to look and to queue for the
-condition's lock again.) Who is not to wait gets a future: to wake a thread, and to give it the interpreter, costs
+Each waiting put has a lock of its own. (With one condition for all, each flush woke every waiter, and these queued for
+the condition's lock again.) A put that must not wait gets a future: waking a thread and giving it the interpreter costs
 several times a put.
 
 Source: `CommitLog.FlushRealTimeService`, `CommitLog.GroupCommitService`, `CommitLog.CommitRealTimeService`.
@@ -42,10 +42,11 @@ _GATHER_S_MAX = 0.002
 
 
 class _Waiter:
-    """One who waits until all below log offset `offset` is durable: `done` is released then, or when the service ends.
+    """A put that waits until all below log offset `offset` is durable.
 
-    A flush up to `wanted` is asked for: what nobody has put yet cannot be flushed. Who goes on wakes `next`: woken all
-    at one time they queue for the interpreter, and sleep again (half as much CPU time more, a tenth less puts).
+    `done` is released then, or when the service ends. The waiter requests a flush up to `wanted`, since bytes above the
+    log's end cannot be flushed. A waiter that continues wakes `next`. (All woken at once, they queue for the
+    interpreter and sleep again: half as much CPU time more, a tenth fewer puts.)
     """
 
     __slots__ = ("done", "next", "offset", "wanted")
@@ -59,54 +60,54 @@ class _Waiter:
 
 
 class _Promise(_Waiter):
-    """One who does not wait, but has a future that is told its `result` then."""
+    """A put that does not wait, but has a future that gets its `result` then."""
 
-    __slots__ = ("answer", "is_told", "result")
+    __slots__ = ("answer", "is_settled", "result")
 
     def __init__(self, result: PutResult, wrote: int) -> None:
         super().__init__(result.end_offset, wrote)
         self.result = result
-        self.is_told = False
+        self.is_settled = False
         self.answer: Future[PutResult] = Future()
-        # Stored is stored: there is nothing to cancel.
+        # The message is stored: the future cannot be cancelled.
         self.answer.set_running_or_notify_cancel()
 
     def keep(self) -> None:
-        """The message is durable."""
-        self._tell(self.answer.set_result, self.result)
+        """Report that the message is durable."""
+        self._settle(self.answer.set_result, self.result)
 
     def break_off(self, error: ReputError) -> None:
-        """It is not, as far as is known."""
-        self._tell(self.answer.set_exception, error)
+        """Report that the message is not known to be durable."""
+        self._settle(self.answer.set_exception, error)
 
     def forsake(self, error: ReputError) -> None:
-        """Have a forked child's copy of the future fail: the thread that would keep the promise is the parent's.
+        """Make a forked child's copy of the future fail: the thread that would settle it is the parent's.
 
-        The copy is made anew: its lock may be held by that thread, and its callbacks are the parent's, too.
+        The copy is initialized again: that thread may hold its lock, and its callbacks are the parent's, too.
         """
         Future.__init__(self.answer)
         self.answer.set_exception(error)
 
-    def _tell(self, tell: Callable[[Any], None], value: Any) -> None:
+    def _settle(self, settle: Callable[[Any], None], value: Any) -> None:
         try:
-            tell(value)
+            settle(value)
         except BaseException:  # noqa: BLE001 - logged
-            # A Future lets through what is no Exception, and others wait for the thread that this is.
+            # A Future passes on errors that are no Exception, and other puts wait for this thread.
             _log.exception("a callback of a message's future has failed")
-        self.is_told = True
+        self.is_settled = True
 
 
 def _rouse(waiters: Iterable[_Waiter]) -> None:
-    """Let these go on, wherever they are: somebody else may have done so."""
+    """Let these waiters continue; another thread may have done so already."""
     for waiter in waiters:
         with contextlib.suppress(RuntimeError):
             waiter.done.release()
 
 
 def is_due(position: int, done: int, least_pages: int, file_size: int) -> bool:
-    """Whether there is enough between two log offsets to write or sync it.
+    """Return True if there are enough bytes between two log offsets to write or sync them.
 
-    That is: a file has become full, so many pages have been begun or, with 0 pages, anything at all.
+    That is: a file has become full, `least_pages` pages have been begun or, with 0 pages, there is any byte.
     """
     if position // file_size > done // file_size:
         return True
@@ -116,10 +117,10 @@ def is_due(position: int, done: int, least_pages: int, file_size: int) -> bool:
 
 
 class FlushService:
-    """The threads that flush (and commit) a log; `on_flushed` is told of each flush that moved, and must not raise.
+    """The threads that flush (and commit) a log; `on_flushed` is called after each flush, and must not raise.
 
-    The service ends before its log is closed. A sync that fails ends it: the log then takes no more puts, and whoever
-    waits gets the FlushError.
+    The service ends before its log is closed. A sync that fails ends it: the log then takes no more puts, and each
+    waiting put gets the FlushError.
     """
 
     def __init__(self, log: LogAppender, on_flushed: Callable[[Flushed], None] | None = None) -> None:
@@ -127,8 +128,8 @@ class FlushService:
         self._on_flushed = on_flushed
         self._ended = Condition()
         self._running = True
-        # Guards those who wait, and how many of them wake the thread that flushes (0: it is at work); it sleeps at
-        # `_wake`. `_parked` wait for what was not put when they came.
+        # The mutex guards the waiters, and how many of them wake the flushing thread (0: it is at work), which sleeps
+        # at `_wake`. Waiters in `_parked` wait for bytes that were not put when they came.
         self._mutex, self._wake = Lock(), Lock()
         self._wake.acquire()
         self._waiters: list[_Waiter] = []
@@ -138,8 +139,8 @@ class FlushService:
         self._expected = 1
         self._last_sync_s = 0.0
         self._failure: ReputError | None = None
-        # Those that wait no more, and are being told how it ended.
-        self._telling: list[_Waiter] = []
+        # Waiters that have stopped waiting, and whose futures are being settled.
+        self._settling: list[_Waiter] = []
         forks.in_child(self, FlushService._forsake)
         self._threads = [Thread(target=self._run, args=(self._flush_loop,), name="reput-flush", daemon=True)]
         if log.settings.write_buffered:
@@ -148,12 +149,12 @@ class FlushService:
             thread.start()
 
     def settle(self, result: Result, waits: bool = True) -> Result:
-        """The answer to a put: with SYNC_FLUSH once it is durable, or FLUSH_DISK_TIMEOUT after syncFlushTimeout.
+        """Return the answer to a put: with SYNC_FLUSH when it is durable, or FLUSH_DISK_TIMEOUT after syncFlushTimeout.
 
         A put that does not wait (the property WAIT=false), or stored nothing, is answered at once.
 
         Raises:
-            FlushError: the disk refused to keep it; the error's `stored` is `result`.
+            FlushError: The disk refuses to keep it; the error's `stored` is `result`.
         """
         settings = self._log.settings
         if not settings.sync_flush or not waits or result.status is not PutStatus.PUT_OK:
@@ -168,10 +169,10 @@ class FlushService:
         return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT, reason=reason)
 
     def promise(self, result: PutResult, waits: bool = True) -> Future[PutResult]:
-        """A future of what `settle` answers, without the time-out: how long to wait for it is the caller's affair.
+        """Return a future of the answer of `settle`, without the time-out: the caller decides how long to wait.
 
-        Its callbacks run in the thread that flushes. It fails with a FlushError where the disk refused to keep the
-        message, and with a ClosedError where the service ended before it was durable.
+        Its callbacks run in the flushing thread. It fails with a FlushError if the disk refuses to keep the message,
+        and with a ClosedError if the service ends before the message is durable.
         """
         promise = _Promise(result, self._log.wrote)
         waits = waits and self._log.settings.sync_flush and result.status is PutStatus.PUT_OK
@@ -182,7 +183,7 @@ class FlushService:
         return promise.answer
 
     def _conclude(self, promise: _Promise) -> None:
-        """Tell a promise what has become of it, since no more flushes come."""
+        """Settle a promise when no more flushes come."""
         if self._log.flushed >= promise.offset:
             promise.keep()
         else:
@@ -194,15 +195,15 @@ class FlushService:
         return ClosedError(f"{self._log.folder}: closed before log offset {offset} was durable")
 
     def runs_here(self) -> bool:
-        """Whether the caller is a callback, in one of the service's own threads."""
+        """Return True if the caller is a callback, in one of the service's own threads."""
         return current_thread() in self._threads
 
     def wait_flushed(self, offset: int, timeout_ms: int) -> bool:
-        """Wait until all below a log offset is durable; False when that takes too long.
+        """Wait until all below a log offset is durable; return False after the time-out.
 
         Raises:
-            FlushError: a sync failed.
-            ClosedError: the service has ended before it was durable.
+            FlushError: A sync failed.
+            ClosedError: The service ended before all was durable.
         """
         if self._log.flushed >= offset:
             return True
@@ -219,7 +220,7 @@ class FlushService:
         return False
 
     def _join(self, waiter: _Waiter) -> bool:
-        """Have a flush wanted; False where there will be none."""
+        """Request a flush; return False if there will be none."""
         with self._mutex:
             if not self._running:
                 return False
@@ -240,13 +241,13 @@ class FlushService:
                     waiters.remove(waiter)
 
     def _wake_up(self) -> None:
-        """Wake the thread that flushes; the mutex is held."""
+        """Wake the flushing thread; the caller holds the mutex."""
         self._waking = 0
         if self._wake.locked():
             self._wake.release()
 
     def close(self) -> None:
-        """Keep what was promised, and end the threads; what else they left is flushed when the log is closed."""
+        """Settle all promises and end the threads; closing the log flushes the rest."""
         try:
             self._keep_promises()
         finally:
@@ -256,13 +257,13 @@ class FlushService:
         forks.released(self)
 
     def _forsake(self) -> None:
-        """Let nobody in a forked child wait for a flush: this is the child's copy."""
+        """Make all waits fail in a forked child, whose copy of the service this is."""
         error = ForkedStoreError(
-            f"{self._log.folder}: a parent process has put this message and flushes it, and this process was forked "
+            f"{self._log.folder}: the parent process has put this message and flushes it, and this process was forked "
             "meanwhile. Wait for futures before you fork, or in the parent"
         )
-        for waiter in self._telling + self._waiters + self._parked:
-            if isinstance(waiter, _Promise) and not waiter.is_told:
+        for waiter in self._settling + self._waiters + self._parked:
+            if isinstance(waiter, _Promise) and not waiter.is_settled:
                 waiter.forsake(error)
 
     def __enter__(self) -> Self:
@@ -291,7 +292,7 @@ class FlushService:
             self._running = False
             self._ended.notify_all()
         with self._mutex:
-            self._telling = waiters = self._waiters + self._parked + self._roused
+            self._settling = waiters = self._waiters + self._parked + self._roused
             self._waiters, self._parked = [], []
             self._wake_up()
         _rouse(waiters)
@@ -306,7 +307,7 @@ class FlushService:
             self._log.commit()
             self._log.flush()
         except (FlushError, ClosedError) as error:
-            # Who closes the log hears of it again.
+            # Closing the log raises the error again.
             self._fail(error)
         else:
             self._release()
@@ -332,12 +333,12 @@ class FlushService:
             self._release()
 
     def _release(self) -> None:
-        """Let those go on whose messages are durable."""
+        """Let the waiters continue whose messages are durable."""
         with self._mutex:
             flushed = self._log.flushed
             everybody = self._waiters + self._parked
             done = [waiter for waiter in everybody if waiter.offset <= flushed]
-            self._telling = done
+            self._settling = done
             self._waiters = [waiter for waiter in everybody if waiter.wanted > flushed]
             self._parked = [waiter for waiter in everybody if waiter.wanted <= flushed < waiter.offset]
             self._expected = len(done) + len(self._waiters)
@@ -345,25 +346,25 @@ class FlushService:
             threads = [waiter for waiter in done if not isinstance(waiter, _Promise)] if promises else done
             for waiter, following in pairwise(threads):
                 waiter.next = following
-            # Those of another thread's flush may not have been woken yet.
+            # Waiters of another thread's flush may not have been woken yet.
             self._roused = [*(waiter for waiter in self._roused if waiter.done.locked()), *threads]
         _rouse(threads[:1])
         for promise in promises:
             promise.keep()
-        self._telling = []
+        self._settling = []
 
     def _rest(self, interval_s: float) -> bool:
-        """Wait for the next turn, or until as many wait for a flush as can be expected; False when the service ends."""
+        """Wait for the next turn, or for the expected number of waiters; return False when the service ends."""
         if self._expected > 1:
             self._doze(min(self._last_sync_s, _GATHER_S_MAX), self._expected)
-            # One that was interrupted has not woken the next.
+            # An interrupted waiter has not woken the next one.
             _rouse(self._roused)
         if self._running and not self._waiters:
             self._doze(interval_s, 1)
         return self._running
 
     def _doze(self, interval_s: float, waking: int) -> None:
-        """Wait so long, or until so many wait for a flush."""
+        """Wait for `interval_s`, or until `waking` puts wait for a flush."""
         with self._mutex:
             if len(self._waiters) >= waking or not self._running:
                 return
@@ -371,7 +372,7 @@ class FlushService:
         self._wake.acquire(timeout=min(interval_s, TIMEOUT_MAX))
         with self._mutex:
             self._waking = 0
-            # Somebody may have woken it in the moment between.
+            # Another thread may have released it in between.
             self._wake.acquire(blocking=False)
 
     def _commit_loop(self) -> None:
@@ -387,7 +388,7 @@ class FlushService:
                 log.commit()
 
     def _sleep(self, interval_ms: int) -> bool:
-        """Wait for the next turn; False when the service ends."""
+        """Wait for the next turn; return False when the service ends."""
         with self._ended:
             self._ended.wait_for(lambda: not self._running, interval_ms / 1000)
             return self._running

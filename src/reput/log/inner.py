@@ -1,8 +1,8 @@
-"""Messages that take more than one number: a batch in one record, and a message that further queues get, too.
+"""Messages that take more than one number: a batch in one record, and a message that also goes to further queues.
 
-A batch (sysFlag 0x80) takes as many numbers of its queue as INNER_NUM says, and is stored with the first of them as
-INNER_BASE. A message with INNER_MULTI_DISPATCH takes one number of each queue named there, and is stored with them as
-INNER_MULTI_QUEUE_OFFSET (with enableLmq; else it is stored as it came).
+A batch (sysFlag 0x80) takes INNER_NUM numbers of its queue, and is stored with the first of them as INNER_BASE. A
+message with INNER_MULTI_DISPATCH takes one number of each queue named there, and is stored with these numbers as
+INNER_MULTI_QUEUE_OFFSET (with enableLmq; otherwise it is stored unchanged).
 
 Source: `BatchConsumeQueue.assignQueueOffset`, `CommitLog.getMessageNum`, `LmqDispatch`.
 """
@@ -28,14 +28,14 @@ _COUNT = re.compile(r"\+?[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class CheckedInner:
-    """A message that has been checked: the numbers that it takes of its own queue, and its further queues."""
+    """A checked message: how many numbers it takes of its own queue, and its further queues."""
 
     message: Message
     messages: int
     further: tuple[TopicState, ...]
 
     def numbered(self, first: int, further: list[int]) -> Message:
-        """The message as it is stored, when its own queue gives it `first` and the further ones the others."""
+        """Return the message as it is stored if its own queue gives it `first` and the further queues the others."""
         properties = dict(self.message.properties or {})
         if self.message.sys_flag & FLAG_INNER_BATCH:
             properties[_BASE] = str(first)
@@ -44,23 +44,23 @@ class CheckedInner:
         return replace(self.message, properties=properties)
 
     def next_offsets(self, topics: TopicTable, physical_offset: int) -> list[int]:
-        """The numbers that the further queues give next.
+        """Return the numbers that the further queues give next.
 
         Raises:
-            MessageRefusedError: a record with such a number could not be told from damage.
+            MessageRefusedError: A reader would take a record with such a number for damage.
         """
         return [topics.next_offset(topic, _LMQ_QUEUE_ID, physical_offset) for topic in self.further]
 
     def following(self, numbers: list[int]) -> dict[tuple[TopicState, int], int]:
-        """Where the further queues go on when they have given these numbers."""
+        """Return the next offsets of the further queues after they have given these numbers."""
         return {(topic, _LMQ_QUEUE_ID): number + 1 for topic, number in zip(self.further, numbers, strict=True)}
 
 
 def checked_inner(message: Message, topic: TopicState, topics: TopicTable, enable_lmq: bool) -> CheckedInner:
-    """What a message takes.
+    """Return the message with the numbers that it takes.
 
     Raises:
-        MessageRefusedError: its topic takes no batches, its count is none, or a further queue cannot be one.
+        MessageRefusedError: Its topic takes no batches, its count is invalid, or a further queue is no light queue.
     """
     properties = message.properties or {}
     is_batch = bool(message.sys_flag & FLAG_INNER_BATCH)

@@ -1,4 +1,4 @@
-"""Random reads of a log through maps of its files, for whoever looks up records by their offsets."""
+"""Random reads of a log through maps of its files, for callers that look up records by their offsets."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ _STORE_TIME_AT_V6 = STORE_TIMESTAMP_AT_V4 + HOST_V6_SIZE - HOST_V4_SIZE
 
 
 class LogMaps:
-    """The files of a log, mapped when they are needed. Safe for threads.
+    """The files of a log, mapped on demand. Safe for threads.
 
-    `file_size`: bytes of each file. The names are read again when an offset lies behind the last file known, and by
-    `refresh` after files went. What is written after a file was mapped is sure to be seen after `follow_writes` only.
+    `file_size`: bytes of each file. The file names are read again if an offset lies after the last known file, and by
+    `refresh` after files were removed. Bytes that are written after a file was mapped are visible for sure only after
+    `follow_writes`.
     """
 
     def __init__(self, folder: Path, file_size: int) -> None:
@@ -53,12 +54,12 @@ class LogMaps:
         self.refresh()
 
     def follow_writes(self) -> None:
-        """Show from now on all that is written: for callers that read only where they know that records are."""
+        """Show from now on all that is written. Callers then read only places that hold records."""
         self._maps = MapCache(_MOST_MAPS, Holes.LIVE)
         self._table = None
 
     def refresh(self) -> None:
-        """Read the files' names again."""
+        """Read the file names again."""
         starts = []
         for entry in fs.list_dir(self.folder):
             start = None if entry.is_dir else paths.parse_offset_name(entry.name)
@@ -69,7 +70,7 @@ class LogMaps:
 
     @property
     def table(self) -> MapTable | None:
-        """The files as kernels find them, by start // file_size; None where there are none, or too far apart."""
+        """The files as kernels find them, by start // file_size; None without files, or if they are too far apart."""
         starts, size = self._starts, self.file_size
         if self._table is None and starts:
             numbers = [start // size for start in starts if start % size == 0]
@@ -82,7 +83,7 @@ class LogMaps:
         return self._table
 
     def drop_table(self) -> None:
-        """Begin a new table; whoever uses the old one keeps its maps."""
+        """Begin a new table; users of the old one keep its maps."""
         self._table = None
 
     @property
@@ -98,7 +99,7 @@ class LogMaps:
 
     @property
     def files(self) -> Sequence[LogFile]:
-        """The files in order, each taken to hold data up to its end."""
+        """The files in order. Each counts as full of data."""
         size = self.file_size
         return [LogFile(self.folder / paths.offset_name(start), start, size, start + size) for start in self._starts]
 
@@ -109,7 +110,7 @@ class LogMaps:
         return starts[-1] + self.file_size if starts else 0
 
     def file_at(self, offset: int) -> int | None:
-        """The start of the file in which a log offset lies; None where there is none."""
+        """Return the start of the file that holds a log offset; None if there is none."""
         starts = self._starts
         if not starts or offset >= starts[-1] + self.file_size:
             self.refresh()
@@ -120,10 +121,10 @@ class LogMaps:
         return starts[number]
 
     def array(self, start: int) -> NDArray[np.uint8]:
-        """The map of the file that starts at `start`.
+        """Return the map of the file that starts at `start`.
 
         Raises:
-            ReputError: the file went.
+            ReputError: The file was removed.
         """
         found = self._maps.get(start)
         if found is None:
@@ -138,7 +139,7 @@ class LogMaps:
         A file that is shorter than the rest is mapped as it is. Unless `strict`, offsets in missing files are left out.
 
         Raises:
-            ReputError: a file is missing, and `strict`.
+            ReputError: A file is missing, and `strict` is set.
         """
         starts = offsets // self.file_size * self.file_size
         for start in np.unique(starts[offsets >= 0]).tolist():
@@ -162,10 +163,10 @@ class LogMaps:
 
     @contextlib.contextmanager
     def for_one_pass(self, start: int, size: int) -> Iterator[NDArray[np.uint8]]:
-        """The map of a file of which `size` bytes are read once: a long stretch is not kept in this process's memory.
+        """Yield the map of a file of which `size` bytes are read once: many bytes do not stay in this process's memory.
 
         Raises:
-            ReputError: the file went.
+            ReputError: The file was removed.
         """
         if size < _LONG_PASS:
             yield self.array(start)
@@ -174,10 +175,9 @@ class LogMaps:
                 yield array
 
     def record(self, offset: int, size: int) -> memoryview | None:
-        """The bytes of the record that an index says stands at a log offset; None where no such record stands.
+        """Return the bytes of the record that an index names, by log offset and size; None if it is not there.
 
-        The lengths are held against the file, and the record's own size and place against the question; its CRC is not
-        looked at.
+        The lengths must fit the file, and the record must hold this size and offset. Its CRC is not checked.
         """
         start = self.file_at(offset) if offset >= 0 else None
         if start is None or size < MIN_RECORD_SIZE or offset + size > start + self.file_size:
@@ -190,7 +190,7 @@ class LogMaps:
         return data[position : position + size]
 
     def store_time(self, offset: int) -> int:
-        """Store time (ms) of the record at a log offset; -1 where none can be read there."""
+        """Return the store time (ms) of the record at a log offset; -1 if none can be read there."""
         start: int | None = offset // self.file_size * self.file_size
         array = self._maps.get(start)
         if array is None:
@@ -204,12 +204,12 @@ class LogMaps:
         return store_time_in(array.data, position)
 
     def close(self) -> None:
-        """Forget the maps; results that are in use keep theirs."""
+        """Forget the maps; results in use keep theirs."""
         self._maps.clear()
 
 
 def store_time_in(data: bytes | memoryview, position: int) -> int:
-    """Store time (ms) of the record at a position of a buffer, which holds MIN_RECORD_SIZE bytes from there."""
+    """Return the store time (ms) of the record at a position of a buffer that has MIN_RECORD_SIZE bytes from there."""
     (sys_flag,) = _SYS_FLAG.unpack_from(data, position + SYS_FLAG_AT)
     at = _STORE_TIME_AT_V6 if sys_flag & FLAG_BORN_HOST_V6 else STORE_TIMESTAMP_AT_V4
     return int(_STORE_TIME.unpack_from(data, position + at)[0])

@@ -1,10 +1,10 @@
-"""A message to be put, what a put answers, and the message's properties as bytes.
+"""A message to put, the answer to a put, and the message's properties as bytes.
 
     message = Message("orders", b"body", tags="created", keys=("o-1", "c-7"), properties={"region": "eu"})
     PropertyEncoder().encode(message)
 
-Properties are written in one order: those of the map as they come, then TAGS, KEYS, UNIQ_KEY. (RocketMQ's client
-iterates a hash map; to a reader the order means nothing.)
+Properties are written in one order: those of the map in its order, then TAGS, KEYS, UNIQ_KEY. (RocketMQ's client
+iterates a hash map; the order means nothing to a reader.)
 
 Source: `Message`, `MessageExtBrokerInner`, `MessageDecoder.messageProperties2String`, `PutMessageStatus`.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _CACHE_MAX = 4096
 _SHORT = 4096
-"""Tags and keys of so many characters in all fit for sure, four bytes each."""
+"""Tags and keys of this many characters in all always fit, at four bytes each."""
 
 
 @dataclass(slots=True)
@@ -42,10 +42,10 @@ class Message:
         properties: Further properties.
         flag: The application's own flag.
         sys_flag: RocketMQ's sysFlag bits.
-        born_timestamp: When the message was made (ms since 1970); None means when it is stored.
-        born_host: Where the message was made; None means where it is stored.
-        unique_key: The sender's own id of the message; the store makes none up.
-        reconsume_times: How often the message came back for another try.
+        born_timestamp: Time at which the message was created (ms since 1970); None means the time of the put.
+        born_host: Host that created the message; None means the host that stores it.
+        unique_key: The sender's own id of the message; the store does not generate one.
+        reconsume_times: Number of times that the message was sent back for another try.
         prepared_transaction_offset: The log offset of its prepared message.
     """
 
@@ -67,12 +67,12 @@ class Message:
 
     @property
     def waits_for_flush(self) -> bool:
-        """Whether a put with sync flush waits for this message: not with the property WAIT=false."""
+        """True if a put with sync flush waits for this message: always, except with the property WAIT=false."""
         return self.properties is None or self.properties.get("WAIT") != "false"
 
 
 class PutStatus(Enum):
-    """How a put ended; the names are RocketMQ's, except DISK_FULL."""
+    """The status of a put; the names are RocketMQ's, except DISK_FULL."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -86,20 +86,20 @@ class PutStatus(Enum):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the message is in the log."""
+        """True if the message is in the log."""
         return self in {PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT}
 
 
 class PutResult(NamedTuple):
-    """Where a message was stored; the numbers are -1 if it was not.
+    """The answer to a put: the place of the stored message; the numbers are -1 if it is not stored.
 
     Attributes:
-        status: How the put ended.
-        physical_offset: Where the record starts in the log (bytes).
+        status: The status of the put.
+        physical_offset: Log offset of the record (bytes).
         size: The length of the record (bytes).
         queue_offset: The message's number in its queue.
-        store_timestamp: When it was stored (ms since 1970).
-        reason: Why the message was refused, for people.
+        store_timestamp: Store time (ms since 1970).
+        reason: Reason for a refusal, for people.
     """
 
     status: PutStatus
@@ -127,17 +127,17 @@ class PutResult(NamedTuple):
 
 
 class PutManyResult(NamedTuple):
-    """Where a batch was stored, in the order of its messages; the columns are empty if nothing was.
+    """The answer to the put of a batch: the places of its messages in order; empty columns if it is not stored.
 
     A batch is stored whole or not at all.
 
     Attributes:
-        status: How the put ended.
-        physical_offsets: Where the records start in the log (bytes).
+        status: The status of the put.
+        physical_offsets: Log offsets of the records (bytes).
         sizes: The lengths of the records (bytes).
         queue_offsets: The messages' numbers in their queues.
-        store_timestamp: When they were stored (ms since 1970).
-        reason: Which message was refused, and why, for people.
+        store_timestamp: Store time of all of them (ms since 1970).
+        reason: The refused message and the reason, for people.
     """
 
     status: PutStatus
@@ -171,11 +171,11 @@ class PutManyResult(NamedTuple):
 
 
 def check_message(message: object) -> None:
-    """Say what is wrong with the types of a message that could not be encoded.
+    """Check the types of a message that could not be encoded.
 
     Raises:
-        ConfigError: it is no Message.
-        MessageRefusedError: one of its values is of a type that it cannot have.
+        ConfigError: It is no Message.
+        MessageRefusedError: One of its values has a wrong type.
     """
     if not isinstance(message, Message):
         raise ConfigError(f"message {message!r:.80}: give a reput.Message(topic, body, ...)")
@@ -198,7 +198,7 @@ def _error_of(status: PutStatus, reason: str) -> PutError:
 
 
 class MessageRefusedError(Exception):
-    """A message that cannot be stored: the status a put answers with, and the reason. Never leaves this room."""
+    """A message cannot be stored: the status and the reason that the put returns. The log's callers never see it."""
 
     def __init__(self, status: PutStatus, reason: str) -> None:
         super().__init__(reason)
@@ -207,7 +207,7 @@ class MessageRefusedError(Exception):
 
 
 class OwnPathError(MessageRefusedError):
-    """A message that takes more than one number: it is no refusal where it is put alone, by a path of its own."""
+    """A message takes more than one number. It is refused in a batch only; put alone, it takes a path of its own."""
 
     def __init__(self, what: str) -> None:
         super().__init__(PutStatus.MESSAGE_ILLEGAL, f"{what}; such a message is put alone")
@@ -218,16 +218,16 @@ NOBODY_DELIVERS = (
     "them when they are due, and nobody does for a store that is written from here. Send them to a broker, or drop "
     "the property"
 )
-"""What the writers that people call say of delayed messages; `put_message` stores any property, as RocketMQ's store."""
+"""The refusal of a delayed message by commands and by Spark. `put_message` stores any property, as RocketMQ's store."""
 
 
 def illegal(reason: str) -> MessageRefusedError:
-    """The refusal of a message whose content cannot be stored."""
+    """Return the refusal of a message whose content cannot be stored."""
     return MessageRefusedError(PutStatus.MESSAGE_ILLEGAL, reason)
 
 
 class PropertyEncoder:
-    """Makes the properties' bytes of messages; tags that come again are encoded once.
+    """Encodes the properties of messages; repeated tags are encoded once.
 
     `append_crc` leaves room for the CRC property (enabledAppendPropCRC): the last 20 bytes are then zeros.
     """
@@ -239,11 +239,11 @@ class PropertyEncoder:
         self._tags: dict[str | None, str] = {None: "", "": ""}
 
     def encode(self, message: Message, inner: bool = False) -> bytes:
-        """The properties of `message`; `inner`: those of batches and further queues may be among them.
+        """Encode the properties of `message`; `inner`: those of batches and further queues are allowed.
 
         Raises:
-            MessageRefusedError: no reader could give them back, or they are too long.
-            OwnPathError: it is a message that takes more than one number.
+            MessageRefusedError: No reader could decode them again, or they are too long.
+            OwnPathError: The message takes more than one number.
         """
         tags = self._tags.get(message.tags)
         if tags is None:
@@ -262,7 +262,7 @@ class PropertyEncoder:
             and "\x02" not in unique
             and len(tags) + len(keys) + len(unique) < self._short
         ):
-            # What most messages have, at half the price. Half a character is told of below.
+            # The properties of most messages, at half the cost. Half a character is reported below.
             try:
                 return f"{tags}KEYS\x01{keys}\x02UNIQ_KEY\x01{unique}\x02".encode()
             except UnicodeEncodeError:

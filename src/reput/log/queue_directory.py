@@ -1,4 +1,4 @@
-"""The queues that batches of columns have had messages for, one row each, as the kernels look them up."""
+"""The queues of the messages in batches of columns, one row each, as the kernels look them up."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from reput.log.encode import RecordEncoder
 from reput.log.topics import TopicState, TopicTable
 
 MOST_QUEUES = 1 << 16
-"""Rows. Rows that nobody uses cost no memory."""
+"""Rows of a directory. Unused rows cost no memory."""
 _PIECE_BYTES = 512 << 10
-"""Records that are encoded at once and then written: they stay in the processor's cache.
+"""Bytes of records that are encoded and then written at once: they stay in the processor's cache.
 
-In pieces of a quarter a batch costs a fifth more: each write has its own price.
+In pieces of a quarter of that, a batch costs a fifth more: each write has its own cost.
 """
 _SCRATCH_ROWS = 1 << 14
 
 
 class EncodeBuffer(NamedTuple):
-    """Memory for encoded records, and its address."""
+    """A buffer for encoded records, and its address."""
 
     memory: memoryview
     address: int
 
 
 def piece_of(size: int) -> EncodeBuffer:
-    """Memory for `size` bytes of records."""
+    """Return a buffer for `size` bytes of records."""
     array = np.zeros(size, dtype=np.uint8)
     return EncodeBuffer(array.data, address_of(array))
 
 
 class BatchScratch:
-    """What a batch of up to `rows` messages needs only until it is stored: to make it costs 5 us."""
+    """Scratch buffers of a batch of up to `rows` messages, needed until it is stored: they cost 5 us to make."""
 
     def __init__(self, directory: QueueDirectory, rows: int) -> None:
         self.directory = directory
@@ -52,15 +52,15 @@ class BatchScratch:
         self.queues_at, self.touched_at = address_of(self.queues), address_of(self.touched)
 
     def leave(self) -> None:
-        """Have it for the next batch, if it is no larger than most of them need."""
+        """Keep it for the next batch, unless it is larger than most batches need."""
         if self.rows == _SCRATCH_ROWS:
             self.directory.free.append(self)
 
 
 class QueueDirectory:
-    """Rows for the queues of one log's writer. Rows are added under a lock and never change; nothing ever moves.
+    """Rows for the queues of one log's writer. Rows are added under a lock; they never change and never move.
 
-    A directory that is full gives way to `fresh`, an empty one; a batch keeps the directory that it began with.
+    An empty directory (`fresh`) replaces a full one; a batch keeps the directory with which it began.
     """
 
     def __init__(self, topics: TopicTable, records: RecordEncoder, max_body: int, rows: int = 0) -> None:
@@ -84,14 +84,14 @@ class QueueDirectory:
         self._parts, self.next_offsets, self._stamps = (np.zeros(rows, dtype=np.int64) for _ in range(3))
         self._hosts = born_host, tail = tuple(np.frombuffer(part, dtype=np.uint8) for part in records.host_parts)
         self.stamps = count(1)
-        """A number for each batch that no other batch has."""
+        """A number for each batch, which no other batch has."""
         template = self.template
         template[Batch.max_body], template[Batch.append_crc] = max_body, records.append_crc
         template[Batch.sys_flag] = records.host_bits
         template[Batch.born_host_at], template[Batch.born_host_size] = address_of(born_host), len(born_host)
         template[Batch.tail_at], template[Batch.tail_size] = address_of(tail), len(tail)
         template[Batch.table_at], template[Batch.mask] = address_of(self._table), len(self._table) - 1
-        # So that nobody can choose topics which all meet at one place of the table.
+        # Nobody can choose topics that all collide at one place of the table.
         template[Batch.factor] = secrets.randbits(62) << 1 | 1
         template[Batch.hash_at], template[Batch.id_at] = address_of(self._hashes), address_of(self._ids)
         template[Batch.magic_at], template[Batch.names_at] = address_of(self._magics), self._names_at
@@ -100,11 +100,11 @@ class QueueDirectory:
         self._at = address_of(template)
 
     def fresh(self, rows: int) -> QueueDirectory:
-        """An empty directory with at least so many rows."""
+        """Return an empty directory with at least `rows` rows."""
         return QueueDirectory(self.topics, self._records, self._max_body, rows)
 
     def scratch(self, rows: int) -> BatchScratch:
-        """Scratch buffers that are free; a batch takes them in one step, and gives them back."""
+        """Return free scratch buffers; a batch takes them in one step, and gives them back."""
         try:
             scratch = self.free.pop()
         except IndexError:
@@ -112,10 +112,10 @@ class QueueDirectory:
         return scratch if rows <= scratch.rows else BatchScratch(self, rows)
 
     def add(self, name: str, queue_id: int) -> bool:
-        """Give a queue a row. False where no row is left for it.
+        """Give a queue a row; return False if no row is left.
 
         Raises:
-            MessageRefusedError: there can be no such topic.
+            MessageRefusedError: The topic is invalid.
         """
         topic = self.topics.topic(name)
         with self._lock:

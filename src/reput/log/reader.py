@@ -21,19 +21,19 @@ from reput.log.files import LogFile, LogFiles, LogListing, written_end
 from reput.log.maps import LogMaps
 from reput.log.scan import LogRecord, LogWalk, RangeWalk, checking
 
-# A body may imitate records in their very place. Whoever begins to read this far in front has left such a body behind
-# when it arrives: RocketMQ's largest message is 4 MiB unless configured otherwise.
+# A body may hold a valid copy of a record at the copy's own offset. A walk that begins this far before an offset has
+# passed such a body when it arrives: RocketMQ's largest message is 4 MiB unless configured otherwise.
 _RUN_UP_BYTES = 8 << 20
 _USUAL_RECORD_BYTES = 512
 CLOCK_SLACK_MS = 60_000
-"""Store times follow the broker's clock, and a clock may be set back: a search by time looks this much further."""
+"""How much further a search by time reads: store times follow the broker's clock, and a clock may be set back."""
 
 
 class WalkEnd(NamedTuple):
-    """Why a walk ended at log offset `offset`: `verdict` says what stands there.
+    """The place `offset` (log offset) where a walk stopped; `verdict` describes the bytes there.
 
-    `written` bytes from there to the last one that is not zero, and the next good record, None where no more follow:
-    the log then just ends here, with a torn record if anything is written.
+    `written`: bytes from there to the last byte that is not zero. `next_record`: the next good record. If it is None,
+    the log ends here, with a torn record if anything is written.
     """
 
     offset: int
@@ -43,12 +43,12 @@ class WalkEnd(NamedTuple):
 
     @property
     def is_damage(self) -> bool:
-        """Whether good records follow behind bytes that are none."""
+        """True if good records follow bytes that are no record."""
         return self.next_record is not None
 
     @property
     def is_torn(self) -> bool:
-        """Whether the log ends with bytes that are no whole record."""
+        """True if the log ends with bytes that are no whole record."""
         return self.next_record is None and self.written > 0
 
 
@@ -75,7 +75,7 @@ def resumes(walk: LogWalk, end: WalkEnd) -> bool:
 def find_record(
     log: LogListing, offset: int, crc_check: int = CHECK_BODY, search_bytes: int | None = None
 ) -> int | None:
-    """The first place at or behind a log offset where a record stands, imitations in bodies included; None for none."""
+    """Return the log offset of the first record at or after `offset`, or None; a copy inside a body counts, too."""
     left = log.end_offset if search_bytes is None else search_bytes
     for file in log.files:
         begin = max(offset, file.start)
@@ -93,10 +93,10 @@ def find_record(
 
 
 def next_boundary(log: LogListing, offset: int) -> int:
-    """The first log offset at or behind `offset` where a record or a blank begins; the log's end without one.
+    """Return the first log offset from `offset` on where a record or a blank begins; the log's end if there is none.
 
-    A file's start is a boundary as it stands. Elsewhere a walk takes a run-up, so that a body that imitates a record
-    is not taken for one.
+    A file's start is always a boundary. Elsewhere a walk begins earlier, so that a copy of a record inside a body does
+    not count as one.
     """
     offset = max(offset, log.min_offset)
     file = file_of(log, offset)
@@ -118,9 +118,9 @@ def next_boundary(log: LogListing, offset: int) -> int:
 
 
 def file_by_time(log: LogFiles, timestamp_ms: int) -> int:
-    """The start of the last file that begins before a store time, clocks set back allowed for.
+    """Return the start of the last file that begins before a store time, less the slack for clocks that are set back.
 
-    A file that was made ahead and holds only zeros has no time.
+    A file that was created ahead and holds only zeros has no time.
     """
     maps = LogMaps(log.folder, log.file_size)
     found = log.min_offset
@@ -137,9 +137,9 @@ def file_by_time(log: LogFiles, timestamp_ms: int) -> int:
 def last_records(
     log: LogListing, count: int, crc_check: int, wanted: Callable[[RangeWalk], NDArray[np.int64]], end: int
 ) -> int:
-    """The log offset of the first of the last `count` wanted records; that of the first record where they are fewer.
+    """Return the log offset of the first of the last `count` wanted records, or of the first record if they are fewer.
 
-    `wanted` gives the numbers of the wanted records of a stretch. The records begin in front of log offset `end`.
+    `wanted` returns the numbers of the wanted records of a piece. The records begin before log offset `end`.
     """
     step = max(_RUN_UP_BYTES, count * _USUAL_RECORD_BYTES)
     while True:
@@ -150,7 +150,7 @@ def last_records(
             walk = LogWalk(log, position, checking(crc_check), end)
             for piece in walk.pieces():
                 found.extend(piece.position[wanted(piece)[-count:]].tolist())
-            # What is damaged is passed over: whoever reads on from here meets it.
+            # Damage is passed over here: the caller, which reads on from the result, meets it.
             position = find_record(log, walk.offset + 1, crc_check)
         if len(found) == count:
             return found[0]
@@ -160,7 +160,7 @@ def last_records(
 
 
 def record_at(log: LogListing, offset: int, crc_check: int = CHECK_BODY) -> LogRecord | Verdict:
-    """The record at a log offset, or what stands there instead."""
+    """Return the record at a log offset, or the verdict on the bytes there."""
     file = file_of(log, offset)
     if file is None:
         return Verdict.ZERO
@@ -172,18 +172,18 @@ def record_at(log: LogListing, offset: int, crc_check: int = CHECK_BODY) -> LogR
 
 
 def file_of(log: LogListing, offset: int) -> LogFile | None:
-    """The file in which a log offset lies."""
+    """Return the file that holds a log offset."""
     return next((file for file in log.files if file.start <= offset < file.end), None)
 
 
 def file_name(log: LogListing, offset: int) -> str:
-    """Name of the file in which a log offset lies, "-" for none."""
+    """Return the name of the file that holds a log offset, "-" for none."""
     file = file_of(log, offset)
     return file.path.name if file else "-"
 
 
 def place(log: LogListing, offset: int) -> str:
-    """A log offset as file and position in it, for people."""
+    """Return a log offset as file and position in it, for people."""
     file = file_of(log, offset)
     if file is None:
         return f"{log.folder} outside all files (log offset {offset})"
@@ -191,12 +191,12 @@ def place(log: LogListing, offset: int) -> str:
 
 
 def log_end(log: LogListing) -> int:
-    """The log offset behind the last byte that is not zero."""
+    """Return the log offset after the last byte that is not zero."""
     return log.min_offset + written_bytes(log, log.min_offset)
 
 
 def written_bytes(log: LogListing, begin: int) -> int:
-    """Bytes from log offset `begin` to the last one that is not zero."""
+    """Return the number of bytes from log offset `begin` to the last byte that is not zero."""
     for file in reversed(log.files):
         first = max(file.start, begin)
         if file.data_end > first:

@@ -1,4 +1,4 @@
-"""The files that a log's writer has open: the one that is filled, and full ones that are not durable yet."""
+"""The files that a log's writer has open: the current one, and full ones that are not durable yet."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from reput.log.append_file import AppendFile
 
 
 class RollingFiles:
-    """Goes from file to file as the log grows; `end_offset` is where it stands now.
+    """The writer's open files, from file to file as the log grows; `end_offset` is the log's end now.
 
-    Nothing here locks: the writer holds its lock in `make_room` and `commit`, and hands out what `sync` needs.
+    The class takes no lock: the writer holds its own in `make_room` and `commit`.
 
     Raises:
         ConfigError: `end_offset` lies in no file and begins none, or that file has another size than `file_size`.
@@ -30,21 +30,19 @@ class RollingFiles:
         self.current: AppendFile | None = None
         self.retired: list[AppendFile] = []
         self.names_changed = False
-        """Whether files were made whose names are not durable yet."""
+        """True if new files have names that are not durable yet."""
         self.start = _start_of(folder, end_offset, file_size)
-        """Log offset at which the file begins that is filled, or that the next record will make."""
+        """Start of the current file, or of the file that the next record creates."""
 
     def make_room(self, end: int, size: int, by_write: bool = False) -> tuple[AppendFile, int]:
-        """The file that takes `size` bytes, and their log offset: `end`, or the start of the next file.
+        """Return the file that takes `size` bytes, and their log offset: `end`, or the start of the next file.
 
-        `by_write`: they will be stored with `AppendFile.write`, not in its memory.
-
-        What goes wrong leaves everything as it was.
+        `by_write`: the caller stores them with `AppendFile.write`, not in its memory. An error changes nothing.
 
         Raises:
-            NoSpaceError, AccessError: there is no room for them on the disk, or no right to make the file.
+            NoSpaceError, AccessError: The disk has no room for them, or the process must not create the file.
         """
-        # A call that was interrupted may have gone on to the next file, and nobody knows.
+        # An interrupted call may have gone on to the next file unnoticed.
         end = max(end, self.start)
         file = self.current
         if file is None:
@@ -56,7 +54,7 @@ class RollingFiles:
                 self.current = file
                 return file, end
             if position == file.reserved:
-                # Taken up again at its very end: the blank record needs its block.
+                # A file that is opened again at its very end: the blank record needs a block.
                 file.make_room(position, position)
             following = self._open(file.end, 0)
             try:
@@ -64,7 +62,7 @@ class RollingFiles:
                 _end_file(file, position)
             except BaseException:
                 if file.committed > position:  # noqa: PLR1730 - a call could be interrupted
-                    # A smaller record may go on there, over the blank record.
+                    # A smaller record may overwrite the blank record.
                     file.committed = position
                 following.close()
                 raise
@@ -72,7 +70,7 @@ class RollingFiles:
             if file is not self.current:
                 file.close()
             raise
-        # An assignment, not a call: behind a call an interrupt could come, and find the file half retired.
+        # An assignment, not a call: after a call an interrupt could find the file half retired.
         self.retired += [file]
         self.current, self.start = following, following.start
         file.drop_memory()
@@ -85,7 +83,7 @@ class RollingFiles:
         )
 
     def sync_range(self, offsets: range) -> None:
-        """Make durable what files hold of these log offsets that an earlier writer has left, open here or not."""
+        """Make the bytes of an earlier writer at these log offsets durable; their files may be open or not."""
         first = offsets.start // self._size * self._size
         for start in range(first, offsets.stop, self._size) if offsets else ():
             path = self._folder / paths.offset_name(start)
@@ -99,7 +97,7 @@ class RollingFiles:
             file.close()
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         for file in self.retired:
             file.close()
         self.retired.clear()
@@ -109,7 +107,7 @@ class RollingFiles:
 
 
 def _end_file(file: AppendFile, position: int) -> None:
-    """Put the blank record behind the last one. Where that breaks off it can be done again, or records go on there."""
+    """Put the blank record after the last record. After a failure it can be repeated, or records can continue there."""
     left = file.size - position
     if left >= BLANK_SIZE:
         file.memory[position : position + BLANK_SIZE] = encode_blank(left)
@@ -117,7 +115,7 @@ def _end_file(file: AppendFile, position: int) -> None:
 
 
 def _start_of(folder: Path, end_offset: int, file_size: int) -> int:
-    """Start of the file in which `end_offset` lies, itself where it begins one."""
+    """Return the start of the file that holds `end_offset`, or `end_offset` itself if a file begins there."""
     files = [
         (start, entry)
         for entry in fs.list_dir(folder)

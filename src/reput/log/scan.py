@@ -51,7 +51,7 @@ class WalkState(Enum):
 
 
 class Keep(Enum):
-    """What stays in the columns when the next piece is decoded.
+    """The part of the columns that stays when the next piece is decoded.
 
     With `QUEUES` a queue has the same row in all pieces. With `RECORDS` the pieces add up.
     """
@@ -62,9 +62,9 @@ class Keep(Enum):
 
 
 class WalkRules(NamedTuple):
-    """How a walk decodes: `piece_bytes` of log at once, and what it keeps from piece to piece.
+    """Rules of a walk: it decodes `piece_bytes` of log at once, and keeps a part of the columns from piece to piece.
 
-    `further`: batches and entries in further queues are read, too.
+    `further`: the walk also reads batches and entries in further queues.
     """
 
     decode: DecodeSettings
@@ -79,7 +79,7 @@ class WalkRules(NamedTuple):
 
 
 def checking(crc_check: int) -> WalkRules:
-    """Rules for looking at records: their CRCs are checked like this, and tags get no items."""
+    """Return rules for reading records: CRCs are checked like this, and tags get no items."""
     return WalkRules(DecodeSettings(crc_check, tag_items=False, delays_ms=()))
 
 
@@ -132,7 +132,7 @@ class RangeWalk:
         self.limit = min(limit, base + len(buffer))
         self.end = min(end, self.limit)
         self.begin = begin
-        """Where the last piece began."""
+        """Begin of the last piece."""
         self.offset = begin
         self.state = WalkState.READY
         self.verdict = Verdict.GOOD
@@ -201,7 +201,7 @@ class RangeWalk:
         return self.state is WalkState.READY
 
     def seek(self, search_end: int) -> bool:
-        """Go to the first record or blank from `offset` on, before `search_end`; return False if there is none."""
+        """Go to the first record from `offset` on, before `search_end`; return False if there is none."""
         found = self._decoder.boundary(self.offset - self.base, min(search_end, self.limit) - self.base)
         if found >= 0:
             self.offset, self.state = self.base + found, WalkState.READY

@@ -1,4 +1,4 @@
-"""What the writer of a log needs to know: RocketMQ's names in snake_case, with RocketMQ's defaults.
+"""The settings of a log's writer: RocketMQ's names in snake_case, with RocketMQ's defaults.
 
 Sizes in bytes, times in ms unless the comment says otherwise, ratios in percent.
 
@@ -19,7 +19,7 @@ PAGE_SIZE = 4096
 
 
 class FlushDiskType(Enum):
-    """When a put is over: as soon as it is written, or once it is durable."""
+    """The moment when a put returns: when it is written, or when it is durable."""
 
     ASYNC_FLUSH = "ASYNC_FLUSH"
     SYNC_FLUSH = "SYNC_FLUSH"
@@ -30,7 +30,7 @@ class LogSettings:
     """The settings of writing, flushing and cleaning a CommitLog.
 
     Raises:
-        ConfigError: a value that the log could not work with.
+        ConfigError: The log cannot work with a value.
     """
 
     mapped_file_size_commit_log: int = 1 << 30
@@ -76,16 +76,16 @@ class LogSettings:
 
     @property
     def sync_flush(self) -> bool:
-        """Whether a put waits until it is durable."""
+        """True if a put waits until it is durable."""
         return self.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
     @property
     def write_buffered(self) -> bool:
-        """Whether puts go to memory first and to the file in steps; as with RocketMQ, never with sync flush."""
+        """True if puts go to memory first and to the file in steps; as in RocketMQ, never with sync flush."""
         return self.transient_store_pool_enable and not self.sync_flush
 
     def delete_hours(self) -> frozenset[int]:
-        """The hours of the local day in which expired files are removed.
+        """Return the hours of the local day in which expired files are removed.
 
         Raises:
             ConfigError: deleteWhen is no list of hours.

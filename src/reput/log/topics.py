@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 MAX_QUEUE_ID = 0x7FFFFFFF
 DENSE = 1 << 10
-"""Queue ids below take a place each in `TopicState`."""
+"""Queue ids below this have a place each in `TopicState`."""
 NO_OFFSET = -1
 _KEYS = [size << 16 for size in range(MAX_TOPIC_BYTES + 3)]
 """By the length of `Topic.part`."""
 
 
 class TopicState(list[int]):
-    """A topic that has been checked: the next offsets of its queues, its bytes, and the record version it takes.
+    """A checked topic: the next offsets of its queues, its bytes, and its record version.
 
-    It is the list of the next offsets by queue id, NO_OFFSET for a queue that has none. (A dict in an attribute is four
-    places in memory instead of two: a twentieth of a put with a million queues.) Queue ids from DENSE on, which nobody
-    counts up to, stand in `further`. Two topics are equal if they are the same.
+    It is the list of the next offsets by queue id, NO_OFFSET for a queue that has none. (A dict in an attribute touches
+    four places in memory instead of two: a twentieth of a put with a million queues.) `further` has the rare queue ids
+    from DENSE on. Two topics are equal only if they are the same object.
 
-    `part` is what a record holds of it: the length, in one or two bytes, and the name. `key` has the length of that in
-    the key of a record's shape; see `RecordEncoder.shape`.
+    `part` is the topic's part of a record: the length, in one or two bytes, and the name. `key` is the part's length as
+    it enters the key of a record's shape; see `RecordEncoder.shapes`.
     """
 
     __slots__ = ("further", "is_batch", "key", "magic", "name", "part")
@@ -43,7 +43,7 @@ class TopicState(list[int]):
         self.magic = magic
         self.part = struct.pack(">h" if magic == MAGIC_V2 else ">b", len(name)) + name
         self.further: dict[int, int] = {}
-        # One number for all topics of a length: it stays in the processor's cache, however many topics there are.
+        # One number object for all topics of a length: it stays in the processor's cache with any number of topics.
         self.key = _KEYS[len(self.part)]
 
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -52,13 +52,13 @@ class TopicState(list[int]):
         return self is other
 
     def next_offset(self, queue_id: int) -> int:
-        """The offset that the next message of a queue gets, NO_OFFSET if it has none."""
+        """Return the offset that the next message of a queue gets, NO_OFFSET if it has none."""
         if 0 <= queue_id < len(self):
             return self[queue_id]
         return self.further.get(queue_id, NO_OFFSET)
 
     def go_on_at(self, queue_id: int, offset: int) -> None:
-        """Have a queue go on at this offset, or with NO_OFFSET have none; `queue_id` is one of 0 to MAX_QUEUE_ID."""
+        """Set a queue's next offset, or remove it with NO_OFFSET; `queue_id` is in 0 to MAX_QUEUE_ID."""
         if queue_id >= DENSE:
             self.further[queue_id] = offset
             return
@@ -67,21 +67,21 @@ class TopicState(list[int]):
         self[queue_id] = offset
 
     def next_offsets(self) -> Iterator[tuple[int, int]]:
-        """Queue id and next offset of each queue that has one."""
+        """Yield queue id and next offset of each queue that has one."""
         for queue_id, offset in [*enumerate(self), *self.further.items()]:
             if offset != NO_OFFSET:
                 yield queue_id, offset
 
 
 class TopicTable:
-    """All topics that messages were put to or that the store had before.
+    """All topics that the store has, or to which messages were put.
 
-    `batch_topics` have queues of batches. `queues` gives the next offsets of the queues there are. One that a log of
-    `end_offset` bytes cannot have reached is held back: a record with it could not be told from damage, so puts to that
-    queue are refused. `stored` is asked for the next offset of any other queue when the first message is put to it.
+    `batch_topics` have queues of batches. `queues` has the next offsets of the existing queues. Puts to a queue are
+    refused if a log of `end_offset` bytes cannot have reached its next offset: a reader would take a record with it for
+    damage. `stored` returns the next offset of any other queue, when the first message is put to it.
 
     A topic of more than 127 bytes makes a v2 record. (RocketMQ counts UTF-16 units instead, and writes a negative
-    length for a topic of fewer units but more bytes; that is not imitated.)
+    length for a topic of fewer units but more bytes; reput does not imitate that.)
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class TopicTable:
         self._stored = stored
         self._held_back: dict[tuple[TopicState, int], int] = {}
         self.by_name: dict[str, TopicState] = {}
-        """For a look-up without a call; `topic` fills it."""
+        """Topics by name, for a look-up without a call; `topic` fills it."""
         for (name, queue_id), offset in queues.items():
             try:
                 topic = self.topic(name.decode())
             except MessageRefusedError:
-                # Others wrote it, and nothing can be put to it: who tries is told why.
+                # Another program wrote it, and nothing can be put to it: a put gets the reason.
                 continue
             if 0 <= offset <= _bound(topic, end_offset):
                 topic.go_on_at(queue_id, offset)
@@ -110,14 +110,14 @@ class TopicTable:
                 self._held_back[topic, queue_id] = offset
 
     def topic(self, name: str) -> TopicState:
-        """The topic of this name, made when it is new.
+        """Return the topic of this name; a new one is added.
 
         Raises:
-            MessageRefusedError: no record can hold it, or it cannot be a folder's name.
+            MessageRefusedError: No record can hold it, or it cannot be a folder's name.
         """
         known = self.by_name.get(name)
         if known is None:
-            # Of two threads at the same new topic one comes second, and takes what the first has made.
+            # Of two threads with the same new topic the second one takes the topic of the first.
             known = self.by_name.setdefault(name, self._checked(name))
         return known
 
@@ -139,10 +139,10 @@ class TopicTable:
         return TopicState(data, MAGIC_V2, data in self._batch_topics)
 
     def next_offset(self, topic: TopicState, queue_id: int, physical_offset: int) -> int:
-        """The offset for the next message put to a queue; nothing is changed.
+        """Return the offset for the next message put to a queue, without a change.
 
         Raises:
-            MessageRefusedError: it is no queue id, or a record with its offset could not be told from damage.
+            MessageRefusedError: The queue id is invalid, or a reader would take a record with that offset for damage.
         """
         try:
             is_queue_id = 0 <= operator.index(queue_id) <= MAX_QUEUE_ID
@@ -166,7 +166,7 @@ class TopicTable:
         return offset
 
     def forget(self, topic: TopicState, queue_id: int | None = None) -> None:
-        """A topic's queues, or this one, begin again at 0."""
+        """Let a topic's queues, or this one of them, begin again at 0."""
         for one, _ in list(topic.next_offsets()):
             if queue_id in (None, one):
                 topic.go_on_at(one, NO_OFFSET)
@@ -174,7 +174,7 @@ class TopicTable:
             del self._held_back[held]
 
     def items(self) -> Iterator[tuple[tuple[bytes, int], int]]:
-        """Each queue (topic, queue id) with its next offset."""
+        """Yield each queue (topic, queue id) with its next offset."""
         for (topic, queue_id), offset in self._held_back.items():
             if topic.next_offset(queue_id) == NO_OFFSET:
                 yield (topic.name, queue_id), offset
