@@ -1,10 +1,10 @@
-"""RocksDB as a store of bytes: one owner that writes, readers that follow it.
+"""RocksDB as a store of bytes: one owner writes, readers follow it.
 
-A reader never touches the store's folder: it opens a folder of links of its own, as RocksDB's secondary instance, and
-is first opened strictly once, since a secondary passes over missing tables. Iterators of rocksdict end silently where a
-block is damaged, so whoever walks asks for the status at the end (`Family.walk`), or knows how many keys must come.
+A reader never writes to the store's folder: it opens a folder of its own with links, as RocksDB's secondary instance.
+It is first opened strictly, since a secondary ignores missing tables. Iterators of rocksdict end silently at a damaged
+block, so a caller checks the status at the end (`Family.walk`), or knows how many keys must come.
 
-Everything uses table format 5: RocketMQ's RocksDB (8.4) takes format 6 for damage.
+All tables have format 5: RocketMQ's RocksDB (8.4) takes format 6 for damage.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHADOW_PREFIX = "reput-rocksdb-"
 _SETTINGS_FILE = "rocksdict-config.json"
 _OWN_LOGS = ("LOG", "LOG.old")
 _started_in: list[int] = []
-"""The process in which RocksDB began, which may be a parent of this one."""
+"""The process that first opened a RocksDB; it may be a parent of this one."""
 
 
 @contextlib.contextmanager
@@ -47,9 +47,9 @@ def errors_named(place: Path | str, doing: str) -> Iterator[None]:
     """Turn RocksDB's errors of the block into ours.
 
     Raises:
-        StoreLockedError: another process, or this one, has the database open for writing.
-        DamagedStoreError: its files are not what they should be.
-        NoSpaceError, AccessError: the system refuses something.
+        StoreLockedError: Another process, or this one, has the database open for writing.
+        DamagedStoreError: Its files are damaged.
+        NoSpaceError, AccessError: The system refuses something.
     """
     try:
         yield
@@ -58,15 +58,15 @@ def errors_named(place: Path | str, doing: str) -> Iterator[None]:
     except rocksdict.DbClosedError as error:
         raise ClosedError(f"{place}: this database has been closed") from error
     except Exception as error:
-        # rocksdict has no classes of its own; a TypeError and its like would be a fault of ours.
+        # rocksdict raises a plain Exception. A subclass, such as TypeError, is a fault of ours.
         if type(error) is not Exception:
             raise
-        told = " ".join(str(error).split()).rstrip(". ")
-        raise _translated(f"{place}: cannot {doing}: {told}", told) from error
+        reason = " ".join(str(error).split()).rstrip(". ")
+        raise _translated(f"{place}: cannot {doing}: {reason}", reason) from error
 
 
-def _translated(text: str, told: str) -> ReputError:
-    lower = told.lower()
+def _translated(text: str, reason: str) -> ReputError:
+    lower = reason.lower()
     if "lock" in lower and ("hold" in lower or "lock file" in lower):
         return StoreLockedError(f"{text}. A broker or another reput process has it open: stop it, or wait for it")
     if "no space" in lower:
@@ -79,12 +79,12 @@ def _translated(text: str, told: str) -> ReputError:
 
 
 def refuse_in_fork(folder: Path) -> None:
-    """Refuse to write a database where RocksDB began in a parent process: it would wait for the parent's threads.
+    """Refuse to write a database if a parent process opened a RocksDB: it would wait for the parent's threads.
 
-    To read works: a reader needs none of them.
+    Reading works: a reader needs none of these threads.
 
     Raises:
-        ForkedStoreError: it did.
+        ForkedStoreError: A parent process opened a RocksDB.
     """
     if _started_in not in ([], [os.getpid()]):
         raise ForkedStoreError(
@@ -95,7 +95,7 @@ def refuse_in_fork(folder: Path) -> None:
 
 
 def _began(user: object) -> None:
-    """Note who has opened a database. A forked child never closes its copy: that would wait for threads, or write."""
+    """Note the process that opened a database. A forked child never closes its copy: that would wait, or write."""
     if not _started_in:
         _started_in.append(os.getpid())
     forks.in_child(user, forks.keep_for_ever)
@@ -104,29 +104,29 @@ def _began(user: object) -> None:
 class Family:
     """One column family of an open database."""
 
-    # 32 warm keys in a row: 10 us by `some`, 26 us by a multi-get, 76 us by `get`. Scattered ones: 152, 55 and 119 us,
-    # but nobody asks for such together. So entries are read by range, single ones by `get`.
+    # 32 consecutive warm keys: 10 us by `some`, 26 us by a multi-get, 76 us by `get`. Scattered keys: 152, 55 and
+    # 119 us, but no caller asks for these together. So entries are read by range, and single ones by `get`.
 
     def __init__(self, place: Path, handle: Any) -> None:
         self.place = place
         self.handle = handle
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None without one."""
+        """Return the value of a key, or None."""
         with errors_named(self.place, "read"):
             value: bytes | None = self.handle.get(key)
             return value
 
     def some(self, begin: bytes, count: int) -> list[tuple[bytes, bytes]]:
-        """At most `count` keys from `begin` on, with their values; fewer at the end, and where a block is damaged."""
+        """Return at most `count` keys from `begin` on, with their values; fewer at the end, and at a damaged block."""
         with errors_named(self.place, "read"):
             return list(islice(self.handle.items(from_key=begin), count))
 
     def walk(self, begin: bytes | None = None, end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """All keys in [begin, end) with their values.
+        """Yield all keys in [begin, end) with their values.
 
         Raises:
-            DamagedStoreError: a block is damaged.
+            DamagedStoreError: A block is damaged.
         """
         with errors_named(self.place, "read"):
             walker = self.handle.iter()
@@ -144,10 +144,10 @@ class Family:
             walker.status()
 
     def walk_back(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The same keys, the last one first.
+        """Yield the same keys, the last one first.
 
         Raises:
-            DamagedStoreError: a block is damaged.
+            DamagedStoreError: A block is damaged.
         """
         with errors_named(self.place, "read"):
             walker = self.handle.iter()
@@ -164,10 +164,10 @@ class Family:
 
 
 class DatabaseReader:
-    """A database that somebody else may be writing: what had been written at the last `refresh`.
+    """A database that another process may write, as it was at the last `refresh`.
 
     Raises:
-        DamagedStoreError: files are missing or damaged, or there are other column families.
+        DamagedStoreError: Files are missing or damaged, or there are other column families.
     """
 
     def __init__(self, folder: Path, families: Sequence[str]) -> None:
@@ -189,20 +189,20 @@ class DatabaseReader:
             try:
                 handle = self._opened(families)
             except DamagedStoreError:
-                # Beside a writer files come and go: look again before it is called damage.
+                # A concurrent writer adds and removes files: look again before reporting damage.
                 if attempt == _TRIES - 1:
                     raise
                 continue
             if self._present() == shown:
                 return handle
-            # A table that came while we opened may have been passed over.
+            # The open may have missed a table that was added meanwhile.
             handle.close()
         raise self._too_busy()
 
     def _opened(self, families: Sequence[str]) -> Any:
         with errors_named(self.folder, "open"):
-            # A cache of its own: RocksDB tells blocks by the name their table was born with, and a copy of a
-            # database would be answered from what its original holds.
+            # A cache of its own: RocksDB identifies blocks by the original name of their table, so a copy of a
+            # database would get answers from the blocks of its original.
             cache = rocksdict.Cache(_CACHE_BYTES)
             strict = rocksdict.AccessType.read_only(error_if_log_file_exist=False)
             rocksdict.Rdict(str(self._links), _options(cache), _families(families, cache), strict).close()
@@ -214,7 +214,7 @@ class DatabaseReader:
         return names - {_SETTINGS_FILE, *_OWN_LOGS}
 
     def _link(self) -> set[str]:
-        """Let our folder show the files that the database has now; returns their names."""
+        """Link the files that the database has now into our folder; return their names."""
         present = self._present()
         shown = {entry.name for entry in fs.list_dir(self._links)} - {_SETTINGS_FILE, *_OWN_LOGS}
         for name in sorted(shown - present):
@@ -227,17 +227,17 @@ class DatabaseReader:
         return ReputError(f"{self.folder}: its files change faster than they can be read. Try again")
 
     def refresh(self) -> None:
-        """See what has been written meanwhile.
+        """Make visible what was written meanwhile.
 
         Raises:
-            DamagedStoreError: files are missing or damaged.
+            DamagedStoreError: Files are missing or damaged.
         """
         shown = self._link()
         with contextlib.suppress(DamagedStoreError), errors_named(self.folder, "follow"):
             self._handle.try_catch_up_with_primary()
             if self._present() == shown:
                 return
-        # A file came or went meanwhile. A secondary passes over what it misses, and does not look for it again.
+        # A file was added or removed meanwhile. A secondary ignores missing files, and does not look for them again.
         for family in self.families.values():
             family.handle.close()
         self._handle.close()
@@ -246,7 +246,7 @@ class DatabaseReader:
             family.handle = self._handle.get_column_family(name)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for family in self.families.values():
             family.handle.close()
         self._handle.close()
@@ -263,17 +263,17 @@ class DatabaseReader:
 
 
 class DatabaseOwner:
-    """The one that writes a database; made where there is none.
+    """The owner of a database, which writes it; a missing database is created.
 
-    What is written is in the database's own log (WAL) when the call returns, and so survives this process; `sync` lets
-    it survive the system.
+    Written data is in the database's own log (WAL) when the call returns, and so survives this process. After `sync` it
+    survives a crash of the system.
 
     Args:
-        logs: folder for RocksDB's text logs.
+        logs: Folder for RocksDB's text logs.
 
     Raises:
-        StoreLockedError: somebody else has it open for writing.
-        ForkedStoreError: a parent process has opened a RocksDB.
+        StoreLockedError: Another owner has it open for writing.
+        ForkedStoreError: A parent process has opened a RocksDB.
     """
 
     def __init__(self, folder: Path, families: Sequence[str], logs: Path, owner: fs.Owner) -> None:
@@ -290,26 +290,26 @@ class DatabaseOwner:
         names = list(families)
         with errors_named(folder, "open"):
             if fs.exists(folder / "CURRENT"):
-                # Whoever writes must open every family there is.
+                # A writer must open all families.
                 names += [name for name in rocksdict.Rdict.list_cf(str(folder), _options(cache)) if name not in names]
             self._handle = rocksdict.Rdict(str(folder), options, _families(names, cache))
         self._logs = logs
-        # At once: after a kill of root the owner must be able to go on.
+        # At once: if root is killed, the store's owner must be able to continue.
         self._give_names()
         self.families = {name: Family(folder, self._handle.get_column_family(name)) for name in names}
         self._handles = {name: self._handle.get_column_family_handle(name) for name in names}
 
     def batch(self) -> Batch:
-        """Changes that become visible together."""
+        """Return a batch of changes that become visible together."""
         return Batch(self._handles)
 
     def write(self, batch: Batch) -> None:
-        """Carry out a batch."""
+        """Apply a batch."""
         with errors_named(self.folder, "write"):
             self._handle.write(batch.changes)
 
     def ingest(self, family: str, tables: Sequence[str]) -> None:
-        """Take in tables (`reput.files.rocksdb_table`) whose keys are in no other; they are moved, not copied."""
+        """Add tables (`reput.files.rocksdb_table`) whose keys are in no other table; they are moved, not copied."""
         if not tables:
             return
         options = rocksdict.IngestExternalFileOptions()
@@ -319,7 +319,7 @@ class DatabaseOwner:
         self._give_names()
 
     def compact(self, family: str) -> None:
-        """Let go of what has been deleted."""
+        """Free the space of deleted entries."""
         with errors_named(self.folder, "compact"):
             self.families[family].handle.compact_range(None, None)
         self._give_names()
@@ -332,18 +332,18 @@ class DatabaseOwner:
         self._give_names()
 
     def sync(self) -> None:
-        """Make what was written durable."""
+        """Make all that was written durable."""
         with errors_named(self.folder, "sync"):
             self._handle.flush_wal(True)
 
     def close(self) -> None:
-        """Flush, so that nothing is left for the next one to recover, and let go."""
+        """Flush and close, so that the next owner has nothing to recover."""
         try:
             self.flush()
         finally:
             for family in self.families.values():
                 family.handle.close()
-            # Whoever still holds a batch must not keep the database open by it.
+            # A batch that a caller still holds must not keep the database open.
             self._handles.clear()
             self._handle.close()
             forks.released(self)
@@ -354,8 +354,8 @@ class DatabaseOwner:
             fs.give_tree(self._logs, self._owner)
 
     def _give_names(self) -> None:
-        """Give what RocksDB has made so far to the store's owner."""
-        # Folders of queue files may lie beside, which are not RocksDB's.
+        """Give the files that RocksDB has created so far to the store's owner."""
+        # The folder may also hold folders of queue files, which are not RocksDB's.
         fs.give_tree(self.folder, self._owner, deep=False)
         fs.give_tree(self._logs, self._owner)
 
@@ -369,7 +369,7 @@ class DatabaseOwner:
 
 
 class Batch:
-    """Changes to several families, made at once."""
+    """Changes to several families, applied at once."""
 
     def __init__(self, handles: dict[str, Any]) -> None:
         self.changes: Any = rocksdict.WriteBatch(raw_mode=True)

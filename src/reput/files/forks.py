@@ -1,12 +1,12 @@
-"""Forks and spawned processes: what a process has open stays its own.
+"""Forks and spawned processes: an object that a process has opened stays its own.
 
-A forked child has copies of its parent's memory and descriptors, and none of its threads. Through its copy of an open
-store it would overwrite what the parent writes, and wait for locks that no thread of its own releases. So each object
-that belongs to one process is noted here when it is opened, and the fork turns the child's copy into one that only
-raises. The parent pays nothing for it: no call asks for the process id.
+A forked child has copies of its parent's memory and descriptors, but none of its threads. Through its copy of an open
+store it would overwrite the parent's data, and wait for locks that no thread of its own releases. So each object that
+belongs to one process is noted here when it is opened, and the fork turns the child's copy into one that only raises.
+The parent pays nothing for it: no call asks for the process id.
 
-Python's own forks are noticed (os.fork, multiprocessing, pty.fork), and those of C code that tells Python
-(PyOS_AfterFork_Child). Others are not.
+This covers Python's own forks (os.fork, multiprocessing, pty.fork), and forks of C code that calls
+PyOS_AfterFork_Child. It does not cover others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _held = threading.local()
 
 
 class NotPickled:
-    """Base of what cannot be sent to another process, or copied; `_instead` says what to do."""
+    """Base of objects that cannot be sent to another process, or copied; `_instead` names the remedy."""
 
     __slots__ = ()
     _instead: ClassVar[str]
@@ -45,7 +45,7 @@ class NotPickled:
 
 
 def in_child(thing: T, forsake: Callable[[T], None]) -> None:
-    """Have `forsake` called with the copy of `thing` in each child that this process forks from now on.
+    """Call `forsake` with the copy of `thing` in each child that this process forks from now on.
 
     It runs in the child before any other code, and must not wait for a lock.
     """
@@ -53,32 +53,32 @@ def in_child(thing: T, forsake: Callable[[T], None]) -> None:
 
 
 def released(thing: object) -> None:
-    """Forget a thing that has been closed: a child may use what is left of it."""
+    """Forget a closed object: a child may use what is left of it."""
     _noted.pop(thing, None)
 
 
 def refuse_in_child(thing: object, name: str, again: str) -> None:
-    """Have every use of a copy of `thing` in a forked child raise ForkedStoreError, and touch nothing.
+    """Make every use of a copy of `thing` in a forked child raise ForkedStoreError, and change nothing.
 
     Args:
-        name: what the error calls it, such as the path of a store.
-        again: the call that makes another one, which the error advises.
+        name: The name in the error, such as the path of a store.
+        again: The call that the error recommends to open another one.
     """
     process = os.getpid()
     in_child(thing, lambda copy: _refuse(copy, name, again, process))
 
 
 def is_refused(thing: object) -> bool:
-    """Whether this is a forked child's copy of what its parent has open."""
+    """Return True if this is a forked child's copy of an object that its parent has open."""
     return _FORKED in vars(type(thing))
 
 
 @contextlib.contextmanager
 def held_off() -> Iterator[None]:
-    """Have forks of other threads wait while the block runs, some seconds at most.
+    """Make forks of other threads wait while the block runs, some seconds at most.
 
-    For threads of ours that may load kernels: Python's locks of modules, and numba's, stay locked in a child that is
-    forked meanwhile, and the child would wait for them when it opens a store itself.
+    For threads of ours that may load kernels: the locks of Python's modules, and numba's, stay locked in a child that
+    is forked meanwhile, and the child would wait for them when it opens a store itself.
     """
     with _loading:
         yield
@@ -86,13 +86,13 @@ def held_off() -> Iterator[None]:
 
 @contextlib.contextmanager
 def noting() -> Iterator[None]:
-    """Have forks of other threads wait while the block opens a thing and notes it; it must not wait for anything."""
+    """Make forks of other threads wait while the block opens and notes an object; the block must not wait."""
     with _opening:
         yield
 
 
 def finalize(thing: object, function: Callable[..., None], *arguments: object) -> weakref.finalize[..., Any]:
-    """As `weakref.finalize`, but in this process alone: a child has the finalizer too, and runs it when it ends."""
+    """Register a finalizer like `weakref.finalize`, for this process alone: a forked child inherits finalizers."""
     return weakref.finalize(thing, _call_in, os.getpid(), function, *arguments)
 
 
@@ -102,11 +102,11 @@ def _call_in(process: int, function: Callable[..., None], *arguments: object) ->
 
 
 def keep_for_ever(thing: object) -> None:
-    """Never destroy an object, not even when this process ends: what it would do then is its parent's to do."""
+    """Never destroy an object, not even at the end of this process: its parent must do the final work."""
     import ctypes
 
     _kept.append(thing)
-    # A module's variables are let go of when the interpreter ends, this reference is not.
+    # The interpreter releases a module's variables when it ends, but not this reference.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
@@ -124,13 +124,13 @@ def _refuse(copy: Any, name: str, again: str, process: int) -> None:
         raise ForkedStoreError(why)
 
     def read(self: object, attribute: str) -> Any:
-        # Names with underscores at both ends are Python's own: for debuggers, for isinstance.
+        # Names with two underscores at both ends are Python's own, for debuggers and isinstance.
         if attribute.startswith("__") and attribute.endswith("__"):
             return object.__getattribute__(self, attribute)
         raise ForkedStoreError(why)
 
     def leave(*_: object) -> None:
-        # A child that leaves its parent's `with` block has nothing to close, and perhaps an error of its own to raise.
+        # A child that leaves its parent's `with` block has nothing to close, and may have an error of its own.
         return
 
     def describe(_self: object) -> str:
@@ -146,7 +146,7 @@ def _refuse(copy: Any, name: str, again: str, process: int) -> None:
         "__repr__": describe,
         _FORKED: True,
     }
-    # A subclass, so that `isinstance` says what it said; with one base, or the objects would be laid out otherwise.
+    # A subclass, so that `isinstance` gives the same answer; with one base, or the object layout would differ.
     name_of_class = f"Forked{present.__name__}"
     copy.__class__ = types.new_class(name_of_class, (present,), exec_body=lambda space: space.update(words))
 

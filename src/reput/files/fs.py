@@ -1,7 +1,7 @@
-"""Every call that reput makes to the operating system about files, so that a test can make each of them fail.
+"""All calls of reput to the operating system about files, so that a test can make each of them fail.
 
-Callers say `fs.pwrite(...)`, never `from ... import pwrite`: one replaced function then reaches all of them. An OSError
-leaves this room as the ReputError that names the path and the remedy.
+Callers write `fs.pwrite(...)`, never `from ... import pwrite`: a replaced function then reaches all of them. An OSError
+leaves this folder as the ReputError that names the path and the remedy.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from reput.files.remedies import NO_ACCESS, REMEDIES
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NEW_OR_OURS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-"""How files are opened to be written. Never through a link: it could lead root's writes out of the store."""
+"""Flags of files that are opened for writing. Never through a link: it could lead root's writes out of the store."""
 _COPY_BYTES = 8 << 20
 
 
 @contextlib.contextmanager
 def errors_named(path: Path | str, doing: str) -> Iterator[None]:
-    """Turn an OSError of the block into a ReputError that says what was done to which path.
+    """Turn an OSError of the block into a ReputError that names the action and the path.
 
     Raises:
-        NoSpaceError: the disk or the quota is full.
-        AccessError: rights are missing, or the file system is read-only.
-        ReputError: anything else the system said.
+        NoSpaceError: The disk or the quota is full.
+        AccessError: Rights are missing, or the file system is read-only.
+        ReputError: The system reports another error.
     """
     try:
         yield
@@ -58,7 +58,7 @@ def errors_named(path: Path | str, doing: str) -> Iterator[None]:
 
 
 def _free_of_any(path: Path | str) -> int | None:
-    """Bytes that are free on the file system of a path that may not be there; None where nobody knows."""
+    """Return the free bytes on the file system of a path that may not exist; None if they are unknown."""
     for place in (path, os.path.dirname(path) or "."):
         with contextlib.suppress(OSError):
             status = os.statvfs(place)
@@ -70,9 +70,9 @@ Owner = owners.Owner
 
 
 class DirEntry(NamedTuple):
-    """A name in a folder: whether it is a folder itself (links are not followed), its size, whether it is a link.
+    """A name in a folder: is it a folder itself (links are not followed), its size, is it a link.
 
-    A folder's own size is not asked for, and is 0.
+    The size of a folder is 0.
     """
 
     name: str
@@ -82,7 +82,7 @@ class DirEntry(NamedTuple):
 
 
 def list_dir(path: Path | str) -> list[DirEntry]:
-    """What a folder holds, by name; empty when it is not there."""
+    """Return the entries of a folder, by name; none if it does not exist."""
     entries = []
     with (
         errors_named(path, "list the folder"),
@@ -91,7 +91,7 @@ def list_dir(path: Path | str) -> list[DirEntry]:
     ):
         for name in names:
             if name.is_dir(follow_symlinks=False):
-                # The folder itself says so: of a hundred thousand topics none is looked at.
+                # The listing has the type, so none of a hundred thousand topics needs a stat.
                 entries.append(DirEntry(name.name, True, 0))
             else:
                 size = name.stat(follow_symlinks=False).st_size
@@ -100,10 +100,10 @@ def list_dir(path: Path | str) -> list[DirEntry]:
 
 
 def exists(path: Path | str) -> bool:
-    """Whether there is something under this name, a link that leads nowhere included.
+    """Return True if the name exists; a broken link counts.
 
     Raises:
-        AccessError: a folder on the way may not be searched, so nobody knows.
+        AccessError: A folder on the way must not be searched, so the answer is unknown.
     """
     with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.lstat(path)
@@ -112,20 +112,20 @@ def exists(path: Path | str) -> bool:
 
 
 def is_dir(path: Path | str) -> bool:
-    """Whether there is a folder under this name, perhaps behind a link; errors as with `exists`."""
+    """Return True if this is a folder or a link to one; errors as with `exists`."""
     with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return stat.S_ISDIR(os.stat(path).st_mode)
     return False
 
 
 def size_of(path: Path | str) -> int:
-    """Length of a file in bytes."""
+    """Return the length of a file in bytes."""
     with errors_named(path, "look at"):
         return os.stat(path).st_size
 
 
 def read_bytes(path: Path | str, limit: int, offset: int = 0) -> bytes | None:
-    """At most `limit` bytes of a file from `offset`; None when it is not there."""
+    """Return at most `limit` bytes of a file from `offset`; None if it does not exist."""
     with errors_named(path, "read"), contextlib.suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -142,16 +142,16 @@ def read_bytes(path: Path | str, limit: int, offset: int = 0) -> bytes | None:
 
 def _too_short(path: Path | str, size: int, expected: int) -> DamagedStoreError:
     return DamagedStoreError(
-        f"{path}: has {size} bytes, {expected} were expected: it was cut, or is being deleted now. `reput check` tells "
-        "what is wrong; queues and IndexFiles `reput rebuild` builds again"
+        f"{path}: has {size} bytes, {expected} were expected: it was cut, or is being deleted now. `reput check` says "
+        "what is wrong; `reput rebuild` builds queues and IndexFiles again"
     )
 
 
 @contextlib.contextmanager
 def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.uint8]]:
-    """A read-only map of `length` bytes of a file from `offset`, as a uint8 array; gone when the block ends.
+    """Map `length` bytes of a file from `offset` read-only, as a uint8 array, until the block ends.
 
-    Only what was written before is sure to be seen: see `Holes.ZEROS`.
+    Only bytes that were written before are visible for sure: see `Holes.ZEROS`.
     """
     begin = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     with errors_named(path, "map"):
@@ -172,16 +172,16 @@ def mapped(path: Path | str, offset: int, length: int) -> Iterator[NDArray[np.ui
     try:
         yield np.frombuffer(memory, dtype=np.uint8)[offset - begin :]
     finally:
-        # Views that are still alive keep the map; it goes with the last of them.
+        # Live views keep the map; the last of them releases it.
         with contextlib.suppress(BufferError):
             memory.close()
 
 
 def map_file(path: Path | str, length: int, holes: Holes = Holes.LIVE) -> NDArray[np.uint8]:
-    """A read-only map of the first `length` bytes of a file, as a uint8 array; it lives as long as its views.
+    """Map the first `length` bytes of a file read-only, as a uint8 array; the map lives as long as its views.
 
     Raises:
-        NoSpaceError: the file has holes that take memory, and there is none left (see `back_holes`).
+        NoSpaceError: The file has holes that take memory, and there is none left (see `back_holes`).
     """
     with errors_named(path, "map"):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -199,12 +199,12 @@ def map_file(path: Path | str, length: int, holes: Holes = Holes.LIVE) -> NDArra
 
 
 def end_of_data(path: Path | str, size: int) -> int:
-    """An offset in a file of `size` bytes behind which there is only a hole (zeros that were never written)."""
+    """Return an offset in a file of `size` bytes after which there is only a hole (zeros that were never written)."""
     with errors_named(path, "read"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            for begin, behind in list_holes(descriptor, 0, size):
-                if behind >= size:
+            for begin, end in list_holes(descriptor, 0, size):
+                if end >= size:
                     return begin
             return size
         finally:
@@ -212,27 +212,27 @@ def end_of_data(path: Path | str, size: int) -> int:
 
 
 def device_of(path: Path | str) -> int:
-    """A number that tells the file system of `path` from others."""
+    """Return a number that identifies the file system of `path`."""
     with errors_named(path, "look at"):
         return os.stat(path).st_dev
 
 
 def inode_of(descriptor: int) -> int:
-    """The number by which the file system knows an open file."""
+    """Return the inode number of an open file."""
     return os.fstat(descriptor).st_ino
 
 
 def owner_of(path: Path | str) -> Owner:
-    """Owner and modes taken from a folder of the store; files get its mode without the search bits."""
+    """Return owner and modes of a folder of the store; files get its mode without the search bits."""
     with errors_named(path, "look at"):
         return owners.owner_in(os.stat(path))
 
 
 def refuse_strangers(folder: Path | str) -> None:
-    """Refuse to write where our files would be another user's than the folder's: its owner could not go on with them.
+    """Refuse to write if our files would not belong to the folder's owner, who could not use them.
 
     Raises:
-        AccessError: they would be, or this user may not write here.
+        AccessError: They would belong to another user, or this user must not write here.
     """
     with errors_named(folder, "write into the folder"):
         is_strange = owners.is_strange(folder)
@@ -245,16 +245,16 @@ def refuse_strangers(folder: Path | str) -> None:
 
 
 def give_tree(path: Path | str, owner: Owner, *, deep: bool = True) -> None:
-    """Give a folder that a library filled for us to the store's owner when we run as root; modes stay.
+    """Give a folder that a library has filled, as root, to the store's owner; modes stay.
 
-    Without `deep` the folders below it are left alone.
+    Without `deep` the folders below it stay as they are.
     """
     with errors_named(path, "give to the store's owner"):
         owners.give_tree(path, owner, deep=deep)
 
 
 def give_to(path: Path | str, owner: Owner) -> None:
-    """Give a file of ours to the store's owner when we run as root: else the broker could not open it."""
+    """Give a file of ours, as root, to the store's owner: otherwise the broker could not open it."""
     with errors_named(path, "give to the store's owner"):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -264,13 +264,13 @@ def give_to(path: Path | str, owner: Owner) -> None:
 
 
 def give_descriptor_to(descriptor: int, owner: Owner) -> None:
-    """The same for a file that is open."""
+    """Give an open file, as root, to the store's owner."""
     if os.geteuid() == 0:
         owners.own(descriptor, owner, owner.file_mode)
 
 
 def make_dirs(path: Path | str, owner: Owner | None = None) -> None:
-    """Make a folder and those above it; those that are new get `owner`, or as root the owner of the folder above."""
+    """Create a folder and those above it; new ones get `owner`, or as root the owner of the folder above."""
     path = Path(path)
     if path.is_dir():
         return
@@ -285,7 +285,7 @@ def make_dirs(path: Path | str, owner: Owner | None = None) -> None:
 
 
 def open_sized(path: str, size: int, owner: Owner) -> int:
-    """A descriptor to write a file of `size` bytes; it is made, a hole all through, when it is not there."""
+    """Open a file of `size` bytes for writing; a missing file is created as one hole. Returns the descriptor."""
     with errors_named(path, f"make a file of {size} bytes"):
         try:
             descriptor = os.open(path, _NEW_OR_OURS, owner.file_mode)
@@ -303,7 +303,7 @@ def open_sized(path: str, size: int, owner: Owner) -> int:
 
 
 def pwrite(descriptor: int, data: bytes | memoryview, offset: int) -> None:
-    """Write all of `data` at `offset`; a disk that is full is an error, not a short write."""
+    """Write all of `data` at `offset`; a full disk is an error, not a short write."""
     view = memoryview(data)
     while view:
         written = os.pwrite(descriptor, view, offset)
@@ -312,7 +312,7 @@ def pwrite(descriptor: int, data: bytes | memoryview, offset: int) -> None:
 
 
 def write_at(path: str, size: int, owner: Owner, data: bytes | memoryview, offset: int) -> None:
-    """Write `data` at `offset` of a file of `size` bytes, which is made when it is not there."""
+    """Write `data` at `offset` of a file of `size` bytes, which is created if it is missing."""
     descriptor = open_sized(path, size, owner)
     try:
         with errors_named(path, f"write {len(data)} bytes at {offset}"):
@@ -322,27 +322,27 @@ def write_at(path: str, size: int, owner: Owner, data: bytes | memoryview, offse
 
 
 def map_to_write(descriptor: int, size: int) -> mmap.mmap:
-    """A shared map of a file's first `size` bytes: what is stored there is in the file.
+    """Map a file's first `size` bytes shared: bytes stored to the map are in the file.
 
-    Only bytes that were reserved may be stored to: without a block on the disk the system ends the process.
+    Store only to reserved bytes: without a block on the disk the system ends the process.
     """
     mapped = mmap.mmap(descriptor, size)
     if hasattr(mmap, "MADV_RANDOM"):
-        # What lies ahead was set aside or written by us: to read it ahead made puts 3 % dearer.
+        # We have reserved or written the bytes ahead: reading them ahead made puts 3 % slower.
         mapped.madvise(mmap.MADV_RANDOM)
     return mapped
 
 
 def memory(size: int) -> mmap.mmap:
-    """`size` bytes of memory, zeros; pages that nobody touches cost nothing.
+    """Return `size` zero bytes of memory; untouched pages cost nothing.
 
-    Private: of a shared one (Python's default) `forget_pages` would give nothing back to the system.
+    The memory is private: of a shared map (Python's default) `forget_pages` would give nothing back to the system.
     """
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)
 
 
 def forget_pages(mapped: mmap.mmap, begin: int, end: int) -> None:
-    """Take the whole pages between two places out of a map. The file keeps what they hold, `memory` has zeros then."""
+    """Drop the whole pages between two places of a map. A file keeps their content; `memory` then holds zeros."""
     begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
     end = end // mmap.PAGESIZE * mmap.PAGESIZE
     if end > begin and hasattr(mmap, "MADV_DONTNEED"):
@@ -350,7 +350,7 @@ def forget_pages(mapped: mmap.mmap, begin: int, end: int) -> None:
 
 
 def reserve(descriptor: int, offset: int, length: int) -> None:
-    """Have the disk set blocks aside for a stretch inside a file: a full disk is an error here, not later."""
+    """Reserve blocks on the disk for a range of a file: a full disk is an error here, not later."""
     os.posix_fallocate(descriptor, offset, length)
 
 
@@ -365,7 +365,7 @@ def sync(descriptor: int) -> None:
 
 
 def sync_data(descriptor: int) -> None:
-    """Make a file's bytes durable, without what does not matter for reading them back (its times)."""
+    """Make a file's bytes durable, but not its times, which reading the bytes does not need."""
     os.fdatasync(descriptor)
 
 
@@ -380,9 +380,9 @@ def sync_path(path: Path | str) -> None:
 
 
 def start_writeback(descriptor: int, offset: int = 0, length: int = 0) -> None:
-    """Ask the system to begin writing dirty pages out (to the file's end with `length` 0): a later sync finds less."""
+    """Ask the system to begin writing out dirty pages (to the file's end with `length` 0), so a later sync has less."""
     if hasattr(_LIBC, "sync_file_range"):
-        # 2 = SYNC_FILE_RANGE_WRITE. Only a hint: durability comes from the sync, so an error here changes nothing.
+        # 2 = SYNC_FILE_RANGE_WRITE. Only a hint: the sync gives durability, so an error here changes nothing.
         _LIBC.sync_file_range(
             ctypes.c_int(descriptor), ctypes.c_int64(offset), ctypes.c_int64(length), ctypes.c_uint(2)
         )
@@ -392,7 +392,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def sync_tree(path: Path | str) -> None:
-    """Make everything under a folder durable: one syncfs where the system has it, else file by file."""
+    """Make everything under a folder durable: by one syncfs if the system has it, otherwise file by file."""
     with errors_named(path, "sync the file system"):
         if hasattr(_LIBC, "syncfs"):
             descriptor = os.open(path, os.O_RDONLY)
@@ -422,7 +422,7 @@ def link(source: Path | str, target: Path | str) -> None:
 
 
 def link_tree(source: Path | str, target: Path | str, owner: Owner) -> None:
-    """Make a folder whose files are those of another one."""
+    """Create a folder with links to the files of another one."""
     make_dirs(target, owner)
     for entry in list_dir(source):
         if entry.is_dir:
@@ -432,7 +432,7 @@ def link_tree(source: Path | str, target: Path | str, owner: Owner) -> None:
 
 
 def copy_file(source: Path | str, target: Path | str, owner: Owner) -> None:
-    """Copy a file's bytes to a new name, a piece at a time."""
+    """Copy a file to a new name, a piece at a time."""
     size = size_of(source)
     descriptor = open_sized(str(target), size, owner)
     try:
@@ -443,13 +443,13 @@ def copy_file(source: Path | str, target: Path | str, owner: Owner) -> None:
 
 
 def symlink(target: Path | str, name: Path | str) -> None:
-    """Let `name`, which is not there, lead to `target`."""
+    """Create the symbolic link `name` to `target`."""
     with errors_named(name, f"let it lead to {target}"):
         os.symlink(target, name)
 
 
 def write_whole(path: Path | str, data: bytes, owner: Owner | None = None) -> None:
-    """Replace a file's content at once: a reader, and a crash, finds the old bytes or the new ones."""
+    """Replace a file's content atomically: readers, also after a crash, find the old bytes or the new ones."""
     temporary = f"{path}.tmp"
     try:
         _write_new(temporary, data, owner)
@@ -475,13 +475,13 @@ def _write_new(path: str, data: bytes, owner: Owner | None) -> None:
 
 
 def remove_file(path: Path | str) -> None:
-    """Remove a file; nothing happens when it is not there."""
+    """Remove a file if it exists."""
     with errors_named(path, "remove"), contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def remove_tree(path: Path | str) -> None:
-    """Remove a folder and all below it; nothing happens when it is not there."""
+    """Remove a folder and all below it if it exists."""
     with errors_named(path, "remove"), contextlib.suppress(FileNotFoundError):
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
@@ -490,10 +490,10 @@ def remove_tree(path: Path | str) -> None:
 
 
 def save_array(path: str, *arrays: np.ndarray) -> None:
-    """Write arrays one after the other, raw; whoever reads them knows their lengths and dtypes.
+    """Write arrays one after the other, raw; the reader knows their lengths and dtypes.
 
-    They come under a name of their own and are renamed when they are whole: another attempt of the same task may have
-    left this file already, and somebody may be reading it, or have it mapped.
+    They are written under a name of their own and renamed when complete: another attempt of the same task may have left
+    this file already, and a reader may have it open or mapped.
     """
     private = f"{path}.{secrets.token_hex(8)}"
     try:
@@ -515,7 +515,7 @@ def save_array(path: str, *arrays: np.ndarray) -> None:
 
 
 def append(path: str, data: bytes | memoryview) -> None:
-    """Write bytes behind the last one of a file of a job's own; the file is made where there is none."""
+    """Append bytes to a file of a job's own; a missing file is created."""
     with errors_named(path, "write"):
         descriptor = os.open(path, _NEW_OR_OURS, 0o600)
         try:
@@ -526,7 +526,7 @@ def append(path: str, data: bytes | memoryview) -> None:
 
 
 def load_array(path: str, dtype: str, count: int, offset: int = 0) -> np.ndarray:
-    """`count` values of a raw array from byte `offset` of a file that `save_array` wrote."""
+    """Return `count` values of a raw array from byte `offset` of a file that `save_array` wrote."""
     with errors_named(path, "read"):
         array = np.fromfile(path, dtype=dtype, count=count, offset=offset)
     if len(array) != count:
@@ -535,37 +535,37 @@ def load_array(path: str, dtype: str, count: int, offset: int = 0) -> np.ndarray
 
 
 class DiskUse(NamedTuple):
-    """Bytes of a file system that are in use, and those that this user can still write."""
+    """The used bytes of a file system, and the bytes that this user can still write."""
 
     used: int
     usable: int
 
     @property
     def percent(self) -> int:
-        """How full it is, rounded up as RocketMQ does; 0 for a file system without blocks."""
+        """The used part in percent, rounded up as in RocketMQ; 0 for a file system without blocks."""
         total = self.used + self.usable
         return -(-self.used * 100 // total) if total else 0
 
 
 def disk_use(path: Path | str) -> DiskUse:
-    """How full the file system of `path` is."""
+    """Return the use of the file system of `path`."""
     with errors_named(path, "ask for free space"):
         status = os.statvfs(path)
     return DiskUse((status.f_blocks - status.f_bfree) * status.f_frsize, status.f_bavail * status.f_frsize)
 
 
 def modified_ms(path: Path | str) -> int | None:
-    """When a file was last changed (ms); None when it is not there."""
+    """Return the time (ms) of a file's last change; None if it does not exist."""
     with errors_named(path, "look at"), contextlib.suppress(FileNotFoundError):
         return os.stat(path).st_mtime_ns // 1_000_000
     return None
 
 
 def refuse_unwritable(path: Path | str) -> None:
-    """Refuse a folder in which this user cannot make files.
+    """Refuse a folder in which this user cannot create files.
 
     Raises:
-        AccessError: it is one.
+        AccessError: This user cannot create files there.
     """
     with errors_named(path, "write"):
         if os.statvfs(path).f_flag & os.ST_RDONLY:
@@ -575,7 +575,7 @@ def refuse_unwritable(path: Path | str) -> None:
 
 
 def free_bytes(path: Path | str) -> int:
-    """Bytes that this user can still write on the file system of `path`."""
+    """Return the number of bytes that this user can still write on the file system of `path`."""
     with errors_named(path, "ask for free space"):
         status = os.statvfs(path)
     return status.f_bavail * status.f_frsize

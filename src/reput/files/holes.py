@@ -1,7 +1,7 @@
-"""Holes of a file that is mapped to be read: in a file system that lies in memory, reading one asks for memory.
+"""Holes of a file that is mapped for reading: on a tmpfs, reading a hole takes memory.
 
-A disk's file system gives zeros for a hole. A tmpfs first sets a page aside for each page of the hole that a map reads,
-and where it has no page left the system ends the process with SIGBUS. `read` sets nothing aside.
+A disk's file system returns zeros for a hole. A tmpfs first allocates a page for each page of the hole that a map
+reads. If it has no page left, the system ends the process with SIGBUS. `read` allocates nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if hasattr(_LIBC, "mmap"):
 
 
 class Holes(Enum):
-    """What a map shows for a hole that is filled after the map was made.
+    """The content that a map shows for a hole that is filled later.
 
-    `ZEROS`: zeros, and reading takes no memory. `INNER_ZEROS`: the same for holes between data; what is written past
-    the last byte of data is seen. `LIVE`: everything that is written is seen, so the holes between data take memory.
+    `ZEROS`: zeros; reading takes no memory. `INNER_ZEROS`: the same for holes between data; bytes written after the
+    last byte of data are visible. `LIVE`: all written bytes are visible, so holes between data take memory.
     """
 
     ZEROS = "zeros"
@@ -43,7 +43,7 @@ class Holes(Enum):
 
 
 def list_holes(descriptor: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """The holes of a file between two offsets, as pairs of offsets; none where the file system does not know them."""
+    """Yield the holes of a file between two offsets, as pairs of offsets; none if the file system has no such query."""
     position = begin
     while position < end:
         try:
@@ -62,13 +62,13 @@ def list_holes(descriptor: int, begin: int, end: int) -> Iterator[tuple[int, int
 
 
 def back_holes(memory: mmap.mmap, descriptor: int, offset: int, holes: Holes) -> None:
-    """Make each hole in a read-only map of a file in a tmpfs safe to read; `offset` is where the map begins.
+    """Make each hole in a read-only map of a file in a tmpfs safe to read; the map begins at `offset` of the file.
 
-    The space past the last data of a file that others append to is left as it is, but for `Holes.ZEROS`: nobody reads
-    there before it is written.
+    The space after the last data stays as it is, except with `Holes.ZEROS`: others may append there, and readers do
+    not read it before it is written.
 
     Raises:
-        OSError: ENOSPC where the tmpfs has no room for the holes that must have memory.
+        OSError: ENOSPC if the tmpfs has no room for the holes that must have memory.
     """
     if not _lies_in_memory(descriptor):
         return
@@ -88,7 +88,7 @@ def back_holes(memory: mmap.mmap, descriptor: int, offset: int, holes: Holes) ->
 
 
 def _lies_in_memory(descriptor: int) -> bool:
-    """Whether a file lies in a tmpfs."""
+    """Return True if a file is in a tmpfs."""
     if sys.platform != "linux":
         return False
     status = ctypes.create_string_buffer(_STATFS_BYTES)
@@ -98,7 +98,7 @@ def _lies_in_memory(descriptor: int) -> bool:
 
 
 def _cover(address: int, length: int) -> None:
-    """Map zeros of no file over a stretch of a map; the two go together."""
+    """Map zeros of no file over a range of a map; both are released together."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
     if _LIBC.mmap(address, length, mmap.PROT_READ, flags, -1, 0) in (None, _MAP_FAILED):
         number = ctypes.get_errno()
@@ -106,7 +106,7 @@ def _cover(address: int, length: int) -> None:
 
 
 def _populate(memory: mmap.mmap, descriptor: int, at: int, length: int) -> None:
-    """Have the file system set pages aside now, where it can still say that it has none."""
+    """Make the file system allocate pages now, when it can still report that it has none."""
     try:
         memory.madvise(_MADV_POPULATE_READ, at, min(length, len(memory) - at))
     except OSError as error:
@@ -115,7 +115,7 @@ def _populate(memory: mmap.mmap, descriptor: int, at: int, length: int) -> None:
             raise OSError(errno.ENOSPC, text) from error
         if error.errno != errno.EINVAL:
             raise
-        # Linux before 5.14 cannot be asked for the pages, only for how many are left.
+        # Linux before 5.14 cannot allocate these pages ahead, but can report how many are left.
         status = os.statvfs(descriptor)
         if status.f_bavail * status.f_frsize < length:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error

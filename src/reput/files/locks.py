@@ -1,10 +1,10 @@
 """Locks: RocketMQ's own on `<store>/lock`, and ours in `<store>/reput/`.
 
-RocketMQ's is a POSIX record lock on the first byte: it keeps two processes apart, not two parts of one process, and any
-close of the file in the process that holds it drops it. So one descriptor stays open as long as the lock is needed.
-Ours are `flock` locks, which belong to their descriptor, and so to every process that was forked meanwhile and has a
-copy of it. A child closes its copies at once, so that it does not keep what a parent that was killed has held; and who
-lets go unlocks, for a child whose copy was made in between.
+RocketMQ's is a POSIX record lock on the first byte. It keeps two processes apart, but not two parts of one process, and
+any close of the file in the holding process drops it. So one descriptor stays open as long as the lock is needed.
+Ours are `flock` locks. They belong to their descriptor, and so to every process that was forked meanwhile and has a
+copy of it. A child closes its copies at once, so that it does not keep the locks of a killed parent. The holder also
+unlocks explicitly, since a child may just have got a copy.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _BUSY = {errno.EACCES, errno.EAGAIN}
 # Linux's struct flock on 64 bits: type, whence, start, length, process.
 _FLOCK = struct.Struct("@hhqqi0q")
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.001, 0.02
-"""How long one who waits for a lock sleeps before he asks again: what is held for a moment is waited for a moment."""
+"""Pause between two tries for a lock: it is short, so that a short hold causes a short wait."""
 
 
 Holder = Callable[[], str]
-"""Names the reput process that holds a store; only asked when one is in the way."""
+"""Names the reput process that holds a store; called only if one does."""
 
 
 def _somebody() -> str:
@@ -40,17 +40,17 @@ def _somebody() -> str:
 def broker_lock(
     path: Path, owner: fs.Owner | None = None, own_path: Path | None = None, holder: Holder = _somebody
 ) -> Iterator[None]:
-    """Hold RocketMQ's lock file (exclusive, byte 0) as a broker would; made for `owner` when it is not there.
+    """Hold RocketMQ's lock file (exclusive, byte 0) as a broker does; a missing file is created for `owner`.
 
     Args:
         path: `<store>/lock`.
-        owner: whom a new file is given to.
-        own_path: reput's own lock file, which tells a reput process that holds `path` from a broker.
-        holder: names that process.
+        owner: The owner of a new file.
+        own_path: reput's own lock file, which shows whether a reput process or a broker holds `path`.
+        holder: Names that reput process.
 
     Raises:
-        StoreLockedError: a live broker or another reput process holds it, or another part of this process.
-        ReputError: the file system refuses locks.
+        StoreLockedError: A live broker, another reput process or another part of this process holds it.
+        ReputError: The file system refuses locks.
     """
     if _identity(path) in _held:
         raise StoreLockedError(_in_this_process(path))
@@ -62,7 +62,7 @@ def broker_lock(
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
             except OSError as error:
                 if error.errno not in _BUSY:
-                    # Such as ENOLCK: a network file system without locks.
+                    # For example ENOLCK: a network file system without locks.
                     raise
                 raise StoreLockedError(_who_holds(path, own_path, holder)) from error
         with fs.errors_named(path, "give to the store's owner"):
@@ -79,10 +79,10 @@ def broker_lock(
 
 
 def refuse_held(path: Path, own_path: Path, holder: Holder = _somebody) -> None:
-    """Refuse what `broker_lock` and `owner_lock` would refuse now; nothing is made, and nothing stays held.
+    """Refuse now if `broker_lock` or `owner_lock` would refuse; create nothing and hold nothing.
 
     Raises:
-        StoreLockedError: a live broker or another reput process holds the store, or another part of this process.
+        StoreLockedError: A live broker, another reput process or another part of this process holds the store.
     """
     if _identity(path) in _held:
         raise StoreLockedError(_in_this_process(path))
@@ -108,13 +108,13 @@ def at_work(path: Path, who: str) -> str:
 
 
 _held: set[tuple[int, int] | None] = set()
-"""Device and inode of the lock files that this process holds: to open and close one would drop its lock."""
+"""Device and inode of the lock files that this process holds: opening and closing one would drop its lock."""
 _flocks: set[int] = set()
 """Descriptors of the `flock` locks that this process holds or waits for."""
 
 
 def _leave_to_parent() -> None:
-    # A record lock is not inherited.
+    # A forked child does not inherit a record lock.
     _held.clear()
     for descriptor in _flocks:
         os.close(descriptor)
@@ -133,17 +133,17 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def broker_is_live(path: Path) -> bool:
-    """Whether some process holds RocketMQ's lock; nothing is made, changed, or held even for a moment."""
+    """Return True if a process holds RocketMQ's lock; create, change and hold nothing."""
     return _identity(path) in _held or is_record_locked(path)
 
 
 def broker_lock_pid(path: Path) -> int | None:
-    """Process id of the holder of RocketMQ's lock: 0 if the system does not say it, None if nobody holds the lock."""
+    """Return the process id of the holder of RocketMQ's lock: 0 if it is unknown, None if there is no holder."""
     return os.getpid() if _identity(path) in _held else _record_lock_pid(path)
 
 
 def is_record_locked(path: Path) -> bool:
-    """Whether another process has a record lock on a file's first byte. One of this process would be dropped by it."""
+    """Return True if another process has a record lock on a file's first byte. The call drops this process's own."""
     return _record_lock_pid(path) is not None
 
 
@@ -153,13 +153,13 @@ def _record_lock_pid(path: Path) -> int | None:
     except OSError:
         return None
     try:
-        # Asked and not tried: a broker that starts at this moment must not find its lock taken.
+        # Query the lock instead of taking it: a broker that starts now must not find it taken.
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
     except OSError:
         return None
     else:
         kind, _, _, _, process = _FLOCK.unpack(answer)
-        # A holder on another machine, or in another container, has no number here.
+        # A holder on another machine, or in another container, has no process id here.
         return None if kind == fcntl.F_UNLCK else max(0, process)
     finally:
         os.close(descriptor)
@@ -167,12 +167,12 @@ def _record_lock_pid(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def owner_lock(path: Path, holder: Holder = _somebody) -> Iterator[None]:
-    """Hold reput's own lock exclusively; `holder` names the process that has it.
+    """Hold reput's own lock exclusively; `holder` names the process that holds it.
 
     Raises:
-        StoreLockedError: another reput process is at work on this store.
+        StoreLockedError: Another reput process is at work on this store.
     """
-    # Who only asks whether the lock is held has it for a moment.
+    # A process that only checks the lock holds it for a moment.
     with _flocked(path, fcntl.LOCK_EX, wait_s=0.2) as held:
         if not held:
             raise StoreLockedError(at_work(path, holder()))
@@ -181,12 +181,12 @@ def owner_lock(path: Path, holder: Holder = _somebody) -> Iterator[None]:
 
 @contextlib.contextmanager
 def follower_lock(path: Path, remedy: str, process: Callable[[], int] = lambda: 0) -> Iterator[None]:
-    """Hold the lock of the one process that builds indexes beside whoever writes.
+    """Hold the lock of the one process that builds indexes while another process writes.
 
-    `process` gives the id of the one that has it, 0 where nothing says it.
+    `process` returns the id of the holder, 0 if it is unknown.
 
     Raises:
-        StoreLockedError: another one holds it.
+        StoreLockedError: Another process holds it.
     """
     with _flocked(path, fcntl.LOCK_EX, wait_s=0.2) as held:
         if not held:
@@ -195,10 +195,10 @@ def follower_lock(path: Path, remedy: str, process: Callable[[], int] = lambda: 
 
 
 def refuse_followed(path: Path, remedy: str, process: Callable[[], int]) -> None:
-    """Refuse what `follower_lock` would refuse now; nothing is made, and nothing stays held.
+    """Refuse now if `follower_lock` would refuse; create nothing and hold nothing.
 
     Raises:
-        StoreLockedError: another process holds the lock.
+        StoreLockedError: Another process holds the lock.
     """
     if owner_is_live(path):
         raise StoreLockedError(_followed(path, remedy, process()))
@@ -210,7 +210,7 @@ def _followed(path: Path, remedy: str, process: int) -> str:
 
 
 def owner_is_live(path: Path) -> bool:
-    """Whether some process holds reput's own lock; nothing is made or changed."""
+    """Return True if a process holds reput's own lock; create and change nothing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -219,7 +219,7 @@ def owner_is_live(path: Path) -> bool:
         is_free = _try_flock(descriptor, fcntl.LOCK_SH, 0.0)
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     except OSError:
-        # Where the file system has no locks nobody holds one.
+        # On a file system without locks there is no holder.
         return False
     else:
         return not is_free
@@ -229,7 +229,7 @@ def owner_is_live(path: Path) -> bool:
 
 @contextlib.contextmanager
 def task_fence(path: Path) -> Iterator[None]:
-    """Hold the fence as a task that writes does: shared with the other tasks of its job."""
+    """Hold the fence as a writing task: shared with the other tasks of its job."""
     with _flocked(path, fcntl.LOCK_SH, wait_s=30.0) as held:
         if not held:
             raise StoreLockedError(f"{path}: the next owner of this store has closed the fence; this task gives up")
@@ -238,10 +238,10 @@ def task_fence(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def closed_fence(path: Path, wait_s: float = 60.0) -> Iterator[None]:
-    """Wait until no task of an earlier job is writing, and let none begin while the block runs.
+    """Wait until no task of an earlier job writes, and let none begin while the block runs.
 
     Raises:
-        StoreLockedError: one still is after `wait_s` seconds.
+        StoreLockedError: A task still writes after `wait_s` seconds.
     """
     with _flocked(path, fcntl.LOCK_EX, wait_s) as held:
         if not held:
@@ -252,7 +252,7 @@ def closed_fence(path: Path, wait_s: float = 60.0) -> Iterator[None]:
 @contextlib.contextmanager
 def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
     process = os.getpid()
-    # A child that is forked in between would keep a copy that nobody closes.
+    # A child that is forked in between would keep a copy that is never closed.
     with fs.errors_named(path, "lock"), forks.noting():
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         _flocks.add(descriptor)
@@ -266,7 +266,7 @@ def _flocked(path: Path, kind: int, wait_s: float) -> Iterator[bool]:
             if os.getpid() == process:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
-        # A child that leaves the block has closed its copy, and may have another file by that number.
+        # A child that leaves the block has closed its copy, and may use the number for another file.
         if os.getpid() == process:
             with forks.noting():
                 _flocks.discard(descriptor)

@@ -1,6 +1,6 @@
-"""Read-only maps of many files, kept open for the next reader; those that were opened first go first.
+"""Read-only maps of many files, kept open for the next reader; the oldest map is dropped first.
 
-A map stays valid for whoever holds its array, even after the file was deleted or the map was dropped here.
+A map stays valid as long as a caller holds its array, even after the file is deleted or the map is dropped here.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from reput.kernels.records import address_of
 
 
 class MapCache:
-    """At most `most` maps, each under a key that its user chooses. Safe for threads.
+    """At most `most` maps, each under a key of the caller's choice. Safe for threads.
 
-    `holes`: what the maps show for holes that are filled later.
+    `holes`: the content that the maps show for holes that are filled later.
     """
 
     def __init__(self, most: int, holes: Holes = Holes.LIVE) -> None:
@@ -28,14 +28,14 @@ class MapCache:
         self._holes = holes
         self._maps: dict[Hashable, NDArray[np.uint8]] = {}
         self._lock = threading.Lock()
-        # One look-up and no call: pulls come by here. To note each use, for a better choice of what goes, cost 0.4 us.
+        # One look-up and no call: pulls use this. Noting each use, to drop the least used map, cost 0.4 us.
         self.get = self._maps.get
 
     def open(self, key: Hashable, path: str, size: int) -> NDArray[np.uint8]:
         """Map the first `size` bytes of a file and keep it under `key`.
 
         Raises:
-            ReputError: the file is not there, or shorter.
+            ReputError: The file is missing, or shorter.
         """
         array = fs.map_file(path, size, self._holes)
         with self._lock:
@@ -45,7 +45,7 @@ class MapCache:
         return array
 
     def clear(self) -> None:
-        """Forget all maps; those in use live on with their users."""
+        """Drop all maps; maps in use live on with their users."""
         with self._lock:
             self._maps.clear()
 

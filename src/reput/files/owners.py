@@ -1,7 +1,7 @@
-"""Whom files belong to: what root makes in another user's store is that user's.
+"""Owners of files: a file that root creates in another user's store belongs to that user.
 
-Root gives each new file and folder to the owner that the caller names, or else to the owner of the folder above it.
-Other users can give nothing away. Errors leave this module as OSErrors; `reput.files.fs` names them.
+Root gives each new file and folder to the owner that the caller names, or otherwise to the owner of the folder above.
+Other users cannot give files away. Errors leave this module as OSErrors; `reput.files.fs` names them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class Owner(NamedTuple):
-    """Owner and modes that new files and folders of a store get."""
+    """Owner and modes of new files and folders of a store."""
 
     user: int
     group: int
@@ -26,7 +26,7 @@ class Owner(NamedTuple):
 
 
 def owner_in(status: os.stat_result) -> Owner:
-    """Owner and modes that a folder passes on; files get its mode without the search bits."""
+    """Return owner and modes that a folder passes on; files get its mode without the search bits."""
     mode = stat.S_IMODE(status.st_mode) & 0o777
     return Owner(status.st_uid, status.st_gid, mode & 0o666, mode | 0o300)
 
@@ -41,7 +41,7 @@ def own(descriptor: int, owner: Owner, mode: int) -> None:
 
 
 def inherit(descriptor: int, path: Path | str) -> None:
-    """As root, give what was just made at `path` to the owner of its folder; its mode stays."""
+    """Give a new file or folder, as root, to the owner of its folder; its mode stays."""
     if os.geteuid() == 0:
         above = os.stat(os.path.dirname(path) or ".")
         status = os.fstat(descriptor)
@@ -50,7 +50,7 @@ def inherit(descriptor: int, path: Path | str) -> None:
 
 
 def belong(descriptor: int, path: Path | str, owner: Owner | None, mode: int | None) -> None:
-    """Give what was just made at `path` its owner and mode, or without them the owner of the folder above."""
+    """Give a new file or folder its owner and mode, or without them the owner of the folder above."""
     if owner is None or mode is None:
         inherit(descriptor, path)
     else:
@@ -58,10 +58,10 @@ def belong(descriptor: int, path: Path | str, owner: Owner | None, mode: int | N
 
 
 def give_tree(path: Path | str, owner: Owner, *, deep: bool) -> None:
-    """As root, give a folder, its files and, if `deep`, all folders below it to an owner; modes stay.
+    """Give, as root, a folder, its files and, if `deep`, all folders below it to an owner; modes stay.
 
-    Files may come and go meanwhile. Links are not followed, and a file with a second name keeps its owner: it could be
-    another user's.
+    Files may be added and removed meanwhile. Links are not followed. A file with a second name keeps its owner: it may
+    be another user's.
     """
     if os.geteuid() != 0 or (owner.user, owner.group) == (os.geteuid(), os.getegid()):
         return
@@ -77,9 +77,9 @@ def give_tree(path: Path | str, owner: Owner, *, deep: bool) -> None:
 
 
 def is_strange(folder: Path | str) -> bool:
-    """Whether what this process makes in a folder belongs to neither the folder's owner nor root, who gives it away.
+    """Return True if new files of this process in a folder belong to neither the folder's owner nor root.
 
-    Some file systems (shares, mounts into containers) give all files one owner, so a file is made to see.
+    Some file systems (shares, mounts into containers) give all files one owner, so the function creates a file to see.
     """
     owner = os.stat(folder).st_uid
     if os.geteuid() in (0, owner):
@@ -94,7 +94,7 @@ def is_strange(folder: Path | str) -> bool:
 
 
 def owner_text(path: Path | str) -> str:
-    """Who owns a path, or the nearest folder above it that there is, for people."""
+    """Return the owner of a path, or of the nearest existing folder above it, for people."""
     place = Path(path).absolute()
     while True:
         with contextlib.suppress(OSError):
@@ -106,7 +106,7 @@ def owner_text(path: Path | str) -> str:
 
 
 def user_text(user: int) -> str:
-    """A user's name, where there is one, and number."""
+    """Return a user's number, and the name if there is one."""
     try:
         return f"{pwd.getpwuid(user).pw_name} (uid {user})"
     except KeyError:

@@ -1,7 +1,7 @@
 """Parts: the files that one stage of a job leaves for the next (`reput.formats.part_file`), written and read.
 
-A part comes under a name of its own and is renamed when it is whole, so a reader keeps the one that it has. Whoever
-opens a part checks its head and its size first; only then are its counts believed.
+A part is written under a name of its own and renamed when it is complete, so a reader keeps the part that it has.
+Opening a part first checks its head and its size; only then are its counts believed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reput.formats.part_file import PartKind, aligned, decode_head, encode_head
 
 
 def part_path(folder: str, kind: PartKind, name: object) -> str:
-    """The file of the part of this kind that task `name` leaves."""
+    """Return the path of the part of this kind that task `name` leaves."""
     return f"{folder}/{name}.{kind.name}"
 
 
@@ -34,13 +34,13 @@ def write_part(path: str, kind: PartKind, **columns: NDArray[Any]) -> None:
 
 
 class Part:
-    """A part that is there: its columns, read as they are asked for."""
+    """An existing part; its columns are read on demand."""
 
     def __init__(self, path: str, kind: PartKind) -> None:
         """Open a part.
 
         Raises:
-            ReputError: it is not what a task left.
+            ReputError: It is not as a task left it.
         """
         self._path = path
         size = fs.size_of(path)
@@ -50,21 +50,21 @@ class Part:
             raise self.damaged(str(error)) from None
 
     def damaged(self, why: str) -> ReputError:
-        """The error that says why this part is not believed."""
+        """Return the error that gives the reason why this part is not believed."""
         return ReputError(
             f"{self._path}: {why}. It is a temporary file of this job, and something else has changed it: run the job "
             "again"
         )
 
     def count(self, name: str) -> int:
-        """How many values a column has."""
+        """Return the number of values of a column."""
         return self._places[name].length
 
     def read(self, name: str, begin: int = 0, end: int | None = None) -> NDArray[Any]:
-        """Values [begin, end) of a column; all of them where nothing else is said.
+        """Return values [begin, end) of a column; by default all of them.
 
         Raises:
-            ReputError: it has fewer.
+            ReputError: The column has fewer values.
         """
         place = self._places[name]
         until = place.length if end is None else end
@@ -75,7 +75,7 @@ class Part:
         return fs.load_array(self._path, place.dtype, until - begin, place.offset + begin * place.width)
 
     def mapped(self, *names: str) -> list[NDArray[Any]]:
-        """Some whole columns, in one map of the file, which lives as long as they do."""
+        """Return some whole columns, in one map of the file, which lives as long as they do."""
         places = [self._places[name] for name in names]
         data = fs.map_file(self._path, max(place.end for place in places))
         return [data[place.offset : place.end].view(place.dtype) for place in places]

@@ -1,4 +1,4 @@
-"""What to do about an error of the operating system, by its number."""
+"""Remedies for errors of the operating system, by error number."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ NO_ACCESS = {
         "This file system is mounted read-only. Commands that only read work there, and so does a store opened with "
         "read_only=True; to write, mount it read-write"
     ),
-    errno.ELOOP: "It is a link, or lies behind too many: reput writes through none. Put the file itself there",
+    errno.ELOOP: "It is a link, or a chain of too many links: reput writes through none. Put the file itself there",
 }
-"""Errors of rights, with places for a path's `owner` and for the user that this process is (`us`)."""
+"""Errors of rights, with places for a path's `owner` and for the user of this process (`us`)."""
 REMEDIES = {
     errno.EIO: (
         "The disk, or the connection to it, has failed: the system's log (dmesg) says more. Copy the store to a sound "
@@ -24,4 +24,4 @@ REMEDIES = {
     errno.ENOTDIR: "There is a file where a folder belongs: RocketMQ makes none there, so move it away",
     errno.EMFILE: "Raise the limit of open files (ulimit -n)",
 }
-"""Other errors for which it can be said."""
+"""Other errors with a known remedy."""

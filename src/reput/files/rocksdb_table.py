@@ -1,6 +1,6 @@
-"""Writes tables of queue entries that a RocksDB takes in, straight from columns: no entry is ever an object of Python.
+"""A writer of tables of queue entries for RocksDB, straight from columns: no entry becomes a Python object.
 
-RocksDB's own writer takes one key and one value a call, which cost more than all other work of a rebuild together.
+RocksDB's own writer takes one key and one value for each call, which cost more than all other work of a rebuild.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class TableFile:
     """A table on its way to disk. `add` takes entries in the order of their keys; `finish` completes the table.
 
     Args:
-        path: the file; what it holds is written over.
-        compress: blocks are compressed by LZ4 where that saves an eighth or more.
+        path: The file; its old content is overwritten.
+        compress: Compress blocks by LZ4 if that saves an eighth or more.
     """
 
     def __init__(self, path: str, prefixes: Prefixes, *, compress: bool = True) -> None:
@@ -46,7 +46,7 @@ class TableFile:
         self._codec = pa.Codec("lz4_raw") if compress else None
         self._compression = fmt.LZ4 if compress else fmt.NOT_COMPRESSED
         self._kernels = table_kernels()
-        # Room for two entries at least beside a block under way.
+        # Room for at least two entries next to an unfinished block.
         room = 2 * (ENTRY_ROOM + KEY_END + prefixes.longest()) + fmt.BLOCK_SIZE
         self._out = np.empty(max(_OUT_BYTES, 2 * room), dtype=np.uint8)
         self._restarts = np.zeros(MOST_RESTARTS, dtype=np.uint32)
@@ -63,7 +63,7 @@ class TableFile:
         return int(self._state[TableState.entries])
 
     def add(self, pieces: EntryPieces) -> None:
-        """Add entries behind those before them."""
+        """Append entries."""
         state = self._state
         state[TableState.piece] = state[TableState.done] = 0
         while True:
@@ -76,7 +76,7 @@ class TableFile:
         """Complete the table; it must have an entry.
 
         Raises:
-            NoSpaceError, AccessError: the system refuses something.
+            NoSpaceError, AccessError: The system refuses something.
         """
         self._end_last_block()
         data_size = self._size
@@ -99,7 +99,7 @@ class TableFile:
         fs.append(self._path, b"".join(tail))
 
     def _write(self, whole: int) -> None:
-        """Write the blocks that are whole, and move the one under way to the front."""
+        """Write the complete blocks, and move the unfinished one to the start of the buffer."""
         data, found = self._out.data, list[bytes]()
         for begin, end, *last_and_next in self._blocks[:whole].tolist():
             last, following = self._prefixes.key(*last_and_next[:2]), self._prefixes.key(*last_and_next[2:])
@@ -121,7 +121,7 @@ class TableFile:
         fs.append(self._path, b"".join(found))
 
     def _stored(self, block: bytes | memoryview) -> bytes:
-        """A block as it is stored: compressed where that is worth it, and how it is compressed behind it."""
+        """Return a block as it is stored: compressed if that saves enough, followed by the kind of compression."""
         if self._codec is not None:
             packed = fmt.varint(len(block)) + self._codec.compress(block, asbytes=True)
             if len(packed) < len(block) - len(block) // 8:
@@ -129,7 +129,7 @@ class TableFile:
         return bytes(block) + bytes([fmt.NOT_COMPRESSED])
 
     def _append(self, found: list[bytes], stored: bytes) -> Handle:
-        """Put a stored block and its checksum behind the others."""
+        """Append a stored block and its checksum."""
         checksum = (self._kernels.hash_bytes(stored) & 0xFFFFFFFF).to_bytes(4, "little")
         found += stored, checksum
         handle = Handle(self._size, len(stored) - 1)
@@ -138,7 +138,7 @@ class TableFile:
 
 
 def grouped(pieces: EntryPieces, most: int) -> Iterator[EntryPieces]:
-    """Pieces in groups of about so many entries: a group ends with the piece that reaches the next multiple."""
+    """Yield pieces in groups of about `most` entries: a group ends with the piece that reaches the next multiple."""
     before = np.cumsum(pieces.entries) - pieces.entries
     cuts = np.flatnonzero(np.diff(before // most)) + 1
     for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(before)], strict=True):

@@ -1,7 +1,7 @@
-"""Folders in TMPDIR that one process uses; what killed ones have left is removed by the next that makes one.
+"""Folders in TMPDIR that one process uses; the next process that creates one removes those of killed processes.
 
-Each holds a locked file as long as its process, or one forked from it, lives: the lock goes with the last of them,
-however they end. It is locked before it gets its name, so a file that nobody has locked belongs to nobody.
+Each holds a locked file as long as its process, or one forked from it, lives: the lock ends with the last of them,
+however they end. The file is locked before it gets its name, so an unlocked file belongs to no process.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _swept: set[str] = set()
 
 
 class ScratchFolder:
-    """A new folder `path`, whose name begins with `prefix`; gone at `remove`, or with this object, or swept later.
+    """A new folder `path`, whose name begins with `prefix`; it is removed by `remove`, with this object, or later.
 
-    The first of its kind in a process removes those of this user that nobody uses any more.
+    The first one with its prefix in a process removes those of this user that are no longer in use.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -32,9 +32,9 @@ class ScratchFolder:
             sweep(Path(tempfile.gettempdir()), prefix)
         self.path = Path(tempfile.mkdtemp(prefix=prefix))
         descriptor = os.open(self.path / "lock.new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        # The object's own, so that it goes however the lines below end. A forked child leaves it to this process.
+        # Registered first, so that the folder is removed however the lines below end. A forked child does not do it.
         self.remove = forks.finalize(self, _remove, str(self.path), descriptor)
-        # A file system without locks has no dead folders swept.
+        # On a file system without locks dead folders are not removed.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             (self.path / "lock.new").rename(self.path / _LOCK_NAME)
@@ -52,9 +52,9 @@ def _remove(path: str, descriptor: int) -> None:
 
 
 def sweep(folder: Path, prefix: str) -> list[str]:
-    """Remove this user's folders below `folder` whose processes have ended; returns their names.
+    """Remove this user's folders below `folder` whose processes have ended; return their names.
 
-    One that cannot be looked at or removed stays: it is no business of whoever only wants a folder.
+    A folder that cannot be read or removed stays: the caller only wants a new folder.
     """
     gone = []
     for name in sorted(os.listdir(folder)):
@@ -69,7 +69,7 @@ def sweep(folder: Path, prefix: str) -> list[str]:
 
 
 def _is_dead(lock: Path) -> bool:
-    """Whether nobody holds the lock of a folder; one without a lock file is being made, or is somebody else's."""
+    """Return True if a folder's lock has no holder; a folder without a lock file is new, or another program's."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

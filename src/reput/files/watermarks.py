@@ -1,4 +1,4 @@
-"""The mapped page of watermarks: each is one aligned 8-byte store, so a reader in another process sees old or new."""
+"""The mapped page of watermarks: each is one aligned 8-byte store, so other processes see the old value or the new."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PLACE = {field.name: number for number, field in enumerate(own.WATERMARKS.field
 
 
 class Watermarks:
-    """The watermarks of a store, made with a fresh store id when the file is not there.
+    """The watermarks of a store; a missing file is created with a new store id.
 
-    `read_only`: the file must be there, and nothing can be set.
+    `read_only`: the file must exist, and no value can be set.
 
     Raises:
-        DamagedStoreError: the file is there and is no watermarks file.
+        DamagedStoreError: The file exists and is no watermarks file.
     """
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
@@ -40,14 +40,14 @@ class Watermarks:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
             try:
                 size = os.fstat(descriptor).st_size
-                # Zeros alone: whoever made it was killed, or the disk was full.
+                # Only zeros: its writer was killed, or the disk was full.
                 unfinished = size < own.WATERMARKS_FILE_SIZE and not any(os.pread(descriptor, size, 0))
                 if unfinished:
                     fs.pwrite(descriptor, bytes(own.WATERMARKS_FILE_SIZE), 0)
                 elif size != own.WATERMARKS_FILE_SIZE:
                     raise DamagedStoreError(f"{path}: {size} bytes, {own.WATERMARKS_FILE_SIZE} expected; remove it")
                 if os.fstat(descriptor).st_blocks == 0:
-                    # A sparse copy of the file has no block for what is stored through the map.
+                    # A sparse copy of the file has no block for values that are stored through the map.
                     fs.reserve(descriptor, 0, own.WATERMARKS_FILE_SIZE)
                 self._memory = mmap.mmap(descriptor, own.WATERMARKS_FILE_SIZE)
             finally:
@@ -67,21 +67,21 @@ class Watermarks:
         self._values[_PLACE[name]] = value
 
     def cell(self, name: str) -> memoryview:
-        """One watermark as a view of one int64: `cell[0] = offset` is the fastest way to publish it.
+        """Return one watermark as a view of one int64: `cell[0] = offset` is the fastest way to publish it.
 
-        It must be released before the watermarks are closed.
+        Release it before the watermarks are closed.
         """
         assert self._memory is not None, "read-only"
         place = _PLACE[name] * self._values.itemsize
         return memoryview(self._memory)[place : place + self._values.itemsize].cast("q")
 
     def address(self, name: str) -> int:
-        """Where one watermark stands in memory, as long as `memory` is kept."""
+        """Return the memory address of one watermark; it is valid as long as the caller keeps `memory`."""
         return address_of(self._values) + _PLACE[name] * self._values.itemsize
 
     @property
     def memory(self) -> NDArray[np.int64]:
-        """What keeps the watermarks in memory, even after they have been closed."""
+        """The object that keeps the watermarks in memory, even after they are closed."""
         return self._values
 
     @property
@@ -98,6 +98,6 @@ class Watermarks:
         """Drop the map."""
         del self._values
         if self._memory is not None:
-            # Where somebody keeps `memory` the map goes with it.
+            # If a caller keeps `memory`, the map is released with it.
             with contextlib.suppress(BufferError):
                 self._memory.close()
