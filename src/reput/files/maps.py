@@ -53,8 +53,8 @@ class MapCache:
 class MapTable:
     """The maps of the files of one kind by number, and their addresses, for kernels that go from file to file.
 
-    `words` is what `reput.kernels.lookup_layout.FileTable` describes, and `address` where it stands. `arrays` names all
-    maps that a kernel can have found in the table; whoever holds it keeps them.
+    `words` has the layout of `reput.kernels.lookup_layout.FileTable`, and is at `address` in memory. `arrays` has all
+    maps that a kernel can have found in the table; holding it keeps them.
     """
 
     def __init__(self, first: int, count: int, most: int) -> None:
@@ -66,7 +66,7 @@ class MapTable:
         self._lock = threading.Lock()
 
     def put(self, number: int, array: NDArray[np.uint8] | None) -> bool:
-        """Have a file found at its map from now on; None: there is no such file. False where `most` maps are there."""
+        """Enter a file's map, or None for a missing file; return False if the table has `most` maps."""
         place = FIRST_FILE + number - int(self.words[FileTable.first])
         with self._lock:
             if array is None:

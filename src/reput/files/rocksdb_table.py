@@ -59,7 +59,7 @@ class TableFile:
 
     @property
     def entries(self) -> int:
-        """How many entries it has so far."""
+        """Number of entries so far."""
         return int(self._state[TableState.entries])
 
     def add(self, pieces: EntryPieces) -> None:

@@ -93,7 +93,7 @@ def open_view(
         is_short = not tail.written and tail.end < (known := known_good(layout)).offset
         if is_short:
             notes.append(
-                f"the log ends at {tail.end}, and {known.told_by} calls it durable up to {known.offset}: it was "
+                f"the log ends at {tail.end}, and {known.source} calls it durable up to {known.offset}: it was "
                 "replaced by an older copy, or its end is lost. Queues go on from what is there"
             )
     notes += _odd_index_files(view)

@@ -1,4 +1,4 @@
-"""Where the log begins and ends after a close or a crash.
+"""Recovery: the offset up to which indexes are complete, and the log's end, after a close or a crash.
 
 May import `disk` and `owner`.
 """

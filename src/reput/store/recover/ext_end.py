@@ -1,4 +1,4 @@
-"""Where a queue's ext units end, told by its entries: what stands behind the last entry's unit counts for nothing.
+"""The end of a queue's ext units, found by its entries: units after that of the last entry do not count.
 
 Source: `ConsumeQueue.recover` and `truncateDirtyLogicFiles`, which cut the ext files at the last address they see.
 """
@@ -23,22 +23,22 @@ _ZEROS = bytes(1 << 20)
 
 
 def last_address(queue_folder: Path, end: int) -> int | None:
-    """The last address in a queue's entries in front of queue offset `end`; None where none of them has one."""
+    """Return the last address in a queue's entries before queue offset `end`; None if no entry has one."""
     for file in reversed(list_queue_files(queue_folder)):
-        behind = min(end - file.start // ENTRY_SIZE, file.size // ENTRY_SIZE)
-        while behind > 0:
-            begin = max(0, behind - _ENTRIES_AT_ONCE)
-            data = fs.read_bytes(file.path, (behind - begin) * ENTRY_SIZE, begin * ENTRY_SIZE) or b""
+        piece_end = min(end - file.start // ENTRY_SIZE, file.size // ENTRY_SIZE)
+        while piece_end > 0:
+            begin = max(0, piece_end - _ENTRIES_AT_ONCE)
+            data = fs.read_bytes(file.path, (piece_end - begin) * ENTRY_SIZE, begin * ENTRY_SIZE) or b""
             codes = np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)["tags_code"]
             addressed = np.flatnonzero(codes <= MAX_ADDRESS)
             if len(addressed):
                 return int(codes[addressed[-1]])
-            behind = begin
+            piece_end = begin
     return None
 
 
 def first_address(queue_folder: Path, log_min_offset: int) -> int | None:
-    """The first address among the entries of records that the log still has, in a queue's first file."""
+    """Return the first address among the entries of records that the log still has, in a queue's first file."""
     for file in list_queue_files(queue_folder)[:1]:
         data = fs.read_bytes(file.path, file.size) or b""
         entries = np.frombuffer(data, dtype=ENTRY.dtype, count=len(data) // ENTRY_SIZE)
@@ -50,10 +50,10 @@ def first_address(queue_folder: Path, log_min_offset: int) -> int | None:
 
 
 def end_of_units(queue_folder: Path, reader: ExtReader, key: QueueKey, end: int) -> int:
-    """The byte offset in a queue's ext files behind the unit of its last entry in front of queue offset `end`.
+    """Return the byte offset in a queue's ext files after the unit of its last entry before queue offset `end`.
 
     Raises:
-        DamagedStoreError: that entry points to no unit.
+        DamagedStoreError: That entry points to no unit.
     """
     address = last_address(queue_folder, end)
     if address is None:
@@ -62,29 +62,29 @@ def end_of_units(queue_folder: Path, reader: ExtReader, key: QueueKey, end: int)
     unit = reader.unit(key, address)
     if unit is None:
         raise DamagedStoreError(
-            f"{queue_folder}: the last entry in front of queue offset {end} points to byte {address - MIN_ADDRESS} of "
-            f"the queue's files in {reader.folder}, where no unit stands. Run `reput rebuild --only queue`"
+            f"{queue_folder}: the last entry before queue offset {end} points to byte {address - MIN_ADDRESS} of "
+            f"the queue's files in {reader.folder}, where there is no unit. Run `reput rebuild --only queue`"
         )
     return address - MIN_ADDRESS + unit.size
 
 
 def cut_units(reader: ExtReader, key: QueueKey, end: int, owner: fs.Owner) -> list[Path]:
-    """Zero a queue's ext files from byte offset `end` on, and remove those behind; returns the files that changed.
+    """Zero a queue's ext files from byte offset `end` on, and remove later files; return the files that changed.
 
-    The cut is zeroed: RocketMQ, looking for the end of the units, would walk on over what stood there.
+    The bytes are zeroed, since RocketMQ searches for the end of the units and would read old ones.
     """
     changed = []
     for file in list_ext_files(reader.folder, key):
         if file.start >= end and file.start > 0:
             fs.remove_file(file.path)
             changed.append(file.path)
-        elif file.start + file.size > end and _zero_behind(file, end - file.start, owner):
+        elif file.start + file.size > end and _zero_from(file, end - file.start, owner):
             changed.append(file.path)
     return changed
 
 
-def _zero_behind(file: QueueFile, begin: int, owner: fs.Owner) -> bool:
-    """Zero what is written of a file from byte `begin` on; whether anything was."""
+def _zero_from(file: QueueFile, begin: int, owner: fs.Owner) -> bool:
+    """Zero the written bytes of a file from byte `begin` on; return True if there were any."""
     written = fs.end_of_data(file.path, file.size)
     found = False
     while begin < written:
@@ -100,14 +100,15 @@ def _zero_behind(file: QueueFile, begin: int, owner: fs.Owner) -> bool:
 
 
 def cut_all_units(consume_queue: Path, reader: ExtReader, owner: fs.Owner, whole: int = INT64_MAX) -> list[Path]:
-    """Cut the units of all queues behind their last entries: after a cut of the queues, or behind a crash.
+    """Cut the units of all queues after their last entries: after a cut of the queues, or after a crash.
 
-    Returns the files that changed.
+    A crash may lose the units of entries of records from log offset `whole` on; these are built again.
 
-    A crash may have lost the units of entries of records from log offset `whole` on, which are built again.
+    Returns:
+        The files that changed.
 
     Raises:
-        DamagedStoreError: a last entry below that points to no unit.
+        DamagedStoreError: A last entry below that offset points to no unit.
     """
     changed = []
     for queue in list_queues(consume_queue):

@@ -1,8 +1,8 @@
-"""What is known to have been good in a log once: what is bad there now was damaged, and no crash is to blame.
+"""The part of a log that is known to have been good once: bad bytes in it are damage, and not left by a crash.
 
-An offset, below which everything was: the durable frontier, what a reput writer has flushed, and the checkpoint's last
-record. And a time: the checkpoint tells when the last record was stored that was flushed. Where no record in front of
-a bad place is that new, the one that was stood at that place or behind it.
+It is known by an offset and by a time. All below the offset was good: it is the highest of the durable frontier, the
+flushed offset of a reput writer, and the checkpoint's last record. The time is the checkpoint's store time of the last
+flushed record. If no record before a bad place is that new, the flushed record was at that place or after it.
 
 Source: `StoreCheckpoint`, `CommitLog.recoverAbnormally`.
 """
@@ -22,58 +22,58 @@ from reput.store.disk.layout import StoreLayout
 from reput.store.owner.holders import marks_of
 
 _FILES_LOOKED_AT = 2
-"""A checkpoint is seconds old: a record as new as it says lies near the log's end."""
+"""Number of files to read: a checkpoint is seconds old, so a record of its time is near the log's end."""
 _PLAIN = checking(CHECK_NONE)
 
 
 class KnownGood(NamedTuple):
-    """Below log offset `offset` all was good, as the file `told_by` says; so was a record stored at `time` (ms)."""
+    """All below log offset `offset` was good, by the file `source`; so was a record stored at `time` (ms)."""
 
     offset: int
-    told_by: str
+    source: str
     time: int
 
 
 def known_good(layout: StoreLayout) -> KnownGood:
-    """What reput's own files and the checkpoint say.
+    """Return what reput's own files and the checkpoint say.
 
     Raises:
-        DamagedStoreError: the frontier file is there and is no frontier.
+        DamagedStoreError: The frontier file is damaged.
     """
     checkpoint, frontier = read_checkpoint(layout), read_frontier(layout)
-    told = [(marks_of(layout)["flushed_offset"], str(layout.own(own.WATERMARKS_NAME)))]
+    offsets = [(marks_of(layout)["flushed_offset"], str(layout.own(own.WATERMARKS_NAME)))]
     if frontier is not None:
-        told += [
+        offsets += [
             (offset, str(layout.own(own.FRONTIER_NAME))) for offset in (frontier.queue_offset, frontier.index_offset)
         ]
-    # The last offset is where the last record starts; that record itself was good. So is the other one, but a
-    # replicated broker gives a record's end there.
+    # Both offsets of the checkpoint are the start of a record, which was good. A replicated broker gives a record's end
+    # as the confirmed one.
     started = checkpoint.logics_physical_offset
-    told += [(offset, str(layout.checkpoint)) for offset in (checkpoint.confirm_phy_offset, started + (started > 0))]
-    return KnownGood(*max(told), checkpoint.physic_msg_timestamp)
+    offsets += [(offset, str(layout.checkpoint)) for offset in (checkpoint.confirm_phy_offset, started + (started > 0))]
+    return KnownGood(*max(offsets), checkpoint.physic_msg_timestamp)
 
 
 def why_known_good(layout: StoreLayout, log: LogMaps, end: int, written: int, last_store_timestamp: int = -1) -> str:
-    """Why the `written` bytes at log offset `end`, where no record is, are known to have been good; "" if they are not.
+    """Return the reason why the `written` bytes at log offset `end`, which are no record, were good once; or "".
 
-    `last_store_timestamp` of the record in front, where it is known.
+    `last_store_timestamp`: that of the record before them, if it is known.
     """
     known = known_good(layout)
     if end < known.offset:
-        return f"{known.told_by} calls the log durable up to {known.offset}"
+        return f"{known.source} calls the log durable up to {known.offset}"
     following = find_record(log, end + 1, search_bytes=written - 1)
     time = -1 if following is None else log.store_time(following)
-    # Of the records of one time, the ones behind may have been stored after the flush that the checkpoint tells of.
+    # Of several records with this time, the later ones may have been stored after the checkpoint's flush.
     if 0 <= time < known.time:
         return (
-            f"at log offset {following} goes on a record that the checkpoint calls durable (stored {time}, checkpoint "
+            f"at log offset {following} follows a record that the checkpoint calls durable (stored {time}, checkpoint "
             f"{known.time})"
         )
-    # The last record's own time mostly settles it.
+    # The last record's own time is mostly enough.
     if last_store_timestamp < known.time and (newest := newest_before(log, end)) < known.time:
         return (
-            f"the checkpoint calls a record durable that is not in front of it (stored {known.time}, the newest in "
-            f"front {newest})"
+            f"the checkpoint calls a record durable that is not before this place (stored {known.time}, the newest "
+            f"before it {newest})"
         )
     return ""
 

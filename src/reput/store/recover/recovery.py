@@ -1,9 +1,11 @@
-"""Where an opener begins to read the log, where the log ends, and what is cut from it.
+"""The offset from which an opener reads the log, the log's end, and what is cut from it.
 
-Three cases. Our own frontier, when its fingerprint is still what stands in the log: everything below is complete. Else,
-after a clean shutdown of a broker, the end of the last record that any queue knows. Else, after a crash, the start of
-the last file whose first record is not newer than the checkpoint, as RocketMQ's own recovery does; IndexFiles newer
-than the checkpoint are not believed either.
+The opener begins at the first of these that is valid:
+
+1. Our own frontier, if the log still has the record of its fingerprint: all indexes below it are complete.
+2. After a clean shutdown of a broker, the end of the last record that any queue names.
+3. After a crash, the start of the last file whose first record is not newer than the checkpoint, as in RocketMQ's own
+   recovery. IndexFiles newer than the checkpoint are not believed then.
 
 A bad record that was once known to be good is damage, never a reason to cut (`reput.store.recover.known_good`).
 
@@ -49,7 +51,7 @@ _NOTHING_IS_CUT = (
 
 
 class Start(NamedTuple):
-    """Where reading begins, and how that was found: `own`, `clean` or `crash`."""
+    """The offsets at which reading begins, and how they were found: `own`, `clean` or `crash`."""
 
     frontiers: Frontiers
     how: str
@@ -62,13 +64,13 @@ def find_start(
     index_enabled: bool = True,
     types: QueueTypes = UNKNOWN_TYPES,
 ) -> Start:
-    """The log offsets below which the indexes on disk can be believed.
+    """Return the log offsets below which the indexes on disk can be believed.
 
-    Where `types` tells of queues of batches, and there are none, the log is read from its begin, unless they were
-    deleted.
+    If `types` has topics with queues of batches, and there are no such queues, the log is read from its begin, unless
+    they were deleted.
 
     Raises:
-        DamagedStoreError: the frontier file is there and is no frontier, or the file of deleted queues is none.
+        DamagedStoreError: The frontier file or the file of deleted queues is damaged.
     """
     frontier = read_frontier(layout)
     if frontier is not None:
@@ -78,8 +80,8 @@ def find_start(
         )
         if ours.both >= 0:
             ours = _without_the_lost(layout, log, kinds, ours, frontier.index_file)
-            told = [end_believed(log, end) for kind in kinds if (end := kind.complete_to()) is not None]
-            return Start(ours._replace(queue_offset=min([ours.queue_offset, *told])), "own")
+            ends = [end_believed(log, end) for kind in kinds if (end := kind.complete_to()) is not None]
+            return Start(ours._replace(queue_offset=min([ours.queue_offset, *ends])), "own")
     if layout.abort.exists():
         start = Start(_after_crash(layout, log, kinds), "crash")
     else:
@@ -90,9 +92,9 @@ def find_start(
 
 
 def _has_or_deleted_batches(layout: StoreLayout, topics: frozenset[bytes]) -> bool:
-    """Whether there are queues of batches, or all these topics of batches are deleted.
+    """Return True if there are queues of batches, or all these topics of batches are deleted.
 
-    The deleted topic that was the last one has left its empty folder.
+    The last topic to be deleted leaves an empty folder.
     """
     if any(True for _ in BatchFiles(layout.batch_consume_queue).queues()):
         return True
@@ -103,9 +105,9 @@ def _has_or_deleted_batches(layout: StoreLayout, topics: frozenset[bytes]) -> bo
 def _without_the_lost(
     layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind], ours: Frontiers, last_index_file: str
 ) -> Frontiers:
-    """The frontiers, but for indexes that are gone from the disk: those are read from the log's begin again.
+    """Return the frontiers, with the log's begin for indexes that are missing on disk: they are built again.
 
-    An empty folder of a topic says that its queues were deleted on purpose.
+    An empty folder of a topic means that its queues were deleted on purpose.
     """
     queues, index = ours.queue_offset, ours.index_offset
     folders = layout.consume_queue, layout.batch_consume_queue
@@ -118,7 +120,7 @@ def _without_the_lost(
 
 
 def _believed(log: LogMaps, offset: int, fingerprint: own.Fingerprint | None) -> int:
-    """The offset, where the record below it is still the one that was there; else -1."""
+    """Return the offset if the log still has the record of the fingerprint below it; otherwise -1."""
     if offset <= log.min_offset:
         return max(offset, 0)
     if fingerprint is None:
@@ -148,9 +150,9 @@ def _after_crash(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind]) 
     index_begin = begin
     if not any(kind.is_present() for kind in kinds):
         begin = log.min_offset
-    # Such a kind is whole up to there, whatever happened; files are believed up to where the checkpoint says.
-    told = [end for kind in kinds if (end := kind.complete_to()) is not None]
-    ends = [end_believed(log, end) for end in told] + ([begin] if len(told) < len(kinds) else [])
+    # A kind that reports its own end is complete up to there after any crash. Files are believed up to the checkpoint.
+    reported = [end for kind in kinds if (end := kind.complete_to()) is not None]
+    ends = [end_believed(log, end) for end in reported] + ([begin] if len(reported) < len(kinds) else [])
     begin = min(ends, default=begin)
     trusted_index = checkpoint.index_msg_timestamp
     files = [file for file in list_index_files(layout.index) if file.header and file.header.index_count > 1]
@@ -163,10 +165,10 @@ def _after_crash(layout: StoreLayout, log: LogMaps, kinds: Sequence[QueueKind]) 
 
 
 def _clean_end_of(kind: QueueKind, log: LogMaps) -> int:
-    """The end of the last record that any queue of a kind names, or that the kind itself tells."""
-    told = kind.complete_to()
-    if told is not None:
-        return end_believed(log, told)
+    """Return the end of the last record that any queue of a kind names, or that the kind itself reports."""
+    reported = kind.complete_to()
+    if reported is not None:
+        return end_believed(log, reported)
     end = log.min_offset
     for queue in kind.queues():
         last = queue.span(log.min_offset).last
@@ -176,9 +178,9 @@ def _clean_end_of(kind: QueueKind, log: LogMaps) -> int:
 
 
 def end_believed(log: LogMaps, offset: int) -> int:
-    """A log offset that a kind tells as a record's end, where that is so; else the end of the chain in front of it.
+    """Return a log offset that a kind reports as a record's end, or if it is none, the end of the chain before it.
 
-    A log that was cut, or brought back from a copy, may end elsewhere.
+    A log that was cut, or restored from a copy, may end elsewhere.
     """
     if offset <= log.min_offset or not log.starts:
         return log.min_offset
@@ -186,7 +188,7 @@ def end_believed(log: LogMaps, offset: int) -> int:
 
 
 def fingerprint_before(log: LogMaps, offset: int) -> own.Fingerprint | None:
-    """The record that ends at a log offset, or in front of the blank that does; None where none is found."""
+    """Return the fingerprint of the record that ends at a log offset, or before the blank that ends there; or None."""
     if offset <= log.min_offset or not log.starts:
         return None
     chain = _chain_to(log, offset)
@@ -197,7 +199,7 @@ def fingerprint_before(log: LogMaps, offset: int) -> own.Fingerprint | None:
 
 
 class _Chain(NamedTuple):
-    """Records one behind the other, by log offsets: the `last` one and its `size` (0 for none), and where they end."""
+    """Consecutive records, by log offsets: the `last` one and its `size` (0 for none), and the chain's `end`."""
 
     last: int
     size: int
@@ -205,7 +207,7 @@ class _Chain(NamedTuple):
 
 
 def _chain_to(log: LogMaps, offset: int) -> _Chain:
-    """The chain of records in front of a log offset."""
+    """Return the chain of records before a log offset."""
     start = log.file_at(offset - 1)
     start = log.starts[-1] if start is None else start
     data = log.array(start)
@@ -214,7 +216,7 @@ def _chain_to(log: LogMaps, offset: int) -> _Chain:
     near = int(kernels().find_boundary(data, start, begin, limit, len(data), CHECK_BODY))
     if near >= 0 and (chain := _chain_from(data, start, start + near, start + limit)).end == start + limit:
         return chain
-    # What was found near may only imitate a record; a file's start is a true boundary.
+    # The record found near may be a copy inside a body. A file's start is a true boundary.
     return _chain_from(data, start, start, start + limit)
 
 
@@ -239,7 +241,7 @@ def _is_record(log: LogMaps, offset: int, checks: int = CHECK_BODY) -> bool:
 
 
 class LogTail(NamedTuple):
-    """What stands behind the log's last good record: `written` bytes up to the last that is not zero."""
+    """The log's `end`, after its last good record; `written` bytes follow, up to the last byte that is not zero."""
 
     end: int
     verdict: Verdict
@@ -249,13 +251,13 @@ class LogTail(NamedTuple):
 def judge_tail(
     layout: StoreLayout, log: LogMaps, end: int, verdict: Verdict, last_store_timestamp: int = -1
 ) -> LogTail:
-    """What to make of the place where reading stopped.
+    """Judge the place where reading stopped.
 
-    `last_store_timestamp` of the record in front of it, where that is known.
+    `last_store_timestamp`: that of the record before it, if it is known.
 
     Raises:
-        DamagedLogError: what is bad there was good once (see `reput.store.recover.known_good`), or good records
-            follow that are older than the checkpoint: no crash has left that.
+        DamagedLogError: The bad bytes were good once (see `reput.store.recover.known_good`), or records older than the
+            checkpoint follow: a crash does not leave that.
     """
     written = written_bytes(log, end)
     known = why_known_good(layout, log, end, written, last_store_timestamp) if written else ""
