@@ -19,7 +19,7 @@ from reput.connect.options.schemas import Column, Need
 from reput.connect.options.selection import EVERYTHING, NumberRange, Selection
 from reput.connect.scan.arrays import ColumnNeeds, LogBuffer, Rows, arrow_schema, record_batch, texts_of, wants_of
 from reput.connect.scan.inner_rows import unwrapped
-from reput.connect.scan.read_report import Lost, Seen
+from reput.connect.scan.read_report import Seen
 from reput.dispatch.sql import CompiledFilter
 from reput.dispatch.sql import compile as compile_sql
 from reput.dispatch.sql.columns import RecordProperties
@@ -30,7 +30,7 @@ from reput.formats.record import CHECK_NONE
 from reput.kernels.columns import IN_QUEUE, INNER_BATCH, Columns
 from reput.kernels.field_columns import FIND_PROPERTIES, FieldRow
 from reput.log.decode import DecodeSettings
-from reput.log.scan import Keep, RangeWalk, WalkRules, WalkState
+from reput.log.scan import Gap, Keep, RangeWalk, WalkRules, WalkState
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20
@@ -141,7 +141,7 @@ class _LogRange:
             )
         if walk.skip(self.cut.end) is None:
             walk.stop_at(self.cut.end)
-        self.seen.lost.append(Lost(begin, walk.offset, walk.verdict))
+        self.seen.lost.append(Gap(begin, walk.offset, walk.verdict))
         self.seen.log_bytes += walk.offset - begin
 
     def _wanted(self) -> tuple[Rows, Int64s]:

@@ -19,23 +19,15 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from reput.errors import ConfigError
 from reput.files import fs
-from reput.formats.record import Verdict
+from reput.log.scan import Gap
 
 _SUFFIX = ".json"
 _LIMIT = 1 << 16
 _COUNTS = ("log_bytes", "queue_bytes", "rows")
-
-
-class Lost(NamedTuple):
-    """Bytes [begin, end) of the log (log offsets) that are no record, and what stands at `begin`."""
-
-    begin: int
-    end: int
-    verdict: Verdict
 
 
 @dataclass
@@ -45,7 +37,7 @@ class Seen:
     log_bytes: int = 0
     queue_bytes: int = 0
     rows: int = 0
-    lost: list[Lost] = field(default_factory=list)
+    lost: list[Gap] = field(default_factory=list)
 
 
 @dataclass
