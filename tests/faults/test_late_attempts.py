@@ -100,13 +100,13 @@ def test_a_late_decode_attempt_behind_ext_units(crooked: bool, tmp_path: Path, m
     store = golden.unpack("ext", tmp_path)
     late = BehindUnits(monkeypatch)
     if crooked:
-        crooked_of = SplitQueues.crooked
+        out_of_order_of = SplitQueues.out_of_order
 
         def one_more(table: SplitQueues) -> list[QueueKey]:
-            table.mark_crooked(table.keys[:1])
-            return crooked_of(table)
+            table.mark_out_of_order(table.keys[:1])
+            return out_of_order_of(table)
 
-        monkeypatch.setattr(SplitQueues, "crooked", one_more)
+        monkeypatch.setattr(SplitQueues, "out_of_order", one_more)
     rebuild_store(store, late.engine, GOLDEN_CONFIG, RebuildOptions(split_mb=0.2))
     late.assert_refused("decode_and_sink", *(["_redo_task"] if crooked else []))
     assert_sound(store, GOLDEN_CONFIG)

@@ -201,8 +201,8 @@ def test_merge_knows_which_queues_run_straight(parts: list[list[tuple[int, int]]
         row = table.rows[QueueKey(b"t", queue)]
         assert (table.first[row], table.next[row], table.count[row]) == (offsets[0], offsets[-1] + 1, len(offsets))
         straight = offsets == list(range(offsets[0], offsets[0] + len(offsets)))
-        assert bool(table.straight[row]) == straight
-        assert (QueueKey(b"t", queue) in table.crooked()) == (not straight)
+        assert bool(table.in_order[row]) == straight
+        assert (QueueKey(b"t", queue) in table.out_of_order()) == (not straight)
     assert len(table.keys) == len({queue for queue, _ in everything})
 
 
@@ -212,9 +212,9 @@ def test_merge_has_room_for_many_queues() -> None:
     for begin in range(0, 5000, 700):
         table.add(ranges_of([(queue, queue % 5) for queue in range(begin, begin + 700)]))
     assert [int(value) for value in table.first[: len(table.keys)]] == [key.queue_id % 5 for key in table.keys]
-    assert table.crooked() == []
-    table.mark_crooked([QueueKey(b"t", 3), QueueKey(b"new", 0)])
-    assert table.crooked() == [QueueKey(b"t", 3), QueueKey(b"new", 0)]
+    assert table.out_of_order() == []
+    table.mark_out_of_order([QueueKey(b"t", 3), QueueKey(b"new", 0)])
+    assert table.out_of_order() == [QueueKey(b"t", 3), QueueKey(b"new", 0)]
 
 
 # --- redo ----------------------------------------------------------------------------------------

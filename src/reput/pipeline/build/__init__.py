@@ -1,4 +1,4 @@
-"""Indexes are built from what splits left: anew beside the old ones (rebuild), or where they are (grow).
+"""Indexes are built from the parts that splits left: new ones in staging (rebuild), or the live ones in place (grow).
 
 May import `split` and `spark`.
 """

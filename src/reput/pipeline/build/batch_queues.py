@@ -76,7 +76,7 @@ class BatchBuilder:
 def build_batch_queues(
     engine: Engine, job: Job, results: Sequence[SplitResult], listener: ProgressListener
 ) -> list[QueueOutcome]:
-    """Build the queues of batches from what the splits have left, in log order."""
+    """Build the queues of batches from the parts of the splits, in log order."""
     splits = tuple(result.number for result in results if result.batches)
     keys: set[QueueKey] = set()
     for number in splits:
@@ -150,7 +150,7 @@ class _Builder:
             position += len(piece)
 
     def outcome(self) -> QueueOutcome:
-        """What was built."""
+        """Return the outcome of the queue."""
         order = self._order
         return QueueOutcome(
             self.key,

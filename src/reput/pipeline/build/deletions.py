@@ -18,10 +18,10 @@ from reput.store.owner.deletion import (
 
 
 def kept(layout: StoreLayout, log_min_offset: int, options: RebuildOptions) -> dict[QueueKey, int]:
-    """The deleted queues that a rebuild leaves out, each with the log offset below which it does.
+    """Return the deleted queues that a rebuild leaves out, each with the log offset below which it does.
 
     Raises:
-        DamagedStoreError: the file that has them is none.
+        DamagedStoreError: the file that lists them is damaged.
     """
     return {one.key: one.offset for one in still_deleted(layout, log_min_offset) if not _is_named(one, options)}
 
@@ -31,7 +31,7 @@ def _is_named(one: own.Deleted, options: RebuildOptions) -> bool:
 
 
 def report(run: Rebuild) -> None:
-    """Say which deleted queues stay deleted, and which are back."""
+    """Report the deleted queues that stay deleted, and those that are back."""
     deleted = [one for one in still_deleted(run.layout, run.log.min_offset) if run.job.wants(one.key.topic)]
     stay = [one for one in deleted if one.key in run.job.deleted]
     if stay:
@@ -42,7 +42,7 @@ def report(run: Rebuild) -> None:
 
 
 def forget(run: Rebuild) -> None:
-    """Keep of the deleted queues those that a rebuild, which is live now, has left out or not looked at."""
+    """Update the list of deleted queues after the swap: it keeps those that the rebuild left out or did not look at."""
     here = present_keys(run.layout, [one.key for one in read_deleted(run.layout)])
     write_deleted(
         run.layout,

@@ -1,4 +1,4 @@
-"""What a rebuild, a conversion or a deletion would do, from a look at the files; nothing is changed."""
+"""Estimates of a rebuild, a conversion or a deletion, from a look at the files; nothing is changed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from reput.store.owner.owner import refuse_owned
 
 _SAMPLE_RECORDS = 1000
 _PARTS_BYTES_A_MESSAGE, _PARTS_BYTES_AN_ITEM = 25, 4
-"""What a rebuild leaves for its later stages while it runs, at the most."""
+"""Largest size of the parts that a rebuild leaves for its later stages while it runs."""
 
 
 class Replaced(NamedTuple):
@@ -43,9 +43,10 @@ class Replaced(NamedTuple):
 
 @dataclass(slots=True)
 class DryRun:
-    """What a rebuild would do. Messages, entries, items and bytes are estimates from the newest records of the log.
+    """The effect of a rebuild. Messages, entries, items and bytes are estimates from the newest records of the log.
 
-    `bytes_needed` are for the new indexes beside the old ones and for what lies there while they are built.
+    `bytes_needed` are for the new indexes, which exist at the same time as the old ones, and for the parts between
+    stages.
     """
 
     store: str
@@ -64,7 +65,7 @@ class DryRun:
     warnings: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, ready for JSON."""
+        """Return every field, ready for JSON."""
         return {**asdict(self), "replaced": [one._asdict() for one in self.replaced]}
 
 
@@ -79,12 +80,12 @@ class DryDeletion:
     removed: list[Replaced]
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, ready for JSON."""
+        """Return every field, ready for JSON."""
         return {**asdict(self), "removed": [one._asdict() for one in self.removed]}
 
 
 def dry_rebuild(root: Path | str, config: StoreConfig, options: RebuildOptions) -> DryRun:
-    """Look at what a rebuild would do.
+    """Estimate a rebuild.
 
     Raises:
         ReputError: the rebuild would be refused before it reads the log.
@@ -104,7 +105,7 @@ def dry_rebuild(root: Path | str, config: StoreConfig, options: RebuildOptions) 
 
 
 def dry_delete(root: Path | str, config: StoreConfig, topic: str, queue_id: int | None) -> DryDeletion:
-    """Look at what a deletion would remove.
+    """Find what a deletion would remove.
 
     Raises:
         ConfigError: there is no such topic, or no such queue.
@@ -132,7 +133,7 @@ def dry_delete(root: Path | str, config: StoreConfig, topic: str, queue_id: int 
 
 
 def _entries(layout: StoreLayout, config: StoreConfig, topic: str) -> dict[int, int]:
-    """How many entries each queue of a topic has, in the kind that is read first; in a queue of batches one a batch."""
+    """Return the number of entries of each queue of a topic, in the kind that is read first; a batch is one entry."""
     name, found = topic.encode("utf-8", "surrogateescape"), dict[int, int]()
     if is_topic_folder_name(name):
         for batch_queue in BatchFiles(layout.batch_consume_queue).queues(name):
@@ -145,7 +146,7 @@ def _entries(layout: StoreLayout, config: StoreConfig, topic: str) -> dict[int, 
 
 
 def _ids(folder: Path) -> Iterable[int]:
-    """The queues that have folders in a topic's."""
+    """Return the ids of the queues that have a folder in a topic's folder."""
     return (int(entry.name) for entry in fs.list_dir(folder) if entry.is_dir and entry.name.isdecimal())
 
 
@@ -171,7 +172,7 @@ def _estimated(layout: StoreLayout, found: PreparedRebuild, options: RebuildOpti
     if needed > free:
         run.warnings.append(f"about {needed} bytes are needed, and {free} are free on the file system of {layout.root}")
     if options.topics or options.skip_topics:
-        run.notes.append("of the topics that are left alone the queues stay: entries and bytes are those of all topics")
+        run.notes.append("the queues of the other topics stay: entries and bytes are those of all topics")
     return run
 
 
@@ -183,7 +184,7 @@ def _replaced(layout: StoreLayout, of_queues: bool, of_index: bool) -> list[Repl
 
 
 def _sample(log: LogFiles, tag_items: bool) -> tuple[int, float]:
-    """The bytes of a record and its index items, on average over the first ones of the newest file that has any."""
+    """Return the mean bytes of a record and its mean index items, of the first records of the newest file with any."""
     for file in reversed(log.files):
         records = list(islice(LogWalk(log, file.start, checking(CHECK_NONE)), _SAMPLE_RECORDS))
         if records:
@@ -205,7 +206,7 @@ def _measured(layout: StoreLayout, folder: Path) -> Replaced:
 
 
 def _sizes(folder: Path) -> Iterable[int]:
-    """The bytes of each file below a folder."""
+    """Yield the bytes of each file below a folder."""
     for entry in fs.list_dir(folder):
         if entry.is_dir:
             yield from _sizes(folder / entry.name)

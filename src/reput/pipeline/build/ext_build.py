@@ -1,9 +1,9 @@
-"""ext-build: the queues that were written get their ext units, and their entries the units' addresses.
+"""ext-build: new entries of queues get ext units, and the entries get the units' addresses.
 
-A stage of its own behind all that writes entries: where a unit goes depends on all units in front of it. One task goes
-through a queue's new entries in order, takes store times and properties from the log, writes the units, and then puts
-addresses in the place of the tags codes. The first new unit goes behind the unit of the last entry that was there
-before, so a repeat writes the same bytes in the same places and leaves no orphan.
+This stage follows all stages that write entries, because the place of a unit depends on all units before it. One task
+reads a queue's new entries in order, takes store times and properties from the log, writes the units, and then replaces
+tags codes by addresses. The first new unit goes after the unit of the last old entry, so a repeat writes the same bytes
+in the same places and leaves no orphan.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from reput.store.recover.ext_end import cut_units, end_of_units
 _ENTRIES_AT_ONCE = 1 << 16
 _QUEUES_A_TASK = 64
 _TIME_AT_V6 = STORE_TIMESTAMP_AT_V4 + HOST_V6_SIZE - HOST_V4_SIZE
-# Behind the hosts, two times and a count: what FLAG_STORE_HOST_V6 and FLAG_BORN_HOST_V6 move.
+# After the hosts, two times and a count: FLAG_STORE_HOST_V6 and FLAG_BORN_HOST_V6 move this place.
 _BODY_SIZE_AT_V4 = STORE_TIMESTAMP_AT_V4 + 8 + HOST_V4_SIZE + 4 + 8
 assert _BODY_SIZE_AT_V4 == 84
 
 
 class ExtWork(NamedTuple):
-    """A queue whose entries [begin, end) are new; `afresh`: nothing that its ext files hold counts any more."""
+    """A queue whose entries [begin, end) are new; `afresh`: the units in its ext files are void."""
 
     key: QueueKey
     begin: int
@@ -57,15 +57,16 @@ class ExtWork(NamedTuple):
 
 
 def ext_tasks(work: Sequence[ExtWork]) -> list[tuple[ExtWork, ...]]:
-    """The work cut into tasks. Entries of light queues have no units, in RocketMQ neither."""
+    """Cut the work into tasks. Entries of light queues have no units, as in RocketMQ."""
     work = [one for one in work if not one.key.topic.startswith(LMQ_PREFIX)]
     return [tuple(work[at : at + _QUEUES_A_TASK]) for at in range(0, len(work), _QUEUES_A_TASK)]
 
 
 def clear_units(job: Job, work: Sequence[ExtWork]) -> None:
-    """Remove the ext files of queues that are built afresh: before their tasks, of which there may be two attempts.
+    """Remove the ext files of queues that are built afresh, before their tasks.
 
-    Where one has given entries addresses already, the other takes the tags codes from the units behind them.
+    A task may have two attempts. If one has already given entries addresses, the other takes the tags codes from the
+    units at these addresses, so a task must not remove units.
     """
     for one in work:
         if one.afresh:
@@ -73,7 +74,7 @@ def clear_units(job: Job, work: Sequence[ExtWork]) -> None:
 
 
 def build_units(job: Job, work: Sequence[ExtWork]) -> int:
-    """Give the new entries of these queues their units; returns how many units were written."""
+    """Write the units of the new entries of these queues; returns the number of units."""
     assert job.ext is not None
     units = 0
     with job.writing():
@@ -87,7 +88,7 @@ def build_units(job: Job, work: Sequence[ExtWork]) -> int:
 
 
 class _QueueUnits:
-    """The units of one queue's new entries; `at` is where the next one goes."""
+    """The units of one queue's new entries; `at` is the place of the next unit."""
 
     def __init__(self, job: Job, ext: ExtJob, reader: ExtReader, log: LogMaps, work: ExtWork) -> None:
         self.job, self.ext, self.reader, self.log, self.work = job, ext, reader, log, work
@@ -98,7 +99,7 @@ class _QueueUnits:
             self.at = end_of_units(Path(queue_path(job.queue_folder, work.key)), reader, work.key, work.begin)
 
     def build(self) -> int:
-        """Write units and addresses, and remove what stands behind the last unit; returns how many units."""
+        """Write units and addresses, and remove the bytes after the last unit; returns the number of units."""
         units, position = 0, self.work.begin
         in_file = self.job.queue_file_size // ENTRY_SIZE
         while position < self.work.end:
@@ -127,9 +128,9 @@ class _QueueUnits:
         return len(rows)
 
     def _are_own(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which records at these log offsets are the queue's own (bool).
+        """Return a flag for each record at these log offsets: it is the queue's own.
 
-        Those of other topics that gave it further entries (multi-dispatch) leave it with plain tags codes.
+        Records of other topics that give the queue further entries (multi-dispatch) leave plain tags codes.
         Source: `ConsumeQueue.multiDispatchLmqQueue`, `doDispatchLmqQueue`.
         """
         own = np.empty(len(positions), dtype=np.bool_)
@@ -138,7 +139,7 @@ class _QueueUnits:
         return own
 
     def _plain_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Tags codes; of entries that an attempt before has given addresses, those in their units."""
+        """Return tags codes; an entry that an earlier attempt gave an address has its code in the unit."""
         addressed = np.flatnonzero(codes <= MAX_ADDRESS)
         if len(addressed):
             found = self.reader.units(self.work.key, codes[addressed])
@@ -146,7 +147,7 @@ class _QueueUnits:
         return codes
 
     def _units(self, codes: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The bytes of the units (uint8, one row each) of records at these log offsets."""
+        """Return the bytes of the units (uint8, one row each) of records at these log offsets."""
         bitmap_size = self.ext.bitmap_size if self.filters else 0
         units = np.zeros((len(codes), UNIT_SIZE + bitmap_size), dtype=np.uint8)
         head = np.zeros(len(codes), dtype=UNIT.dtype)
@@ -179,11 +180,11 @@ class _QueueUnits:
 
 
 def are_of_topic(array: NDArray[np.uint8], positions: NDArray[np.int64], topic: bytes) -> NDArray[np.bool_]:
-    """Which of the records that begin at these places of a log file are of this topic (bool)."""
+    """Return a flag for each record that begins at these places of a log file: it is of this topic."""
     flags = array[positions + SYS_FLAG_AT + 3]
     hosts = ((flags & FLAG_BORN_HOST_V6) != 0).astype(np.int64) + ((flags & FLAG_STORE_HOST_V6) != 0)
     bodies = positions + _BODY_SIZE_AT_V4 + hosts * (HOST_V6_SIZE - HOST_V4_SIZE)
-    # Where somebody asks for places that may hold anything, none is read outside the file.
+    # A caller may give places that hold anything: nothing outside the file is read.
     inside = bodies + 4 <= len(array)
     bodies = np.where(inside, bodies, 0)
     places = bodies + 4 + _big_endian(array, bodies, 4)
@@ -206,7 +207,7 @@ def _big_endian(array: NDArray[np.uint8], places: NDArray[np.int64], size: int) 
 
 
 def store_times(array: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The store times (int64, ms) of the records that begin at these places of a log file."""
+    """Return the store times (int64, ms) of the records that begin at these places of a log file."""
     # The flag of the born host is in the last byte of sysFlag.
     is_v6 = (array[positions + SYS_FLAG_AT + 3] & FLAG_BORN_HOST_V6) != 0
     places = positions + np.where(is_v6, _TIME_AT_V6, STORE_TIMESTAMP_AT_V4)

@@ -1,4 +1,4 @@
-"""The last touches to the staged queues: pre-blank entries in front of a first message, and queues without records."""
+"""Blank entries of queue files: before a first message, for queues without records, and after lost messages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BLANKS_AT_ONCE = 50_000
 
 
 class FrontBlank(NamedTuple):
-    """A queue whose first file does not begin with its first message: entries in front of `first` become pre-blank.
+    """A queue whose first file does not begin with its first message: entries before `first` become pre-blank.
 
-    Without a message (`has_entries` false) the file is made all the same, so that the queue keeps its number `first`.
+    A queue without a message (`has_entries` is False) gets the file all the same, to keep its number `first`.
     """
 
     key: QueueKey
@@ -30,19 +30,19 @@ class FrontBlank(NamedTuple):
 def front_blanks(
     job: Job, queues: Sequence[tuple[QueueKey, int]], kept: Sequence[tuple[QueueKey, int]]
 ) -> list[FrontBlank]:
-    """The work to do for queues that start at some offset, and for queues that only keep their next offset."""
+    """Return the work for queues that start at some offset, and for queues that only keep their next offset."""
     in_file = job.queue_file_size // ENTRY_SIZE
     work = [FrontBlank(key, first, True) for key, first in queues if first % in_file]
     return work + [FrontBlank(key, first, False) for key, first in kept]
 
 
 def in_tasks(work: Sequence[FrontBlank]) -> list[tuple[FrontBlank, ...]]:
-    """The work cut into tasks."""
+    """Cut the work into tasks."""
     return [tuple(work[at : at + _QUEUES_A_TASK]) for at in range(0, len(work), _QUEUES_A_TASK)]
 
 
 def blank_fronts(job: Job, work: Sequence[FrontBlank]) -> int:
-    """Fill the fronts of these queues; returns how many entries were written.
+    """Fill the fronts of these queues; returns the number of entries written.
 
     Source: `ConsumeQueue.fillPreBlank`, `ConsumeQueue.initializeWithOffset`.
     """
@@ -55,7 +55,7 @@ def blank_fronts(job: Job, work: Sequence[FrontBlank]) -> int:
 
 
 def blank_end_of_queue(job: Job, blank: EndToKeep) -> int:
-    """Fill the end of this queue; returns how many entries were written."""
+    """Fill the end of this queue; returns the number of entries written."""
     with job.writing():
         position = blank.begin
         while position < blank.end:

@@ -1,10 +1,10 @@
 """grow: the live indexes take in the next range of the log, in place.
 
-A short range is one task: decode, dispatch, entries to their places, items to the end of the last IndexFile. It begins
-at the frontier, which is a true boundary, so nothing has to be proved. A long range is decoded by many tasks into
-parts, and proved, because what is written in place cannot be taken back; then tasks place them, while others decode the
-range behind it already (`grow_range`). No entry of a record below the range is overwritten. Queues that do not run
-straight on from where they end are done again in log order. Killed anywhere, a repeat writes the same bytes.
+A short range is one task: it decodes, dispatches, writes entries to their places, and appends items to the last
+IndexFile. The range begins at the frontier, which is a true boundary, so it needs no proof. Many tasks decode a long
+range into parts, which are proved first, because a write in place cannot be taken back. Then tasks place the parts,
+while others already decode the next range (`grow_range`). No entry of a record below the range is overwritten. Queues
+that do not continue at their next offset are redone in log order. Killed anywhere, a repeat writes the same bytes.
 """
 
 from __future__ import annotations
@@ -50,19 +50,20 @@ from reput.store.owner.deletion import left_out
 from reput.store.owner.indexer import CatchUpTask
 
 ONE_SPLIT_BYTES = 32 << 20
-"""Ranges up to this are one task: two would cost more than they save."""
+"""Largest range of one task: two tasks would cost more than they save."""
 _PARALLEL_SPLIT_BYTES = 128 << 20
 _RANGE_BYTES = 1 << 30
-"""What is proved, placed and published as one; while it is placed, the range behind it is decoded."""
+"""Size of a range that is proved, placed and published as one; meanwhile tasks decode the next range."""
 _REST = 4
-"""A rest shorter than this part of a range goes with the range before it."""
+"""A rest shorter than a range divided by this joins the range before it."""
 _NO_END = 1 << 62
 
 
 class Growth(NamedTuple):
-    """What a range gave: the log offset behind it, counts, its last record (None without one), IndexFiles touched.
+    """The result of a range: the log offset after it, counts, its last record (None: no record), IndexFiles touched.
 
-    `stopped`: something that is no record stands at `end`, before the end that was asked for.
+    `out_of_order`: a line for each queue that is out of order. `stopped`: the bytes at `end`, before the end that was
+    asked for, are no record.
     """
 
     end: int
@@ -118,7 +119,7 @@ class Grower:
         )
         index_end = _index_end(task, capacity(settings.index_items)) if job.build_index else IndexEnd()
         if job.build_index:
-            _remove_files_behind(task, index_end)
+            _remove_later_files(task, index_end)
         return cls(
             Build(layout, settings, task.owned, engine, listener, job, queue_builders(layout, job)),
             max(task.frontiers.both, log.min_offset),
@@ -182,7 +183,7 @@ class Grower:
         return self._growth([result], index_files, out_of_order)
 
     def _split(self, end: int) -> Split:
-        """The range up to `end`, or up to the end of its file."""
+        """Return the range up to `end`, or up to the end of its file."""
         size = self.log_file_size
         start = self.offset // size * size
         end = min(end, start + size)
@@ -203,22 +204,22 @@ class Grower:
         return self._growth(proved.results, index_files, out_of_order)._replace(stopped=proved.stopped)
 
     def _next_proved(self, end: int, confirmed: int) -> ProvedRange:
-        """The range behind `offset`: the one that was decoded ahead, or one that is decoded now."""
+        """Return the range after `offset`: it was decoded ahead, or is decoded now."""
         ahead, self.decoded = self.decoded if self._is_decoded() else None, None
         if ahead is not None:
             proved = self._prove(ahead)
-            # Where the log has grown since, its end may have been in the middle of a record.
+            # If the log has grown since, its end may have been in the middle of a record.
             if not (proved.stopped and confirmed > ahead.end):
                 return proved
         return self._prove(self._decode(self._plan(self.offset, end)))
 
     def _is_decoded(self) -> bool:
-        """Whether the range at `offset` was decoded ahead, by what is known now."""
+        """Return True if the range at `offset` was decoded ahead, with the queue types that are known now."""
         found = self.decoded
         return found is not None and found.begin == self.offset and found.types == self.build.job.types
 
     def _plan(self, begin: int, end: int) -> DecodedRange:
-        """A range to decode, with a folder of its own: all up to `end`, or the first part of that."""
+        """Return a range to decode, with a folder of its own: all up to `end`, or the first part of it."""
         until = begin + self.range_bytes
         if end - until <= self.range_bytes // _REST:
             until = end
@@ -330,9 +331,9 @@ class Grower:
 def _grow_task(
     job: Job, index_end: IndexEnd, named_at: datetime, split: Split
 ) -> tuple[SplitResult, list[IndexFileResult]]:
-    """All of a short range: its entries to their places, its items to the end of the last IndexFile.
+    """Take in a short range: its entries go to their places, its items to the end of the last IndexFile.
 
-    Nothing is written where it has a gap: what stands in place cannot be taken back.
+    Nothing is written if the range has a gap, because a write in place cannot be taken back.
     """
     decoded = decode_split(split, job.decode, columns_for(split))
     if decoded.gaps:
@@ -346,18 +347,18 @@ def _grow_task(
 
 
 def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
-    """Return where the IndexFiles end that hold items of records below the frontier.
+    """Return the end of the IndexFiles that hold items of records below the frontier.
 
-    As in RocketMQ a file without an item is the last one if no item came yet, or if the file before it is full.
+    As in RocketMQ a file without an item is the last one if there is no item yet, or if the file before it is full.
 
     Raises:
-        DamagedStoreError: an IndexFile has not the length that the settings give.
+        DamagedStoreError: the length of an IndexFile is not the one that the settings give.
     """
     size = file_size(task.settings.index_slots, task.settings.index_items)
     empty = ""
     for file in reversed(list_index_files(task.layout.index)):
         if file.size == 0:
-            continue  # made by a task that was killed before it had its length
+            continue  # a task was killed before the file had its length
         if file.size != size or file.header is None:
             raise DamagedStoreError(
                 f"{file.path}: {file.size} bytes, {size} expected. Run `reput rebuild --only index`"
@@ -377,7 +378,7 @@ def _index_end(task: CatchUpTask, most: int) -> IndexEnd:
 
 
 def _items_below(task: CatchUpTask, path: Path, count: int) -> int:
-    """How many of a file's items belong to records below the frontier; they stand in log order."""
+    """Return the number of a file's items that belong to records below the frontier; items are in log order."""
     low, high = 1, count + 1
     while low < high:
         middle = (low + high) // 2
@@ -389,8 +390,8 @@ def _items_below(task: CatchUpTask, path: Path, count: int) -> int:
     return low - 1
 
 
-def _remove_files_behind(task: CatchUpTask, end: IndexEnd) -> None:
-    """Remove IndexFiles that hold nothing below the frontier: a broker that crashed, or a job that died, left them."""
+def _remove_later_files(task: CatchUpTask, end: IndexEnd) -> None:
+    """Remove the IndexFiles that hold nothing below the frontier; a crashed broker or a dead job left them."""
     removed = [file.path for file in list_index_files(task.layout.index) if file.path.name > end.name]
     for path in removed:
         fs.remove_file(path)

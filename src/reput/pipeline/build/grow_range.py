@@ -1,9 +1,9 @@
-"""grow, long ranges: decoded once into parts, proved, and placed while the range behind is decoded.
+"""grow, long ranges: decoded once into parts, proved, and placed while the next range is decoded.
 
-What is written in place cannot be taken back, so the first stage leaves all that it finds in a folder of the range:
-queue entries, queue ranges, index items. When the driver has proved the splits' ends, tasks of the second stage put the
-entries in their places and chain the items, an IndexFile each. Chaining is the longest of these and takes one core a
-file, so the first stage of the next range shares the job. It begins where this range ends, which is proved by then.
+A write in place cannot be taken back, so the first stage leaves its parts in a folder of the range: queue entries,
+queue ranges, index items. When the driver has proved that the splits join, tasks of the second stage write the entries
+to their places and chain the items, one IndexFile for each task. Chaining takes longest and uses one core for each
+file, so the first stage of the next range shares the job. It begins at this range's end, which is proved by then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLACED_AT_ONCE = 4
 class DecodedRange:
     """Splits from log offset `begin` up to `end`, decoded into the staging folder `folder`, and not proved yet.
 
-    `types`: what was known of the queues' types then.
+    `types`: the queue types that were known then.
     """
 
     begin: int
@@ -43,9 +43,9 @@ class DecodedRange:
 
 @dataclass(frozen=True, slots=True)
 class ProvedRange:
-    """Splits that begin at true boundaries, every one of them, and what they gave; those without a record are left out.
+    """Splits that all begin at true boundaries, and their results; splits without a record are left out.
 
-    `end`: the log offset behind the last record. `stopped`: something that is no record stands there.
+    `end`: the log offset after the last record. `stopped`: the bytes there are no record.
     """
 
     splits: tuple[Split, ...]
@@ -55,13 +55,13 @@ class ProvedRange:
 
 
 class Placement(NamedTuple):
-    """The work to put the entries that these splits left in their places."""
+    """Splits whose entries one task writes to their places."""
 
     splits: tuple[int, ...]
 
 
 class PlacedQueues(NamedTuple):
-    """Queues that were left alone: entries of records below the frontier stand where theirs would go."""
+    """Queues that were left alone: their entries would overwrite entries of records below the frontier."""
 
     refused: tuple[QueueKey, ...]
 
@@ -71,7 +71,7 @@ Outcome = SplitResult | IndexFileResult | PlacedQueues
 
 
 def range_task(placing: Job, decoding: Job, work: Work) -> Outcome:
-    """A task of either stage: of the range that is placed, or of the one behind it that is decoded."""
+    """Run a task of either stage: of the range that is placed, or of the next range, which is decoded."""
     if isinstance(work, Split):
         return decode_and_sink(decoding, work)
     if isinstance(work, IndexFilePlan):
@@ -80,9 +80,9 @@ def range_task(placing: Job, decoding: Job, work: Work) -> Outcome:
 
 
 def place_split(job: Job, number: int) -> list[QueueKey]:
-    """Put the entries that a split left in their places; queues that do not run straight are left to the redo.
+    """Write the entries that a split left to their places; queues out of order are left to the redo.
 
-    Returns those of which nothing was written, since it would have overwritten entries of records below the frontier.
+    Returns the queues that were left alone, because they would have overwritten entries of records below the frontier.
     """
     left, entries = parts.load_ranges(job, number), parts.load_entries(job, number)
     counts = left.entries.tolist()
@@ -105,6 +105,6 @@ def place_split(job: Job, number: int) -> list[QueueKey]:
 
 
 def placements(results: Sequence[SplitResult]) -> list[Placement]:
-    """The tasks that place what these splits left: a few each, since one alone is done sooner than a task begins."""
+    """Return tasks that place the parts of these splits, a few each: one takes less time than the start of a task."""
     numbers = [result.number for result in results]
     return [Placement(tuple(numbers[at : at + _PLACED_AT_ONCE])) for at in range(0, len(numbers), _PLACED_AT_ONCE)]

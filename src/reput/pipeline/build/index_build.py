@@ -1,9 +1,9 @@
 """An IndexFile is written: items first, then slots, then the header. A reader of the old header follows nothing new.
 
-A task builds one file from the items that the splits left (`build_index_file`). A range that one task takes in appends
-its items at once, again and again (`append_items`), and what that costs must not grow with the file: a worker keeps the
-slots of the file that it wrote last (20 MB for RocketMQ's size). They are a pure function of the items, so a worker
-that comes to a file after others have written to it takes in the items that it has not seen.
+A task builds one file from the items that the splits left (`build_index_file`). A range of one task appends its items
+at once (`append_items`). This happens again and again, so its cost must not grow with the file: a worker keeps the
+slots of the file that it wrote last (20 MB for RocketMQ's size). Slots are a pure function of the items, so a worker
+that returns to a file enters the items that others have written since.
 
 Source: `IndexFile.putKey`.
 """
@@ -45,7 +45,7 @@ class _Slots(NamedTuple):
 
 
 class _Kept(threading.local):
-    """What this thread knows of the file that it appended to last, and which file that is."""
+    """The slots of the file that this thread appended to last, and the file's identity."""
 
     identity: tuple[str, int, int, int] | None = None
     slots: _Slots | None = None
@@ -55,7 +55,7 @@ _kept = _Kept()
 
 
 def build_index_file(job: Job, plan: IndexFilePlan) -> IndexFileResult:
-    """Build one IndexFile, or let one go on, from the items that the splits left."""
+    """Build one IndexFile, or continue one, from the items that the splits left."""
     with job.writing():
         with _opened(job, plan) as (descriptor, path):
             known = _slots_below(path, job.index_slots, plan.start)
@@ -73,7 +73,7 @@ def build_index_file(job: Job, plan: IndexFilePlan) -> IndexFileResult:
 def append_items(
     job: Job, items: ItemColumns, result: SplitResult, end: IndexEnd, named_at: datetime
 ) -> list[IndexFileResult]:
-    """Put a decoded range's items behind the last IndexFile's, in new files where it is full.
+    """Append a decoded range's items to the last IndexFile, and to new files when it is full.
 
     A repeat with the same arguments writes the same bytes: the files' names come from `named_at`.
     """
@@ -100,7 +100,7 @@ def append_items(
 
 @contextlib.contextmanager
 def _opened(job: Job, plan: IndexFilePlan) -> Iterator[tuple[int, Path]]:
-    """The plan's file, open to be written, and its path."""
+    """Open the plan's file for writing; yields its descriptor and its path."""
     path = Path(job.index_folder) / plan.name
     descriptor = fs.open_sized(str(path), index_file.file_size(job.index_slots, job.index_items), job.owner)
     try:
@@ -112,9 +112,9 @@ def _opened(job: Job, plan: IndexFilePlan) -> Iterator[tuple[int, Path]]:
 
 
 class _Writer:
-    """Puts items behind those of one file; items are chained through a buffer that stays in the cache.
+    """Appends items to one file; items are chained through a buffer that stays in the cache.
 
-    `before`: physical offset and time of the last item in front of the plan's first one.
+    `before`: physical offset and time of the last item before the plan's first one.
     """
 
     def __init__(self, job: Job, plan: IndexFilePlan, descriptor: int, known: _Slots, before: tuple[int, int]) -> None:
@@ -128,7 +128,7 @@ class _Writer:
         if plan.start > 1:
             header = index_file.decode_header(fs.read_bytes(f"{job.index_folder}/{plan.name}", HEADER_SIZE) or b"")
             self._first = header.begin_physical_offset, header.begin_timestamp
-        # Until item 1 is in, times count from the end of the file before.
+        # Until item 1 is written, times count from the end of the file before.
         self._begin_timestamp = self._first[1]
 
     def add(self, columns: ItemColumns, begin: int, end: int) -> None:
@@ -152,7 +152,7 @@ class _Writer:
             at = self._items_start + self.number * ITEM_SIZE
             fs.pwrite(self._descriptor, piece, at)
             if self._is_long:
-                # The disk works while the next items are chained; what is left for the sync at the end is little.
+                # The disk works while the next items are chained, so the sync at the end has little left to do.
                 fs.start_writeback(self._descriptor, at, len(piece))
             self.used += fresh
             self.number += until - begin
@@ -171,9 +171,9 @@ class _Writer:
 
 
 def _slots_below(path: Path, slots: int, number: int) -> _Slots:
-    """The slots of a file as its items below `number` make them; a new file has none.
+    """Return the slots of a file as its items below `number` make them; a new file has none.
 
-    Where a slot of the file names a later item, a job died before it was published, and all are made anew.
+    If a slot of the file names a later item, a job died before it published, and all slots are made anew.
     """
     if number == 1:
         return _Slots(np.zeros(slots, dtype=np.int32))
@@ -188,19 +188,19 @@ def _enter(path: Path, slots: NDArray[np.int32], begin: int, end: int) -> None:
     """Enter a file's items [begin, end) into the slots."""
     for at in range(begin, end, _ITEMS_READ):
         items = read_items(path, len(slots), at, min(_ITEMS_READ, end - at))
-        # Of items in one slot the last wins, as numpy assigns.
+        # The last of several items in one slot wins, as numpy assigns.
         slots[items["key_hash"].astype(np.int64) % len(slots)] = np.arange(at, at + len(items), dtype=np.int32)
 
 
 def _slots_in_file(job: Job, plan: IndexFilePlan, descriptor: int, path: Path) -> _Slots:
-    """The slots in front of the plan's first item; what a killed job left beyond them in the file is taken back."""
+    """Return the slots before the plan's first item; later slots that a killed job left in the file are taken back."""
     known = _slots_below(path, job.index_slots, plan.start)
     write_slots(descriptor, known.slots, changed_slots(path, known.slots))
     return known
 
 
 def _kept_slots(plan: IndexFilePlan, path: Path, identity: tuple[str, int, int, int]) -> _Slots | None:
-    """The slots that this worker kept, brought up to the plan's first item; None where it has none of this file."""
+    """Return the slots that this worker kept, updated up to the plan's first item; None if it has none of this file."""
     kept = _kept.slots
     if plan.start == 1 or kept is None or _kept.identity != identity or kept.number > plan.start:
         return None

@@ -1,7 +1,7 @@
-"""The plan of the IndexFiles: which items each holds, behind those that are there already.
+"""The plan of the IndexFiles: the items of each new file, and of the last present one.
 
-Items stand in log order over all files, so file n holds the items [n * capacity, (n + 1) * capacity). Within a file the
-chains depend on the order; files do not depend on one another, but for the time that a file begins with.
+Items are in log order over all files, so file n holds the items [n * capacity, (n + 1) * capacity). Within a file the
+chains depend on the order. Files do not depend on one another, except for the time that a file begins with.
 
 Source: `IndexService.buildIndex`, `IndexService.getAndCreateLastIndexFile`.
 """
@@ -28,8 +28,8 @@ class ItemSegment(NamedTuple):
 class IndexFilePlan(NamedTuple):
     """One IndexFile to build: its name, its items, and the item before them (None for the first file).
 
-    `start` is the number of its first new item: 1 in a new file, more where a file that is there goes on. `end_before`
-    tells physical offset and time of the last item before a new file, where no split of this job holds it.
+    `start` is the number of its first new item: 1 in a new file, more in a present file. `end_before` is the physical
+    offset and time of the last item before a new file, if no split of this job holds that item.
     """
 
     name: str
@@ -40,12 +40,12 @@ class IndexFilePlan(NamedTuple):
 
     @property
     def items(self) -> int:
-        """Items in the file."""
+        """The items in the file."""
         return sum(segment.end - segment.begin for segment in self.segments)
 
 
 class IndexEnd(NamedTuple):
-    """Where the present IndexFiles end: the last one's name, the next item number in it, its last item's place.
+    """The end of the present IndexFiles: the last one's name, the next item number in it, and its last item's place.
 
     `last`: physical offset and store time (ms). Without a file the name is empty.
     """
@@ -63,7 +63,7 @@ class IndexFileResult(NamedTuple):
 
     @property
     def end(self) -> IndexEnd:
-        """Where the IndexFiles end, if this is the last one."""
+        """The end of the IndexFiles, if this is the last one."""
         header = self.header
         return IndexEnd(self.name, header.index_count, (header.end_physical_offset, header.end_timestamp))
 
@@ -71,10 +71,10 @@ class IndexFileResult(NamedTuple):
 def plan_index_files(
     results: Sequence[SplitResult], capacity: int, names: Iterator[str], end: IndexEnd | None = None
 ) -> list[IndexFilePlan]:
-    """The IndexFiles that hold the items of all splits, behind those that are there already up to `end`.
+    """Return the IndexFiles that hold the items of all splits, after the present ones, which end at `end`.
 
-    RocketMQ makes a file when a message is dispatched and there is none, or the last is full: so a log without keys has
-    one empty file, and a last file that is exactly full is followed by an empty one if any message came after.
+    RocketMQ makes a file when it dispatches a message and there is no file, or the last one is full. So a log without
+    keys has one empty file, and an empty file follows a full last file if any message came after.
     """
     end = end or IndexEnd()
     plans: list[IndexFilePlan] = []
@@ -102,7 +102,7 @@ def plan_index_files(
 
 
 def plan_of(job: Job, results: Sequence[SplitResult], end: IndexEnd | None = None) -> list[IndexFilePlan]:
-    """Plan the IndexFiles of a job now, after those that end at `end`; their folder is there then."""
+    """Plan the IndexFiles of a job now, after those that end at `end`, and make their folder."""
     end = end or IndexEnd()
     fs.make_dirs(job.index_folder, job.owner)
     names = index_names(datetime.now(), end.name)  # noqa: DTZ005 - RocketMQ names them by local time
@@ -112,7 +112,7 @@ def plan_of(job: Job, results: Sequence[SplitResult], end: IndexEnd | None = Non
 def _plan(
     plans: list[IndexFilePlan], segments: list[ItemSegment], names: Iterator[str], end: IndexEnd
 ) -> IndexFilePlan:
-    """The next file's plan: the present file goes on, or a new one begins."""
+    """Return the next file's plan: the present file continues, or a new one begins."""
     name = end.name if end.name and not plans else next(names)
     start = end.next_item if end.name and not plans else 1
     return IndexFilePlan(name, tuple(segments), _item_before(plans), start, end.last)
@@ -126,7 +126,7 @@ def _item_before(plans: list[IndexFilePlan]) -> ItemSegment | None:
 
 
 def _records_after(results: Sequence[SplitResult]) -> int:
-    """Records behind the last one that has an item."""
+    """Return the number of records after the last one with an item."""
     records = 0
     for result in reversed(results):
         if result.items:
@@ -135,22 +135,22 @@ def _records_after(results: Sequence[SplitResult]) -> int:
     return records
 
 
-def index_names(start: datetime, behind: str = "") -> Iterator[str]:
-    """Names for new IndexFiles: local times from `start` on, a millisecond apart, so unique and ascending.
+def index_names(start: datetime, last: str = "") -> Iterator[str]:
+    """Yield names for new IndexFiles: local times from `start` on, a millisecond apart, so unique and ascending.
 
-    All stand behind the name `behind`, even where the clock was set back since that was given.
+    All sort after the name `last`, even if the clock was set back since that was given.
     """
     moment = start
     while True:
         name = moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
-        if name <= behind:
-            moment = datetime.strptime(behind[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 - a local time, as RocketMQ names
-            moment = moment.replace(microsecond=int(behind[14:]) * 1000)
+        if name <= last:
+            moment = datetime.strptime(last[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 - a local time, as RocketMQ names
+            moment = moment.replace(microsecond=int(last[14:]) * 1000)
         else:
             yield name
         moment += timedelta(milliseconds=1)
 
 
 def largest_first(plans: Sequence[IndexFilePlan]) -> list[IndexFilePlan]:
-    """The order in which tasks should begin: what takes longest must not begin last."""
+    """Return the order in which tasks should begin: the longest must not begin last."""
     return sorted(plans, key=lambda plan: -plan.items)

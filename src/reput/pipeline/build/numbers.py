@@ -86,7 +86,7 @@ def keep_batch_numbers(run: Rebuild, log_end: int, outcomes: Iterable[QueueOutco
             if lost and last.next_offset > outcome.next:
                 run.report.warnings.append(
                     f"{key}: ended at queue offset {last.next_offset}, ends at {outcome.next} now. New messages will "
-                    "be given numbers that consumers may have behind them: reset the offsets of consumers past its end"
+                    "be given numbers that consumers may have passed: reset the offsets of consumers past its end"
                 )
             continue
         at = last.physical_offset

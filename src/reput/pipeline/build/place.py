@@ -40,8 +40,10 @@ def merge(
         if result.records:
             table.add(parts.load_ranges(build.job, result.number))
     if ends:
-        table.mark_crooked(key for key, row in table.rows.items() if ends.get(key, 0) not in (0, int(table.first[row])))
-    table.mark_crooked(key for key in out_of_order if build.job.wants(key.topic))
+        table.mark_out_of_order(
+            key for key, row in table.rows.items() if ends.get(key, 0) not in (0, int(table.first[row]))
+        )
+    table.mark_out_of_order(key for key in out_of_order if build.job.wants(key.topic))
     inferred = inferred_topics(results)
     table.drop_topics(inferred)
     if not inferred <= build.job.types.batch:
@@ -63,7 +65,7 @@ def place_queues(
     """
     if any(builder.reads_parts(build, queues) for builder in build.builders):
         build.shut_out_late_tasks()
-    if queues.table.crooked() and build.job.ext is not None:
+    if queues.table.out_of_order() and build.job.ext is not None:
         # A late attempt that writes entries would overwrite the units' addresses, so redo tasks are shut out as well.
         outcomes = _place(build, queues)
         build.shut_out_late_tasks()

@@ -1,4 +1,4 @@
-"""What a rebuild knows, and what it refuses, before it changes anything. A dry run goes as far as this."""
+"""Preparation of a rebuild: what it lists and refuses before it changes anything. A dry run ends here."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def find_buildable(root: Path | str, config: StoreConfig) -> StoreLayout:
 
 
 def refuse_early(root: Path | str, config: StoreConfig, options: RebuildOptions) -> None:
-    """Refuse what is known before Spark starts; nothing is changed. The job itself asks again when it owns the store.
+    """Refuse a rebuild before Spark starts; nothing is changed. The job checks again when it owns the store.
 
     Raises:
         ReputError: the rebuild would be refused before it reads the log.
     """
     layout = find_buildable(root, config)
     refuse_owned(layout)
-    # The job first finishes what a killed one left, and that may change the answers.
+    # The job first finishes the swap of a killed job, and that may change the answers.
     if not swap.has_leftovers(layout):
         found = prepare(layout, config, options)
         if options.source == QUEUES:
@@ -74,7 +74,7 @@ def prepare(layout: StoreLayout, config: StoreConfig, options: RebuildOptions) -
     """Look at a store that is to be rebuilt; nothing is changed.
 
     Raises:
-        ReputError: it cannot be rebuilt so.
+        ReputError: it cannot be rebuilt with these options.
     """
     store = StoreOnDisk(
         layout,
@@ -111,14 +111,14 @@ def _tag_items(store: StoreOnDisk, options: RebuildOptions, report: RebuildRepor
 
 
 def choose_source(layout: StoreLayout, config: StoreConfig, queue_file_size: int, made: Sequence[str]) -> QueueKind:
-    """The kind whose entries are read: one that is not `made`, where there is one.
+    """Return the kind whose entries are read: one that is not `made`, if there is one.
 
     Raises:
-        ConfigError: the store has no queues, or none but those of the one kind that is to be made.
+        ConfigError: the store has no queues, or only those of the one kind to make.
     """
-    told = configured_kinds(config)
+    configured = configured_kinds(config)
     present = present_kinds(layout, queue_file_size)
-    present.sort(key=lambda kind: told.index(kind.name) if kind.name in told else len(told))
+    present.sort(key=lambda kind: configured.index(kind.name) if kind.name in configured else len(configured))
     others = [kind for kind in present if kind.name not in made]
     if not others and len(made) > 1:
         others = present

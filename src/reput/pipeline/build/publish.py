@@ -26,11 +26,11 @@ from reput.store.recover.recovery import fingerprint_before
 def next_checkpoint(
     old: Checkpoint, last: SplitResult | None, queues: bool, index_files: list[IndexFileResult] | None
 ) -> Checkpoint:
-    """The checkpoint of a store whose log and indexes are durable up to its last record.
+    """Return the checkpoint of a store whose log and indexes are durable up to its last record.
 
-    RocketMQ, opening after a crash, destroys every IndexFile that ends later than index_msg_timestamp, and scans the
-    log from the last file whose first record is not behind the logics offset (before 5.5: times): so these say what is
-    true.
+    When RocketMQ opens a store after a crash, it destroys every IndexFile that ends later than index_msg_timestamp, and
+    scans the log from the last file whose first record is not after the logics offset (before 5.5: times). So these
+    fields say what is true.
     """
     new = old
     if last is not None:
@@ -63,7 +63,7 @@ def next_frontier(
     index_files: list[IndexFileResult] | None,
     old: own.Frontier,
 ) -> own.Frontier:
-    """How far the indexes will be complete; what this job did not build keeps the place that it has in `old`."""
+    """Return the frontier of the new indexes; an index that this job did not build keeps its place in `old`."""
     fingerprint = fingerprint_of(log, last)
     new = old._replace(store_id=owned.watermarks.store_id, epoch=owned.epoch)
     if queues:
@@ -87,7 +87,7 @@ def stage_frontier(layout: StoreLayout, epoch: int, frontier: own.Frontier, owne
 
 
 def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> None:
-    """Swap the staged parts in, with other people's files that lie in the folders that they replace."""
+    """Swap the staged parts in, with files of others from the folders that they replace."""
     owned.verify()
     carry_over_strays(owned.layout, owned.epoch, parts, report)
     swap.swap_in(owned.layout, owned.epoch, tuple(parts))
@@ -97,29 +97,29 @@ def go_live(owned: Ownership, parts: Sequence[str], report: RebuildReport) -> No
 
 @dataclass(slots=True)
 class Reached:
-    """How far live indexes have grown: the log offset, the last record below it, and the last IndexFile touched."""
+    """The end of live indexes that grow: the log offset, the last record below it, and the last IndexFile touched."""
 
     end: int
     last: SplitResult | None = None
     index_file: IndexFileResult | None = None
 
     def add(self, end: int, last: SplitResult | None, index_files: Sequence[IndexFileResult]) -> None:
-        """Another range was taken in."""
+        """Add another range."""
         self.end = end
         self.last = last or self.last
         self.index_file = index_files[-1] if index_files else self.index_file
 
 
 def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> None:
-    """Sync log and indexes, then say so: the checkpoint, and last the frontier file.
+    """Sync log and indexes, then write it down: the checkpoint first, the frontier file last.
 
-    `log_is_ours`: no other process tells in the checkpoint up to where the log is durable.
+    `log_is_ours`: no other process writes into the checkpoint how far the log is durable.
 
     Raises:
-        StaleEpochError: another process has taken the store over; nothing was said then.
+        StaleEpochError: another process has taken the store over; nothing was written then.
     """
     layout, owner = owned.layout, fs.owner_of(owned.layout.root)
-    # The log first, in case it lies on another disk: an index is never durable before what it points to.
+    # The log first, in case it is on another disk: an index is never durable before what it points to.
     fs.sync_tree(layout.commit_log)
     fs.sync_tree(layout.root)
     last = reached.last
@@ -155,7 +155,7 @@ def make_durable(owned: Ownership, reached: Reached, *, log_is_ours: bool) -> No
 def keep_frontier(owned: Ownership, log: LogMaps, offset: int, index_end: IndexEnd) -> bool:
     """Write the first frontier of a store whose indexes others have built, complete up to `offset`.
 
-    Without it the next job would have to find that out again. Returns whether there is one now.
+    Without it the next job would have to find the offset again. Returns True if the store has a frontier now.
 
     Raises:
         StaleEpochError: another process has taken the store over.
@@ -184,7 +184,7 @@ def keep_frontier(owned: Ownership, log: LogMaps, offset: int, index_end: IndexE
 
 
 def fingerprint_of(log: LogFiles, last: SplitResult | None) -> own.Fingerprint | None:
-    """What tells the last record below a frontier from another one at its place."""
+    """Return the fingerprint of the last record below a frontier, which another record at its place does not have."""
     if last is None:
         return None
     for file in log.files:

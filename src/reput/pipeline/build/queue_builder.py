@@ -15,8 +15,9 @@ from reput.queue.order import OrderState, QueueOrder, repeated_stretches
 class QueueOutcome(NamedTuple):
     """A queue as it was built: its first and next queue offset, its entries, and what its records did.
 
-    `repeats`: records left out because their offset was taken; `blanks`: pre-blank entries in gaps; `restarts`:
-    generations that went because the numbering began again; `dropped`: entries of those.
+    `repeats`: records left out because their offset was taken; `blanks`: queue offsets without a message, which are
+    pre-blank entries in a ConsumeQueue; `restarts`: generations that were dropped because the numbering began again;
+    `dropped`: the entries of those.
     """
 
     key: QueueKey
@@ -43,7 +44,7 @@ class OffsetRun(NamedTuple):
 
     @property
     def next(self) -> int:
-        """The offset behind the run."""
+        """The offset after the run."""
         return self.first + len(self.entries) // self.size
 
     def above(self, repeats: int) -> OffsetRun:
@@ -52,18 +53,18 @@ class OffsetRun(NamedTuple):
 
 
 class QueueTarget(Protocol):
-    """Where a queue is built."""
+    """The target of a queue that is built."""
 
     def put(self, run: OffsetRun) -> None:
-        """Consecutive entries, behind those that were put before."""
+        """Append consecutive entries."""
         ...
 
     def blank(self, begin: int, end: int, following: OffsetRun) -> None:
-        """Numbers [begin, end) without a message, in front of `following`."""
+        """Fill the queue offsets [begin, end), which have no message; the run `following` comes next."""
         ...
 
     def drop(self) -> None:
-        """All that was put goes: the queue begins again."""
+        """Drop all entries: the queue begins again."""
         ...
 
 

@@ -27,12 +27,12 @@ class FileBuilder:
 
     def reads_parts(self, build: Build, queues: RangeQueues) -> bool:
         """Return True if a decode task that is still at work could undo what is built here."""
-        return build.job.ext is not None or bool(queues.table.crooked())
+        return build.job.ext is not None or bool(queues.table.out_of_order())
 
     def place(self, build: Build, queues: RangeQueues) -> list[QueueOutcome]:
         """Build the queues that are out of order in log order; the others are in their places."""
         self._outcomes = []
-        out_of_order = queues.table.crooked()
+        out_of_order = queues.table.out_of_order()
         if out_of_order:
             with build.stage("redo"):
                 self._outcomes = redo_queues(

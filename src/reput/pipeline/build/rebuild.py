@@ -35,7 +35,7 @@ from reput.pipeline.build.rebuild_report import (
     refuse_unknown_topics,
     report_batches,
     report_outcomes,
-    warn_of_index_behind,
+    warn_of_short_index,
 )
 from reput.pipeline.build.state import RangeQueues, Rebuild
 from reput.pipeline.spark.engine import Engine
@@ -134,7 +134,7 @@ def _rebuild(run: Rebuild) -> None:
         index_files = index.finish()
     fill_report(run, stitched, queues.table, retained, index_files)
     if not run.job.build_index and run.settings.index_enabled:
-        warn_of_index_behind(run, stitched)
+        warn_of_short_index(run, stitched)
     _publish(run, stitched, last, index_files)
 
 

@@ -1,4 +1,4 @@
-"""What a rebuild has seen: what it refuses, and what its report says."""
+"""The report of a rebuild, and the damage that a rebuild refuses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ _MANY_REPEATS = 100
 
 
 def judge(run: Rebuild, stitched: Stitched) -> None:
-    """Refuse what cannot be built, and damage that nobody asked to go around."""
+    """Refuse damage in the log, unless the rebuild salvages; report its gaps and its tail.
+
+    Raises:
+        DamagedLogError: the log is damaged in the middle, and the rebuild does not salvage.
+    """
     report, log = run.report, run.log
     gaps = sorted([*stitched.gaps, *_holes_apart(log, stitched)])
     report.gaps = [LogGap(gap.begin, gap.end, file_name(log, gap.begin), _why(log, gap)) for gap in gaps]
@@ -49,7 +53,7 @@ def judge(run: Rebuild, stitched: Stitched) -> None:
 
 
 def _holes_apart(log: LogFiles, stitched: Stitched) -> list[Gap]:
-    """The missing files' ranges that no gap of the chain covers already, and behind which records follow."""
+    """Return the ranges of missing files that records follow and that no gap of the chain covers."""
     return [
         Gap(begin, end, Verdict.TRUNCATED)
         for begin, end in log.gaps
@@ -68,7 +72,7 @@ def _damage_text(run: Rebuild, gaps: Sequence[LogGap]) -> str:
     )
     more = f" and {len(gaps) - 5} more places" if len(gaps) > 5 else ""
     return (
-        f"the log is damaged, with good records behind: {listed}{more}. "
+        f"the log is damaged, with good records after it: {listed}{more}. "
         "The old indexes are untouched. Restore these bytes from a replica or a backup, or add --salvage to build "
         "from all good records"
     )
@@ -82,21 +86,22 @@ def _measure_tail(run: Rebuild, stitched: Stitched) -> None:
     if not size:
         return
     run.report.torn_tail_offset, run.report.torn_tail_bytes = stitched.end, size
-    told = f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record behind"
+    found = f"{place(run.log, stitched.end)}: {verdict.meaning}, {size} bytes, and no record after it"
     known = why_known_good(run.layout, LogMaps(run.log.folder, run.log.file_size), stitched.end, size)
     if not known:
         run.report.notes.append(
-            f"{told}: what a crash leaves of its last writes. It was left out of the indexes and stays in the log, "
-            "until whoever opens the store to write, RocketMQ or reput, cuts it off"
+            f"{found}: what a crash leaves of its last writes. It was left out of the indexes and stays in the log, "
+            "until RocketMQ or reput opens the store to write and cuts it off"
         )
     elif run.options.salvage:
         run.report.warnings.append(
-            f"{told}, though {known}: these messages are given up. Whoever opens the store to write cuts them off"
+            f"{found}, though {known}: these messages are given up. They are cut off when the store is next opened to "
+            "write"
         )
     else:
         run.keeps_known_good = True
         run.report.warnings.append(
-            f"{told}, though {known}: no crash has left that. The indexes end in front of it. RocketMQ would cut it "
+            f"{found}, though {known}: no crash has left that. The indexes end before it. RocketMQ would cut it "
             "off when it opens the store; reput will not open it to write. Restore these bytes from a replica or a "
             "backup, or give them up with --salvage"
         )
@@ -109,7 +114,7 @@ def fill_report(
     retained: list[Retained],
     index_files: list[IndexFileResult] | None,
 ) -> None:
-    """What was built, and from what."""
+    """Fill the report with what was built, and from what."""
     report, results = run.report, stitched.results
     report.log_min_offset, report.log_max_offset = run.log.min_offset, stitched.end
     report.log_bytes = stitched.end - run.log.min_offset - sum(gap.size for gap in report.gaps)
@@ -154,12 +159,12 @@ def _report_times(report: RebuildReport, results: Sequence[SplitResult]) -> None
     if report.time_regressions:
         report.warnings.append(
             f"store times run backwards {report.time_regressions} times, first at log offset "
-            f"{report.first_time_regression}: a clock was set back, or stale records lie behind a shorter new tail"
+            f"{report.first_time_regression}: a clock was set back, or stale records follow a shorter new tail"
         )
 
 
 def topic_summaries(table: SplitQueues) -> list[TopicSummary]:
-    """What was built of each topic."""
+    """Return a summary of what was built of each topic."""
     found: dict[bytes, TopicSummary] = {}
     for key, row in table.rows.items():
         if not table.count[row]:
@@ -173,21 +178,23 @@ def topic_summaries(table: SplitQueues) -> list[TopicSummary]:
 
 
 def refuse_unknown_topics(run: Rebuild, queues: RangeQueues) -> None:
-    """A topic that nobody knows is a slip of the pen: nothing is built for it.
+    """Refuse a topic that is unknown, which is a typing error: nothing is built for it.
 
     Raises:
         ConfigError: none of the topics given by --topic, or by --skip-topic, is in the log, in topics.json or among
             the old queues.
     """
-    told = {key.topic for key in (*queues.table.keys, *run.job.deleted)}.union(
+    known_topics = {key.topic for key in (*queues.table.keys, *run.job.deleted)}.union(
         run.job.types.batch, read_topics(run.layout).names, *(result.skipped for result in queues.results)
     )
     for option, topics in (("--topic", run.options.topics), ("--skip-topic", run.options.skip_topics)):
         known = [
-            topic for topic in topics if topic.encode("utf-8", "surrogateescape") in told or _has_old_queues(run, topic)
+            topic
+            for topic in topics
+            if topic.encode("utf-8", "surrogateescape") in known_topics or _has_old_queues(run, topic)
         ]
         if topics and not known:
-            names = sorted({name.decode("utf-8", "replace") for name in told.union(_old_topics(run))})
+            names = sorted({name.decode("utf-8", "replace") for name in known_topics.union(_old_topics(run))})
             raise ConfigError(
                 f"{option} {some(topics, _NAMED)}: neither the log nor {run.layout.consume_queue} has such a topic. "
                 f"Nothing was changed. {near(topics[0], names)}"
@@ -205,7 +212,7 @@ def _has_old_queues(run: Rebuild, topic: str) -> bool:
     if fs.exists(run.layout.consume_queue / topic):
         return True
     for kind in present_kinds(run.layout):
-        # What cannot be read has no topic that anybody could name.
+        # What cannot be read has no topic to name.
         with contextlib.suppress(DamagedStoreError), contextlib.closing(kind.queues(os.fsencode(topic))) as queues:
             if next(queues, None) is not None:
                 return True
@@ -213,7 +220,7 @@ def _has_old_queues(run: Rebuild, topic: str) -> bool:
 
 
 def lost_ranges(run: Rebuild, log_end: int) -> list[tuple[int, int]]:
-    """The ranges of the log that salvage went around, and in which messages may have been."""
+    """Return the ranges of the log that salvage went around, and that may have held messages."""
     if not run.options.salvage:
         return []
     tail = [(log_end, run.log.end_offset)] if run.report.torn_tail_offset is not None else []
@@ -225,7 +232,7 @@ def report_outcomes(report: RebuildReport, outcomes: Iterable[QueueOutcome]) -> 
     for one in outcomes:
         if one.is_odd:
             topic, queue_id = one.key.topic.decode(), one.key.queue_id
-            report.crooked_queues.append(
+            report.out_of_order_queues.append(
                 QueueOddity(topic, queue_id, one.repeats, one.blanks, one.restarts, one.dropped)
             )
 
@@ -243,7 +250,7 @@ def report_batches(run: Rebuild, results: Sequence[SplitResult]) -> None:
 
 
 def report_shortened(report: RebuildReport, short: Shortened, kept: bool) -> None:
-    """Say what became of a queue that ends before its old end or a committed offset; `kept`: it keeps its numbering."""
+    """Report a queue that ends before its old end or a committed offset; `kept`: it keeps its numbering."""
     end = short.old_end if kept else short.next
     ended = f"ended at queue offset {short.old_end}, " if short.old_end else ""
     committed = f"; the highest committed offset is {short.committed}" if short.committed > end else ""
@@ -256,17 +263,17 @@ def report_shortened(report: RebuildReport, short: Shortened, kept: bool) -> Non
         return
     report.warnings.append(
         f"{short.key}: {ended}ends at {short.next} now{committed}. New messages will be given numbers that consumers "
-        "may have behind them: reset the offsets of consumers that stand past its end"
+        "may have passed: reset the offsets of consumers past its end"
     )
 
 
-def warn_of_index_behind(run: Rebuild, stitched: Stitched) -> None:
-    """After queues alone were built: say where the IndexFiles, which were left alone, end before the queues do."""
+def warn_of_short_index(run: Rebuild, stitched: Stitched) -> None:
+    """Warn if the IndexFiles, which were left alone, end before the new queues do."""
     with_items = [result for result in stitched.results if result.items]
     if not with_items:
         return
     last = with_items[-1]
-    # Where messages without items follow, the last one with items is not known but to lie in this split.
+    # If messages without items follow, the last one with items is somewhere in this split.
     needed = last.first_record if last.records_after_last_item else last.last_record
     frontier = read_frontier(run.layout)
     ends = [file.header.end_physical_offset + 1 for file in list_index_files(run.layout.index) if file.header]
@@ -279,8 +286,8 @@ def warn_of_index_behind(run: Rebuild, stitched: Stitched) -> None:
 
 
 def warn_of_many_repeats(report: RebuildReport) -> None:
-    """A few repeats are a producer's retry or a broker's crash; many look like another life of the queue."""
-    for queue in report.crooked_queues:
+    """Warn of many repeats: a few are a producer's retry or a broker's crash, many look like a new generation."""
+    for queue in report.out_of_order_queues:
         if queue.repeats >= _MANY_REPEATS:
             report.warnings.append(
                 f"{queue.topic}/{queue.queue_id}: {queue.repeats} messages have queue offsets that earlier ones had; "

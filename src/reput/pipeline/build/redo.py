@@ -1,6 +1,6 @@
-"""redo: queues whose offsets do not run straight through the log are built again in log order (`queue_builder`).
+"""redo: queues whose offsets are out of order in the log are built again in log order (`queue_builder`).
 
-Two stages: tasks take the entries of the queues concerned out of each split, then one task a queue goes through them.
+There are two stages: tasks take the entries of these queues out of each split, then tasks build the queues from them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ EXTRACTS = PartKind(
     {"queue": "i8", "start": "i8", "entries": "i8"},
     {"queue_offset": "i8", "entry": f"V{ENTRY_SIZE}"},
 )
-"""A split's entries of out-of-order queues. Each row says where those of one queue lie; queues ascend."""
+"""A split's entries of out-of-order queues. Each row has the place of one queue's entries; queues ascend."""
 
 
 class Extract(NamedTuple):
-    """Where a split's entries of one out-of-order queue lie in its part: from entry `start`, `entries` of them."""
+    """The place of a split's entries of one out-of-order queue in its part: from entry `start`, `entries` of them."""
 
     split: int
     start: int
@@ -48,7 +48,7 @@ class Extract(NamedTuple):
 
 
 def extract(job: Job, split: Split, keys: Sequence[QueueKey]) -> int:
-    """Take the entries of these queues out of a split, in log order within each queue; returns how many have some."""
+    """Take the entries of these queues out of a split, each queue's in log order; returns the number of queues."""
     decoded = decode_split(split, job.decode, columns_for(split))
     batch = group_by_queue(decoded.columns, job.types, job.deleted)
     numbers = {key: number for number, key in enumerate(keys)}
@@ -87,7 +87,7 @@ def _part_of(job: Job, split: int) -> Part:
 
 
 def extracts_of(job: Job, splits: Sequence[int], first: int, count: int) -> list[list[Extract]]:
-    """The extracts of the out-of-order queues [first, first + count).
+    """Return the extracts of the out-of-order queues [first, first + count).
 
     `splits`: the splits that have extracts, in log order.
     """
@@ -129,23 +129,23 @@ def _runs(job: Job, extracts: Sequence[Extract]) -> Iterator[OffsetRun]:
 
 
 class _RedoneQueue:
-    """A queue's files, as they are built."""
+    """The files of a queue that is built; see `QueueTarget`."""
 
     def __init__(self, job: Job, key: QueueKey) -> None:
         self.job = job
         self.key = key
 
     def put(self, run: OffsetRun) -> None:
-        """Entries to their places."""
+        """Write entries to their places."""
         write_entries(self.job, self.key, run.first, run.entries)
 
     def blank(self, begin: int, end: int, following: OffsetRun) -> None:  # noqa: ARG002 - as QueueTarget has it
-        """Pre-blank entries into a gap."""
+        """Write pre-blank entries into a gap."""
         while begin < end:
             count = min(end - begin, _BLANKS_AT_ONCE)
             write_entries(self.job, self.key, begin, memoryview(PRE_BLANK * count))
             begin += count
 
     def drop(self) -> None:
-        """The files go."""
+        """Remove the files."""
         fs.remove_tree(queue_path(self.job.queue_folder, self.key))

@@ -1,4 +1,4 @@
-"""redo, the driver's side: take the crooked queues out of the splits, then build each in log order."""
+"""redo in the driver: take the queues out of order from the splits, then build each in log order."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _GROUPS_MOST = 256
 
 
 class QueueGroup(NamedTuple):
-    """Queues that one task does again: the number of the first of them among the crooked ones, and their keys."""
+    """Queues that one task redoes: the number of the first of them among all queues out of order, and their keys."""
 
     first: int
     keys: tuple[QueueKey, ...]
 
 
 class Extracts(NamedTuple):
-    """Where the entries of out-of-order queues lie: the splits that have some, in log order, and the tasks' groups.
+    """The splits that have entries of out-of-order queues, in log order, and the tasks' groups of queues.
 
-    Each split's part says which queues it has entries of: the driver never holds that list.
+    Each split's part lists the queues of its entries: the driver never holds that list.
     """
 
     splits: tuple[int, ...]
     groups: tuple[QueueGroup, ...]
 
     def of_group(self, job: Job, group: QueueGroup) -> list[list[redo.Extract]]:
-        """The extracts of a group's queues, in log order."""
+        """Return the extracts of a group's queues, in log order."""
         return redo.extracts_of(job, self.splits, group.first, len(group.keys))
 
 
@@ -58,14 +58,14 @@ def redo_queues(
 
 
 def extract_queues(
-    engine: Engine, job: Job, splits: Sequence[Split], crooked: list[QueueKey], listener: ProgressListener
+    engine: Engine, job: Job, splits: Sequence[Split], out_of_order: list[QueueKey], listener: ProgressListener
 ) -> Extracts:
-    """Take these queues out of the splits."""
-    counts = engine.run(partial(_extract_task, job, crooked), splits, listener.advance)
-    each = -(-len(crooked) // _GROUPS_MOST)
+    """Take the entries of these queues out of the splits."""
+    counts = engine.run(partial(_extract_task, job, out_of_order), splits, listener.advance)
+    each = -(-len(out_of_order) // _GROUPS_MOST)
     return Extracts(
         tuple(split.number for split, count in zip(splits, counts, strict=True) if count),
-        tuple(QueueGroup(at, tuple(crooked[at : at + each])) for at in range(0, len(crooked), max(1, each))),
+        tuple(QueueGroup(at, tuple(out_of_order[at : at + each])) for at in range(0, len(out_of_order), max(1, each))),
     )
 
 

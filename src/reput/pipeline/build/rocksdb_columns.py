@@ -1,4 +1,4 @@
-"""What splits have left of a stretch of queues, brought together as columns: one place a piece, no object an entry."""
+"""The parts of a stretch of queues, joined as columns: one row for each piece, no Python object for an entry."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ Int64s = NDArray[np.int64]
 
 
 class _Source(NamedTuple):
-    """What a split left, mapped: the values of its entries, one row each, and their queue offsets."""
+    """A split's part, mapped: the values of its entries, one row each, and their queue offsets."""
 
     values: NDArray[np.uint8]
     offsets: Int64s
 
     def positions(self, places: Int64s) -> Int64s:
-        """The log offsets that these entries begin with."""
+        """Return the log offsets that these entries begin with."""
         return self.values[places, :8].view(">i8").reshape(-1).astype(np.int64)
 
 
 class StretchColumns(NamedTuple):
-    """The queues of a stretch in the order of their keys, and their pieces: by queue, in log order within each.
+    """The queues of a stretch in the order of their keys, and their pieces: by queue, then in log order.
 
-    Per piece, int64: `row` its queue, `first` queue offset of its first entry, `entries` how many, `source` the file
-    that has them, from number `place` on; `steady` (bool) whether each is one more than the one before. Queue r has the
-    pieces [begin[r], begin[r + 1]).
+    A piece has, as int64: `row`, its queue; `first`, the queue offset of its first entry; `entries`, their number;
+    `source`, the file that has them from number `place` on. `steady` (bool): its queue offsets are consecutive. Queue r
+    has the pieces [begin[r], begin[r + 1]).
     """
 
     keys: list[QueueKey]
@@ -49,9 +49,9 @@ class StretchColumns(NamedTuple):
     sources: tuple[_Source, ...]
 
     def entries_of(self, begin: int, end: int) -> EntryPieces:
-        """The pieces of queues [begin, end), all of them steady, as the writer of tables takes them.
+        """Return the pieces of queues [begin, end), all steady, for the writer of tables.
 
-        They are good as long as these columns live.
+        They are valid as long as these columns live.
         """
         chosen = slice(int(self.begin[begin]), int(self.begin[end]))
         bases = np.array([source.values.ctypes.data for source in self.sources], dtype=np.int64)
@@ -59,7 +59,7 @@ class StretchColumns(NamedTuple):
         return EntryPieces(self.row[chosen], self.first[chosen], self.entries[chosen], address)
 
     def pieces_of(self, row: int) -> list[TablePart]:
-        """The pieces of one queue, in log order."""
+        """Return the pieces of one queue, in log order."""
         found = []
         for at in range(int(self.begin[row]), int(self.begin[row + 1])):
             source, place, count = self.sources[int(self.source[at])], int(self.place[at]), int(self.entries[at])
@@ -68,12 +68,12 @@ class StretchColumns(NamedTuple):
         return found
 
     def queues(self) -> Iterator[tuple[QueueKey, list[TablePart]]]:
-        """Each queue with its pieces."""
+        """Yield each queue with its pieces."""
         for row, key in enumerate(self.keys):
             yield key, self.pieces_of(row)
 
     def ends(self) -> NDArray[np.int64]:
-        """For each queue, as if it ran straight: offset and log offset of its first entry, and of its last."""
+        """Return queue offset and log offset of each queue's first entry, and of its last, as if all were in order."""
         first, last = self.begin[:-1], self.begin[1:] - 1
         ends = np.empty((len(self.keys), 4), dtype=np.int64)
         ends[:, 0], ends[:, 2] = self.first[first], self.first[last] + self.entries[last] - 1
@@ -85,7 +85,7 @@ class StretchColumns(NamedTuple):
 
 
 def stretch_columns(job: Job, ranges: Sequence[PartRange]) -> StretchColumns:
-    """Bring together what the splits have of a stretch; `ranges` are in log order."""
+    """Join the parts that the splits have of a stretch; `ranges` are in log order."""
     rows: dict[QueueKey, int] = {}
     found, sources = list[tuple[NDArray[Any], ...]](), list[_Source]()
     for part in ranges:

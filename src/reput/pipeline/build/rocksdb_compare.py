@@ -1,4 +1,4 @@
-"""RocksDB: tasks compare a stretch of queues, as splits have left them, with a database: live in a check, or staged."""
+"""RocksDB: tasks compare a stretch of queues, from the parts of splits, with a database: live in a check, or staged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reput.formats.consume_queue import PRE_BLANK, QueueKey
 from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb_columns import stretch_columns
-from reput.pipeline.build.rocksdb_rules import CrookedQueue
+from reput.pipeline.build.rocksdb_rules import OutOfOrderQueue
 from reput.pipeline.build.rocksdb_tables import TableQueues, chunks
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.rocksdb_parts import TablePart
@@ -37,28 +37,28 @@ class Different(NamedTuple):
 
     @property
     def lacks_its_end(self) -> bool:
-        """Whether entries are missing at its end alone."""
+        """True if entries are missing at its end alone."""
         return self.entries.first_missing + self.entries.missing == self.next
 
 
 class StretchCompared(NamedTuple):
-    """What a task found: queues that differ, and what the crooked ones did."""
+    """The result of a task: the queues that differ, and the outcomes of queues out of order."""
 
     different: tuple[Different, ...]
     outcomes: tuple[QueueOutcome, ...]
 
 
 def compare_stretch(job: Job, folder: str, stretch: TableQueues) -> StretchCompared:
-    """Hold the queues of a stretch, as splits have left them, against the database in `folder`."""
+    """Compare the queues of a stretch, from the parts of splits, with the database in `folder`."""
     different, outcomes = [], []
     with open_reader(Path(folder)) as reader:
         entries = EntryTable(reader.families)
         for key, pieces in stretch_columns(job, stretch.ranges).queues():
             expected: Iterable[TablePart] = pieces
-            if key in stretch.crooked:
-                crooked = CrookedQueue(job, key, f"{stretch.number}-check")
-                outcomes.append(crooked.build(pieces))
-                expected = crooked.result()
+            if key in stretch.out_of_order:
+                redone = OutOfOrderQueue(job, key, f"{stretch.number}-check")
+                outcomes.append(redone.build(pieces))
+                expected = redone.result()
             one = _compare(entries, key, expected, grows=job.judged_to is not None)
             if one.ends or not one.entries.is_equal:
                 different.append(one)
@@ -66,7 +66,7 @@ def compare_stretch(job: Job, folder: str, stretch: TableQueues) -> StretchCompa
 
 
 def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[TablePart], *, grows: bool) -> Different:
-    """Hold a queue against its records; where it `grows`, it may go on after the last of them."""
+    """Compare a queue with its records; if it `grows`, it may continue after the last of them."""
     compared = Compared()
     first = last = OffsetValue(-1, -1)
     for begin, values in chunks(expected):
@@ -81,33 +81,33 @@ def _compare(entries: EntryTable, key: QueueKey, expected: Iterable[TablePart], 
 
 
 def _wrong_ends(entries: EntryTable, key: QueueKey, first: OffsetValue, last: OffsetValue, grows: bool) -> str:
-    """What is wrong with a queue's `max` and `min`; a `min` that is behind is not, RocketMQ moves it on."""
-    told_last, told_first = entries.offset(key, fmt.MAX), entries.offset(key, fmt.MIN)
-    if told_last is None:
+    """Describe what is wrong with a queue's `max` and `min`; a `min` that is too low is right, RocketMQ raises it."""
+    stored_last, stored_first = entries.offset(key, fmt.MAX), entries.offset(key, fmt.MIN)
+    if stored_last is None:
         return "no max"
-    if told_last.queue_offset < last.queue_offset or (
-        told_last.queue_offset == last.queue_offset and told_last != last
+    if stored_last.queue_offset < last.queue_offset or (
+        stored_last.queue_offset == last.queue_offset and stored_last != last
     ):
-        return f"max is {told_last.queue_offset} at log offset {told_last.physical_offset}"
-    is_ahead = told_last.queue_offset > last.queue_offset and not grows
-    if is_ahead and (wrong := _wrong_behind(entries, key, last, told_last)):
-        return f"max is {told_last.queue_offset}, {wrong}"
-    if told_first is not None and told_first.queue_offset > first.queue_offset:
-        return f"min is {told_first.queue_offset}, the first record's queue offset {first.queue_offset}"
+        return f"max is {stored_last.queue_offset} at log offset {stored_last.physical_offset}"
+    is_ahead = stored_last.queue_offset > last.queue_offset and not grows
+    if is_ahead and (wrong := _wrong_above(entries, key, last, stored_last)):
+        return f"max is {stored_last.queue_offset}, {wrong}"
+    if stored_first is not None and stored_first.queue_offset > first.queue_offset:
+        return f"min is {stored_first.queue_offset}, the first record's queue offset {first.queue_offset}"
     return ""
 
 
-def _wrong_behind(entries: EntryTable, key: QueueKey, last: OffsetValue, told: OffsetValue) -> str:
-    """What is wrong with a `max` behind the last record: only blank entries for lost messages may lead up to it.
+def _wrong_above(entries: EntryTable, key: QueueKey, last: OffsetValue, stored: OffsetValue) -> str:
+    """Describe what is wrong with a `max` above the last record: only blank entries for lost messages may lead to it.
 
-    A new message gets the number behind `max`. RocketMQ sets it together with an entry; where a queue is begun at a
-    number (`RocksDBConsumeQueue.initializeWithOffset`) it has no records.
+    A new message gets the number after `max`. RocketMQ sets `max` together with an entry; a queue that begins at a
+    number (`RocksDBConsumeQueue.initializeWithOffset`) has no records.
     """
-    behind = next(entries.messages(key, last.queue_offset + 1), None)
-    if behind is not None and behind[0] <= told.queue_offset:
-        return "behind the last record"
-    if entries.entry(key, told.queue_offset) is None:
-        return "where it has no entry: new messages would stand behind a hole"
-    if told.physical_offset != last.physical_offset:
-        return f"at log offset {told.physical_offset}, the last record's is {last.physical_offset}"
+    above = next(entries.messages(key, last.queue_offset + 1), None)
+    if above is not None and above[0] <= stored.queue_offset:
+        return "above the last record"
+    if entries.entry(key, stored.queue_offset) is None:
+        return "where it has no entry: new messages would come after a hole"
+    if stored.physical_offset != last.physical_offset:
+        return f"at log offset {stored.physical_offset}, the last record's is {last.physical_offset}"
     return ""

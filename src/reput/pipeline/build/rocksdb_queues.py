@@ -1,4 +1,4 @@
-"""Queues in RocksDB: what the splits left becomes sorted tables; entries go first, then ends, the restart point last.
+"""Queues in RocksDB: the parts of splits become sorted tables; entries go first, then ends, the restart point last.
 
 A database is complete up to its restart point, and without one up to 0. A job that follows the log writes a short range
 as one batch, which is visible at once. Tasks make tables of a long range, and of a rebuild, and the driver ingests
@@ -25,7 +25,7 @@ from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb_columns import stretch_columns
 from reput.pipeline.build.rocksdb_compare import compare_stretch
-from reput.pipeline.build.rocksdb_rules import CrookedQueue
+from reput.pipeline.build.rocksdb_rules import OutOfOrderQueue
 from reput.pipeline.build.rocksdb_stretches import all_in_one, plan_stretches
 from reput.pipeline.build.rocksdb_tables import (
     Built,
@@ -119,7 +119,7 @@ class RocksdbBuilder:
         for built in self._built:
             _put_ends_of(batch, load_ends(job, built), continued, kept)
             if self._live is None:
-                # Readers of a live database see all ends at once. Nobody reads a staged one, which may be large.
+                # Readers of a live database see all ends at once. A staged one has no reader, and may be large.
                 database.write(batch)
                 batch = database.batch()
         return batch
@@ -160,13 +160,13 @@ class RocksdbBuilder:
 def _fill_batch(batch: Batch, job: Job, queues: RangeQueues) -> list[QueueOutcome]:
     """Put a short range into a batch: the entries and the ends of its queues."""
     outcomes: list[QueueOutcome] = []
-    out_of_order = set(queues.table.crooked())
+    out_of_order = set(queues.table.out_of_order())
     with job.writing():
         for key, pieces in stretch_columns(job, all_in_one(job, queues.results)).queues():
             before = queues.ends.get(key, 0)
             found, is_new = iter(pieces), before == 0
             if key in out_of_order:
-                builder = CrookedQueue(job, key, "grow")
+                builder = OutOfOrderQueue(job, key, "grow")
                 outcome = builder.build(pieces, before)
                 outcomes.append(outcome)
                 found = builder.result()

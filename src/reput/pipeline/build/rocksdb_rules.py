@@ -1,4 +1,4 @@
-"""A queue that does not run straight, for RocksDB's tables: by the rules into a scratch file, then read in order."""
+"""A queue out of order, for RocksDB's tables: the order rule writes a scratch file, which is then read in order."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from reput.queue.order import consecutive_runs
 _AT_ONCE = 1 << 18
 
 
-class CrookedQueue:
-    """One crooked queue of one task (`name` keeps tasks apart). The scratch file holds its values from `first` on."""
+class OutOfOrderQueue:
+    """One queue out of order of one task (`name` is the task's). The scratch file holds its values from `first` on."""
 
     def __init__(self, job: Job, key: QueueKey, name: str) -> None:
         self._key = key
@@ -27,25 +27,25 @@ class CrookedQueue:
         fs.remove_file(self._path)
 
     def build(self, pieces: Sequence[TablePart], end: int = 0) -> QueueOutcome:
-        """Go through the pieces, which are in log order; a queue that ends at queue offset `end` goes on there."""
+        """Build the queue from its pieces, in log order; a queue that ends at queue offset `end` continues there."""
         self._first = end
         outcome = build_queue(self._key, partial(_runs, pieces), self, end)
         self._first, self._next = outcome.first if outcome.restarts or not end else end, outcome.next
         return outcome
 
     def result(self) -> Iterator[TablePart]:
-        """What was built, in order."""
+        """Yield the queue that was built, in order."""
         for begin in range(self._first, self._next, _AT_ONCE):
             count = min(_AT_ONCE, self._next - begin)
             at = (begin - self._first) * VALUE_SIZE
             yield TablePart(begin, fs.load_array(self._path, "u1", count * VALUE_SIZE, at), None)
 
     def put(self, run: OffsetRun) -> None:
-        """Values behind those before them."""
+        """Append values."""
         self._append(run.entries)
 
     def blank(self, begin: int, end: int, following: OffsetRun) -> None:
-        """Pre-blank values into a gap, with the time of the message behind it: times must not run backwards."""
+        """Append pre-blank values into a gap, with the time of the next message: times must not run backwards."""
         value = PRE_BLANK + bytes(following.entries[VALUE_SIZE - 8 : VALUE_SIZE])
         while begin < end:
             count = min(end - begin, _AT_ONCE)
@@ -53,7 +53,7 @@ class CrookedQueue:
             begin += count
 
     def drop(self) -> None:
-        """All of it goes."""
+        """Remove all values."""
         fs.remove_file(self._path)
 
     def _append(self, values: memoryview) -> None:

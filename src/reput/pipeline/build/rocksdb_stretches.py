@@ -1,4 +1,4 @@
-"""Stretches of queues, in the order of RocksDB's keys: what one task brings into tables, or holds against them."""
+"""Stretches of queues, in the order of RocksDB's keys: one task builds the tables of a stretch, or compares them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def plan_stretches(
     rank = np.empty(len(ordered), dtype=np.int64)
     rank[ordered] = np.arange(len(ordered))
     firsts = _cuts(table.count[ordered])
-    crooked: list[set[QueueKey]] = [set() for _ in firsts]
-    for key in table.crooked():
-        crooked[int(np.searchsorted(firsts, rank[table.rows[key]], side="right")) - 1].add(key)
+    out_of_order: list[set[QueueKey]] = [set() for _ in firsts]
+    for key in table.out_of_order():
+        out_of_order[int(np.searchsorted(firsts, rank[table.rows[key]], side="right")) - 1].add(key)
     ranges: list[list[PartRange]] = [[] for _ in firsts]
     for result in results:
         if not result.records:
@@ -52,8 +52,8 @@ def plan_stretches(
         TableQueues(
             number,
             tuple(found),
-            frozenset(crooked[number]),
-            {key: ends[key] for key in crooked[number] if ends.get(key)} if ends else {},
+            frozenset(out_of_order[number]),
+            {key: ends[key] for key in out_of_order[number] if ends.get(key)} if ends else {},
         )
         for number, found in enumerate(ranges)
         if found
@@ -72,7 +72,7 @@ def all_in_one(job: Job, results: Sequence[SplitResult]) -> list[PartRange]:
 
 
 def _cuts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The first queue of each stretch, for queues with so many entries each."""
+    """Return the first queue of each stretch, for queues with these numbers of entries."""
     before = np.cumsum(counts) - counts
     each = min(max(int(counts.sum()) // _STRETCHES, _LEAST_ENTRIES), _MOST_ENTRIES)
     stretch = before // each + np.arange(len(counts)) // _MOST_QUEUES

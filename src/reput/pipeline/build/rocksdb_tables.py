@@ -1,7 +1,7 @@
-"""Tables for RocksDB: tasks merge what the splits have of a stretch of queues into sorted tables, by the redo's rules.
+"""Tables for RocksDB: tasks merge the parts of a stretch of queues into sorted tables, by the order rule.
 
 A table holds the queues of one stretch of keys, so tables do not overlap and are never compacted. Values go from the
-splits' files, which are mapped, into blocks; in memory are a block or two, and a row for each piece of a queue.
+splits' files, which are mapped, into blocks. Memory holds a block or two, and a row for each piece of a queue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reput.formats.rocksdb import VALUE_SIZE, queue_prefix
 from reput.kernels.table_columns import EntryPieces, Prefixes
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb_columns import stretch_columns
-from reput.pipeline.build.rocksdb_rules import CrookedQueue
+from reput.pipeline.build.rocksdb_rules import OutOfOrderQueue
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.parts import KEY_ROWS, TOPICS, key_columns, keys_of
 from reput.pipeline.split.rocksdb_parts import PartRange, TablePart
@@ -32,21 +32,21 @@ _TABLE_ENTRIES = 4 << 20
 
 
 class TableQueues(NamedTuple):
-    """The queues that one task brings into tables: its number, what splits have of them, and which are crooked.
+    """The queues of one task's tables: its number, their ranges in the parts, and the queues that are out of order.
 
-    `ends`: the queue offset at which a crooked queue goes on, where it has entries already.
+    `ends`: the queue offset at which a queue out of order continues, if it has entries already.
     """
 
     number: int
     ranges: tuple[PartRange, ...]
-    crooked: frozenset[QueueKey]
+    out_of_order: frozenset[QueueKey]
     ends: Mapping[QueueKey, int] = {}
 
 
 class Built(NamedTuple):
-    """What a task made: tables in the order of their keys, queues, and what the crooked ones did.
+    """The result of a task: tables in the order of their keys, queues, and outcomes of queues out of order.
 
-    `name`: of the task's files; `tables`: the tables' names in the job's parts folder.
+    `name`: the name of the task's files; `tables`: the tables' names in the job's parts folder.
     """
 
     name: str
@@ -78,12 +78,12 @@ def build_tables(job: Job, stretch: TableQueues) -> Built:
     with job.writing():
         tables = _Tables(f"{job.parts_folder}/{name}", columns.keys)
         for row, key in enumerate(columns.keys):
-            if key not in stretch.crooked:
+            if key not in stretch.out_of_order:
                 continue
             tables.add(columns.entries_of(begin, row))
-            crooked = CrookedQueue(job, key, name)
-            outcomes.append(crooked.build(columns.pieces_of(row), stretch.ends.get(key, 0)))
-            ends[row] = tables.add_queue(row, crooked.result())
+            redone = OutOfOrderQueue(job, key, name)
+            outcomes.append(redone.build(columns.pieces_of(row), stretch.ends.get(key, 0)))
+            ends[row] = tables.add_queue(row, redone.result())
             begin = row + 1
         tables.add(columns.entries_of(begin, len(columns.keys)))
         made = tables.finished()
@@ -95,7 +95,7 @@ def build_tables(job: Job, stretch: TableQueues) -> Built:
 
 
 def table_paths(job: Job, built: Built) -> list[str]:
-    """The tables that a task made."""
+    """Return the paths of the tables that a task made."""
     return [f"{job.parts_folder}/{name}" for name in built.tables]
 
 
@@ -109,7 +109,7 @@ class _Tables:
         self._table: TableFile | None = None
 
     def add(self, pieces: EntryPieces) -> None:
-        """Add entries behind those before them."""
+        """Append entries."""
         for group in grouped(pieces, _TABLE_ENTRIES):
             if self._table is None or self._table.entries >= _TABLE_ENTRIES:
                 self._finish()
@@ -119,7 +119,7 @@ class _Tables:
             self._table.add(group)
 
     def add_queue(self, row: int, pieces: Iterable[TablePart]) -> tuple[int, int, int, int]:
-        """Add a queue whose pieces follow one another; returns its ends as columns have them, -1 without an entry."""
+        """Append a queue whose pieces are consecutive; returns its ends in the columns' order, -1 without an entry."""
         first = last = first_physical = last_physical = -1
         for piece in pieces:
             values = piece.values
@@ -136,13 +136,13 @@ class _Tables:
             self._table = None
 
     def finished(self) -> tuple[str, ...]:
-        """The tables, complete."""
+        """Return the complete tables."""
         self._finish()
         return tuple(self._made)
 
 
 def chunks(pieces: Iterable[TablePart]) -> Iterator[tuple[int, bytes]]:
-    """The values of consecutive pieces in larger or smaller chunks, each with its first queue offset."""
+    """Yield the values of consecutive pieces in chunks, each with its first queue offset."""
     begin, count, held = -1, 0, list[bytes]()
     for piece in pieces:
         for at in range(0, piece.entries, _AT_ONCE):
@@ -172,6 +172,6 @@ def _save_ends(job: Job, name: str, keys: Sequence[QueueKey], ends: NDArray[np.i
 
 
 def load_ends(job: Job, built: Built) -> QueueEnds:
-    """The ends of the queues that a task brought into tables."""
+    """Return the ends of the queues in a task's tables."""
     part = Part(part_path(job.parts_folder, ENDS, built.name), ENDS)
     return QueueEnds(keys_of(part), *(part.read(name) for name in QueueEnds._fields[1:]))

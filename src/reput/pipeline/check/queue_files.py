@@ -93,11 +93,11 @@ class _Comparison:
 
 
 def _judge(check: Check, stitched: Stitched, table: SplitQueues, mismatches: Mapping[int, list[Mismatch]]) -> None:
-    crooked = table.crooked()
+    crooked = table.out_of_order()
     if crooked:
         with check.stage("redo"):
             _check_crooked(check, stitched, table, crooked)
-    straight = {key for key, row in table.rows.items() if table.straight[row]}
+    straight = {key for key, row in table.rows.items() if table.in_order[row]}
     found = [one for result in stitched.results for one in mismatches.get(result.number, ()) if one.key in straight]
     mismatch_findings(check, table, found)
     with check.stage("queues"):

@@ -1,4 +1,4 @@
-"""The log cut into splits, each decoded by a task: what the tasks leave, and the proof that the splits join.
+"""The first stage of a job: the log is cut into splits, tasks decode them, and a proof shows that they join.
 
 May import `spark` only.
 """

@@ -1,4 +1,4 @@
-"""What a job has to know to build ConsumeQueueExt, from the store's settings and its registry of filters."""
+"""The part of a job that is about ConsumeQueueExt, from the store's settings and its registry of filters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from reput.store.progress.consumer_filters import ConsumerFilters
 
 
 class ExtJob(NamedTuple):
-    """What the tasks need to know of ext: file sizes in bytes, where the log is, and per topic the filters to ask.
+    """The facts about ext that tasks need: file sizes in bytes, the log's folder, and the filters of each topic.
 
-    `bitmap_size` is what a bitmap takes (bytes); topics without a filter have none.
+    `bitmap_size` is the size of a bitmap in bytes; topics without a filter have none.
     """
 
     file_size: int
@@ -23,11 +23,11 @@ class ExtJob(NamedTuple):
     bitmap_size: int
     filters: Mapping[bytes, tuple[tuple[str, tuple[int, ...]], ...]]
     born_ms: Mapping[bytes, tuple[int, ...]] = {}
-    """Since when bitmaps have the bits of each of these filters, in the same order."""
+    """The times (ms) since which bitmaps have the bits of each of these filters, in the same order."""
 
 
 def ext_job(layout: StoreLayout, settings: StoreSettings, log_file_size: int) -> ExtJob | None:
-    """The part of a job that is about ext; None for a store without it.
+    """Return the part of a job that is about ext; None for a store without it.
 
     Raises:
         DamagedStoreError: bitmaps are wanted, and consumerFilter.json is damaged.

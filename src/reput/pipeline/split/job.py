@@ -1,4 +1,4 @@
-"""What every task of a job knows, and what it gives back to the driver: small values only."""
+"""The job that every task knows, and the result that a task returns to the driver: small values only."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from reput.store.disk.settings import StoreSettings
 
 @dataclass(frozen=True)
 class Job:
-    """A job on a store: where it builds, with which sizes, and which topics; the same for all its tasks.
+    """A job on a store: its folders, sizes and topics, the same for all its tasks.
 
-    A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`; no entry
-    of a record below log offset `frontier` may be overwritten then, and what a worker keeps from one task to the next
-    counts as long as `begun`, the epoch with which it began, is the same. `kinds` are the kinds of queues that are
-    built. A check looks at the store in `checked`; where a process appends to its indexes meanwhile, these are judged
-    below log offset `judged_to` only (None: wholly).
+    A rebuild builds in `staging`. A job that follows the log writes in place, below the store's folder `live`. Then it
+    never overwrites an entry of a record below log offset `frontier`, and values that a worker keeps between tasks are
+    good as long as `begun`, the epoch at the job's beginning, is the same. `kinds` are the kinds of queues to build.
+    A check looks at the store in `checked`. If a process appends to its indexes meanwhile, the check judges them below
+    log offset `judged_to` only (None: all of them).
     `places_at_once`: decode tasks write entries to their places; else they leave them until the splits are proved.
-    A queue in `deleted` gets no entry for records below its log offset.
+    A queue in `deleted` gets no entry for a record below its log offset.
     """
 
     reput_folder: str
@@ -76,7 +76,7 @@ class Job:
         *,
         tag_items: bool = True,
     ) -> Job:
-        """A job with a store's sizes and types, its decoding, and kinds of queues; `replace` gives it the rest."""
+        """Return a job with a store's sizes, types, decoding and kinds; callers set the rest with `replace`."""
         return cls(
             reput_folder=str(layout.reput),
             staging=str(staging),
@@ -93,16 +93,16 @@ class Job:
 
     @property
     def of_all_topics(self) -> bool:
-        """Whether the queues of every topic are built."""
+        """True if the queues of every topic are built."""
         return self.topics is None and not self.skip_topics
 
     def wants(self, topic: bytes) -> bool:
-        """Whether the queues of this topic are built."""
+        """Return True if the queues of this topic are built."""
         return topic not in self.skip_topics and (self.topics is None or topic in self.topics)
 
     @cached_property
     def parts_folder(self) -> str:
-        """Where tasks leave what a later stage reads; gone before the swap."""
+        """The folder in which tasks leave parts for a later stage; it is removed before the swap."""
         return f"{self.staging}/parts"
 
     @cached_property
@@ -127,10 +127,10 @@ class Job:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the fence while a task writes, and make sure that the job still owns the store.
+        """Hold the fence while a task writes, and verify that the job still owns the store.
 
         Raises:
-            StaleEpochError: another job took the store over.
+            StaleEpochError: another job has taken the store over.
         """
         if not self.fenced:
             # A check writes only into a folder of its own, outside the store.
@@ -148,7 +148,7 @@ class Job:
 
 
 class SplitOddities(NamedTuple):
-    """What a split held that a report names: counts, and the log offset of the first of each (-1: none)."""
+    """Odd records of a split, for the report: counts, and the log offset of the first of each kind (-1: none)."""
 
     prepared: int
     rolled_back: int
@@ -159,7 +159,7 @@ class SplitOddities(NamedTuple):
 
 
 class SplitResult(NamedTuple):
-    """What a decode task tells the driver about its split; offsets are log offsets, times ms (-1: no record)."""
+    """The result of a decode task; offsets are log offsets, times ms (-1: no record)."""
 
     number: int
     begin: int
@@ -180,6 +180,6 @@ class SplitResult(NamedTuple):
     skipped: frozenset[bytes] = frozenset()
     """Topics of the split that the job was asked to skip."""
     batches: int = 0
-    """Entries of the split for queues of batches; a second stage writes them."""
+    """The number of the split's entries for queues of batches; a second stage writes them."""
     inferred: frozenset[bytes] = frozenset()
-    """Topics of the split that are known for queues of batches by their records alone."""
+    """Topics of the split whose records alone show that they have queues of batches."""

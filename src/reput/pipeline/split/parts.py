@@ -1,6 +1,6 @@
-"""What decode tasks leave for the next stage, a part each (`reput.files.part_file`): queue ranges, entries, items.
+"""Parts that decode tasks leave for the next stage (`reput.files.part_file`): queue ranges, entries, items.
 
-Parts are private to one job, lie in its staging folder and are removed before the swap.
+Parts are private to one job, in its staging folder, and are removed before the swap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reput.pipeline.split.job import Job
 
 KEY_ROWS = {"queue_id": "i4", "topic_size": "i4"}
 TOPICS = {"topics": "u1"}
-"""The columns of queues: their ids, how long their topics are, and the topics one after the other."""
+"""The columns of queues: their ids, the lengths of their topics, and the topics one after the other."""
 
 RANGES = PartKind("ranges", {"first": "i8", "last": "i8", "entries": "i8", "steady": "u1", **KEY_ROWS}, TOPICS)
 ENTRIES = PartKind("entries", {"entry": f"V{ENTRY_SIZE}"})
@@ -33,12 +33,12 @@ ITEMS = PartKind(
 
 
 def key_order(key: QueueKey) -> tuple[int, bytes, int]:
-    """What a split's queues are sorted by in what is left of them: as RocksDB's keys are."""
+    """Return the sort key of queues in parts, which is the order of RocksDB's keys."""
     return len(key.topic), key.topic, key.queue_id
 
 
 def key_columns(keys: Sequence[QueueKey]) -> dict[str, NDArray[Any]]:
-    """The columns of these queues."""
+    """Return the columns of these queues."""
     return {
         "queue_id": np.array([key.queue_id for key in keys], dtype=np.int32),
         "topic_size": np.array([len(key.topic) for key in keys], dtype=np.int32),
@@ -47,7 +47,7 @@ def key_columns(keys: Sequence[QueueKey]) -> dict[str, NDArray[Any]]:
 
 
 def keys_of(part: Part, begin: int = 0, end: int | None = None) -> list[QueueKey]:
-    """The queues [begin, end) of a part.
+    """Return the queues [begin, end) of a part.
 
     Raises:
         ReputError: the lengths of its topics do not add up.
@@ -96,13 +96,13 @@ def save_ranges(job: Job, number: int, batch: QueueBatch, rows: NDArray[np.int64
 
 
 def save_key_ranges(job: Job, number: int, ranges: QueueRanges) -> None:
-    """Leave such ranges; see `load_ranges`."""
+    """Leave ranges; see `load_ranges`."""
     columns = {name: column for name, column in ranges._asdict().items() if name != "keys"}
     write_part(part_path(job.parts_folder, RANGES, number), RANGES, **columns, **key_columns(ranges.keys))
 
 
 def load_ranges(job: Job, number: int, begin: int = 0, end: int | None = None) -> QueueRanges:
-    """The ranges that a split left, or those of its queues [begin, end) in the order in which they were left."""
+    """Return the ranges that a split left, or those of its queues [begin, end) in the order of the part."""
     part = Part(part_path(job.parts_folder, RANGES, number), RANGES)
     first, last, entries, steady = (part.read(name, begin, end) for name in ("first", "last", "entries", "steady"))
     return QueueRanges(keys_of(part, begin, end), first, last, entries, steady)
@@ -119,7 +119,7 @@ def save_entries(job: Job, number: int, batch: QueueBatch, rows: Sequence[int]) 
 
 
 def load_entries(job: Job, number: int) -> NDArray[np.uint8]:
-    """The entries that a split left (uint8, 20 bytes each)."""
+    """Return the entries that a split left (uint8, 20 bytes each)."""
     return Part(part_path(job.parts_folder, ENTRIES, number), ENTRIES).read("entry").view(np.uint8)
 
 
@@ -136,7 +136,7 @@ def save_batches(job: Job, number: int, queues: Mapping[QueueKey, NDArray[np.voi
 
 
 class BatchPart:
-    """The entries that a split left for queues of batches; `counts` says how many for each."""
+    """The entries that a split left for queues of batches; `counts` has the number for each queue."""
 
     def __init__(self, job: Job, number: int) -> None:
         self._part = Part(part_path(job.parts_folder, BATCHES, number), BATCHES)
@@ -145,7 +145,7 @@ class BatchPart:
         self._begins = dict(zip(self.counts, accumulate(counts, initial=0), strict=False))
 
     def entries(self, key: QueueKey) -> NDArray[np.void]:
-        """The entries of one queue, in log order (dtype `BATCH_ENTRY`); none for one that the split has not."""
+        """Return the entries of one queue, in log order (dtype `BATCH_ENTRY`); none if the split has no such queue."""
         begin = self._begins.get(key, 0)
         return self._part.read("entry", begin, begin + self.counts.get(key, 0)).view(BATCH_ENTRY.dtype)
 
@@ -157,7 +157,7 @@ class ItemColumns(NamedTuple):
     """A split's index items.
 
     Per record `position` and `store_timestamp` (int64), and `first_item` (int32, records + 1); per item `item_hash`
-    (int32). `has_tag` (uint8): whether a record's last item is its tags'; a check alone leaves it.
+    (int32). `has_tag` (uint8): a record's last item is the item of its tags; only a check leaves this column.
     """
 
     position: NDArray[np.int64]
@@ -167,17 +167,17 @@ class ItemColumns(NamedTuple):
     has_tag: NDArray[np.uint8]
 
     def record_of(self, item: int) -> int:
-        """The record that an item belongs to."""
+        """Return the record of an item."""
         return int(np.searchsorted(self.first_item, item, side="right")) - 1
 
     def place_of(self, item: int) -> tuple[int, int]:
-        """Physical offset and store time of the record that an item belongs to."""
+        """Return the physical offset and store time of an item's record."""
         record = self.record_of(item)
         return int(self.position[record]), int(self.store_timestamp[record])
 
 
 def items_of(columns: Columns, *, with_tags: bool = False) -> ItemColumns:
-    """The index items of decoded columns."""
+    """Return the index items of decoded columns."""
     records = columns.records
     tagged = (columns.flags[: records if with_tags else 0] & HAS_TAG_ITEM) != 0
     return ItemColumns(
@@ -195,6 +195,6 @@ def save_items(job: Job, number: int, items: ItemColumns) -> None:
 
 
 def load_items(job: Job, number: int) -> ItemColumns:
-    """The index items that a split left."""
+    """Return the index items that a split left."""
     part = Part(part_path(job.parts_folder, ITEMS, number), ITEMS)
     return ItemColumns(*(part.read(name) for name in ItemColumns._fields))

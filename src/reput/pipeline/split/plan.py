@@ -1,4 +1,4 @@
-"""plan: the log's files become splits, byte ranges that tasks decode. Needs only names, sizes and holes."""
+"""plan: the log's files become splits, byte ranges that tasks decode. It needs names, sizes and holes only."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MAX_MB = 1 << 43
 class Split:
     """A range [begin, end) of one log file, as log offsets.
 
-    A task decodes the records that start in it; the last may reach past `end`, up to the file's end `file_start +
-    file_size`. `exact`: `begin` is known to be a boundary (a file's start, or proved by the split before), else the
-    task looks for the first one. Behind `data_end` the file is a hole.
+    A task decodes the records that start in it. The last one may reach past `end`, up to the file's end `file_start +
+    file_size`. `exact`: `begin` is known to be a boundary (a file's start, or proved by the split before); otherwise
+    the task searches the first boundary. From `data_end` on the file is a hole.
     """
 
     number: int
@@ -33,15 +33,15 @@ class Split:
 
     @property
     def size(self) -> int:
-        """Bytes in the range."""
+        """The bytes in the range."""
         return self.end - self.begin
 
 
 def mib(argument: str, given: object, most: int = _MAX_MB) -> int:
-    """The bytes of an argument in MiB, 1 at least.
+    """Return the bytes of an argument in MiB, at least 1.
 
     Raises:
-        ConfigError: it is no number above 0, or over `most`.
+        ConfigError: it is no number above 0, or is above `most`.
     """
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= most:
         limit = "" if most == _MAX_MB else f" and at most {most}"
@@ -50,16 +50,16 @@ def mib(argument: str, given: object, most: int = _MAX_MB) -> int:
 
 
 def plan_splits(log: LogFiles, split_bytes: int, begin_offset: int = 0, end_offset: int = INT64_MAX) -> list[Split]:
-    """The splits of a log, or of a part of it between two boundaries, in log order.
+    """Return the splits of a log, or of a part of it between two boundaries, in log order.
 
-    No split crosses a file: a file's start is a boundary for sure.
+    No split crosses a file, because a file's start is always a boundary.
     """
     splits: list[Split] = []
     for file in log.files:
         begin, file_end, data_end = max(file.start, begin_offset), min(file.end, end_offset), file.data_end
         while begin < min(data_end, end_offset):
             end = min(begin + split_bytes, file_end)
-            # A short rest goes with the split before it: a task costs more than its bytes.
+            # A short rest joins the split before it: a task costs more than its bytes.
             if file_end - end < split_bytes // 4:
                 end = file_end
             splits.append(

@@ -1,7 +1,7 @@
-"""What decode tasks leave of a split for the tables of RocksDB: its entries' values in the order of their keys.
+"""Parts that decode tasks leave for the tables of RocksDB: the values of a split's entries in the order of their keys.
 
-Two parts a split, both in the order of RocksDB's keys: the queue ranges (`parts.save_ranges`), and here the values of
-all entries, with their queue offsets where some queue of the split is out of order.
+Each split leaves two parts in the order of RocksDB's keys: the queue ranges (`parts.save_ranges`), and here the values
+of all entries. Their queue offsets are added if a queue of the split is out of order.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def save_values(job: Job, number: int, batch: QueueBatch, rows: Sequence[int]) -
 
 
 def save_value_rows(job: Job, number: int, values: NDArray[np.uint8]) -> None:
-    """Leave values (uint8, one row each) that are in the order of keys, of queues in order."""
+    """Leave values (uint8, one row each) of queues in order, in the order of keys."""
     path = part_path(job.parts_folder, VALUES, number)
     write_part(path, VALUES, value=values.reshape(-1), queue_offset=np.empty(0, dtype=np.int64))
 
 
 def map_values(job: Job, number: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The values that a split left (uint8, one row each) and their queue offsets (none: all queues are in order)."""
+    """Return the values that a split left (uint8, one row each) and their queue offsets (none: all are in order)."""
     values, offsets = Part(part_path(job.parts_folder, VALUES, number), VALUES).mapped("value", "queue_offset")
     return values.view(np.uint8).reshape(-1, VALUE_SIZE), offsets
 
 
 def _values_of(batch: QueueBatch, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The values of these queues' entries, as RocksDB has them."""
+    """Return the values of these queues' entries, in RocksDB's layout."""
     counts = np.diff(batch.start)[rows]
     before = np.cumsum(counts) - counts
     place = np.full(batch.columns.queues, -1, dtype=np.int64)
@@ -57,7 +57,7 @@ def _values_of(batch: QueueBatch, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def _by_key(batch: QueueBatch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sources with an entry of these queues: by queue in the order of `rows`, in log order within each."""
+    """Return the sources with an entry of these queues, sorted by queue as in `rows`, then in log order."""
     rank = np.full(batch.columns.queues, -1, dtype=np.int64)
     rank[rows] = np.arange(len(rows))
     in_queue = np.flatnonzero(batch.sources.flags & IN_QUEUE)
@@ -66,7 +66,7 @@ def _by_key(batch: QueueBatch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class TablePart(NamedTuple):
-    """What one split has of one queue: its first queue offset, its values (uint8), offsets where it is not steady."""
+    """One queue's entries in one split: the first queue offset, values (uint8), and offsets if it is out of order."""
 
     first: int
     values: NDArray[np.uint8]
@@ -74,7 +74,7 @@ class TablePart(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """How many entries it has."""
+        """The number of entries."""
         return len(self.values) // VALUE_SIZE
 
 

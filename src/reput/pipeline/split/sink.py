@@ -1,7 +1,7 @@
-"""sink: entries go straight to their places in the ConsumeQueue files, staged or live.
+"""sink: tasks write entries to their places in the ConsumeQueue files, staged or live.
 
-Entry n of a queue stands at byte n * 20, so tasks need no shuffle, and a retried or speculative task writes the same
-bytes again.
+Entry n of a queue is at byte n * 20, so tasks need no shuffle, and a retried or speculative task writes the same bytes
+again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from reput.pipeline.split.job import Job
 
 
 def queue_path(folder: str, key: QueueKey) -> str:
-    """The folder of a queue below a consumequeue folder; the decode kernel has checked that the topic can be a name."""
+    """Return the folder of a queue; the decode kernel has checked that the topic can be a folder name."""
     return f"{folder}/{key.topic.decode()}/{key.queue_id}"
 
 
 def write_entries(job: Job, key: QueueKey, first: int, entries: memoryview) -> None:
-    """Write consecutive entries of a queue, the first of which has queue offset `first`."""
+    """Write consecutive entries of a queue from queue offset `first` on."""
     folder = queue_path(job.queue_folder, key)
     position, file_size = first * ENTRY_SIZE, job.queue_file_size
     while entries:
@@ -34,7 +34,7 @@ def write_entries(job: Job, key: QueueKey, first: int, entries: memoryview) -> N
 
 
 def would_overwrite(job: Job, key: QueueKey, first: int, size: int) -> bool:
-    """Whether entries of records below the frontier stand where `size` bytes from queue offset `first` would go."""
+    """Return True if `size` bytes at queue offset `first` would overwrite entries of records below the frontier."""
     folder = queue_path(job.queue_folder, key)
     position, end = first * ENTRY_SIZE, first * ENTRY_SIZE + size
     while position < end:
@@ -59,15 +59,15 @@ def _write_piece(job: Job, path: str, piece: memoryview, offset: int) -> None:
 
 
 def finish_file(job: Job, descriptor: int) -> None:
-    """After the last write of a task to a file: sync it, where the driver's sync would not reach its machine."""
+    """Sync a file after a task's last write to it, if the driver's sync does not reach the task's machine."""
     if job.sync_in_tasks:
         fs.sync(descriptor)
 
 
 def finish_folders(job: Job, folders: Iterable[str]) -> None:
-    """After the last new name of a task: sync these folders and those above them, where the driver's sync would not do.
+    """Sync these folders and those above them after a task's last new name, if the driver's sync does not reach them.
 
-    A synced file is lost all the same in a power cut when its folder's new name is.
+    A power cut loses a synced file if it loses the new name in its folder.
     """
     if not job.sync_in_tasks:
         return

@@ -1,7 +1,7 @@
-"""stitch: prove that the splits, decoded side by side, say what one pass in order would say.
+"""stitch: the proof that splits, decoded in parallel, give what one pass in order would give.
 
-A split's end must be the next one's first record. Where it is not (a body that imitates a record, or a damaged record
-at the border), that split is decoded again from where the chain really stands, in order.
+A split's end must be the next split's first record. If it is not (a body imitates a record, or the record at the border
+is damaged), the next split is decoded again from the end of the chain, in order.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from reput.pipeline.split.plan import Split
 
 @dataclass(slots=True)
 class Stitched:
-    """The proved chain: results in log order, where the log ends, and all that is no record.
+    """The proved chain: results in log order, the end of the log, and all bytes that are no record.
 
-    `end` is the log offset behind the last good record's chain, `tail_verdict` what stands there (None: the files end
-    there). `redone` holds the numbers of splits whose first decoding was wrong, `tainted` the queues that those wrote
-    to.
+    `end` is the log offset after the last good record, `tail_verdict` describes the bytes there (None: the files end
+    there). `redone` holds the numbers of splits whose first decoding was wrong, `tainted` the queues that these splits
+    wrote to.
     """
 
     results: list[SplitResult]
@@ -35,7 +35,7 @@ class Stitched:
 
 
 def inferred_topics(results: Iterable[SplitResult]) -> frozenset[bytes]:
-    """Return the topics that are known for queues of batches by their records alone."""
+    """Return the topics whose records alone show that they have queues of batches."""
     return frozenset().union(*(result.inferred for result in results))
 
 
@@ -48,8 +48,8 @@ def stitch(
 ) -> Stitched:
     """Join the results of `splits` from log offset `begin` on.
 
-    `decode_again` decodes one split anew, as given. `holes` are the ranges that no log file covers: the chain goes on
-    behind them.
+    `decode_again` decodes one split anew, as given. `holes` are the ranges that no log file covers: the chain continues
+    after them.
     """
     stitched = Stitched([], begin)
     broken: Gap | None = None
@@ -81,7 +81,7 @@ def _aligned(
     if not covered and result.first_record == expected:
         return split, result
     again = replace(split, begin=min(expected, split.end), exact=True)
-    # Where nothing was found, only the end of the chain is looked at: no decoding was wrong.
+    # If the split has no record, no decoding was wrong: this only finds the end of the chain.
     if result.first_record >= 0:
         stitched.redone.append(split.number)
     return again, decode_again(again)
@@ -92,7 +92,7 @@ def _extend(stitched: Stitched, result: SplitResult, broken: Gap | None) -> Gap 
     if broken is not None:
         if result.first_record < 0:
             return broken
-        # What stands in front of this split's first record belongs to the gap that was already open.
+        # The bytes before this split's first record belong to the gap that was already open.
         gaps = [gap for gap in gaps if gap.end > result.first_record]
         gaps.insert(0, broken._replace(end=result.first_record))
     stitched.gaps += gaps

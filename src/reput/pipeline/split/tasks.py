@@ -1,4 +1,4 @@
-"""The tasks of the first stage: decode a split, dispatch it, sink it. Plain functions over (job, split)."""
+"""Tasks of the first stage: decode a split, dispatch it, sink it. Plain functions over (job, split)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _scratch = ThreadScratch()
 
 
 def columns_for(split: Split) -> Columns:
-    """Columns with room for a split, those of this thread's split before where they are large enough."""
+    """Return columns for a split; this thread reuses the columns of the split before if they are large enough."""
     return _scratch.for_range(split.size)
 
 
 def decode_and_sink(job: Job, split: Split) -> SplitResult:
-    """Decode a split, write its entries into staging, and leave its ranges and items for the next stages."""
+    """Decode a split, hand its entries to the sinks, and leave its ranges and items for the next stages."""
     decoded = decode_split(split, job.decode, columns_for(split))
     with job.writing():
         if job.build_index:
@@ -44,7 +44,7 @@ def sink_split(job: Job, decoded: DecodedSplit) -> SplitResult:
 
 
 def leave_batches(job: Job, batch: QueueBatch, result: SplitResult) -> SplitResult:
-    """Leave a split's entries for queues of batches to the second stage; returns the result with what they come to."""
+    """Leave a split's entries for queues of batches to the second stage; returns the result with their counts."""
     found = batch.batches
     wanted = {key: entries for key, entries in found.entries.items() if job.wants(key.topic)}
     if wanted:
@@ -70,7 +70,7 @@ def _sink_queues(job: Job, split: Split, batch: QueueBatch) -> int:
 
 
 def split_result(decoded: DecodedSplit, queue_entries: int) -> SplitResult:
-    """What the driver is told about a decoded split."""
+    """Return the driver's result of a decoded split."""
     columns, records = decoded.columns, decoded.columns.records
     state = columns.state
     last_with_item = int(np.searchsorted(columns.first_item[: records + 1], columns.items)) if columns.items else 0
