@@ -150,8 +150,8 @@ PRIVATE = re.compile(rf"(?i)(?<![a-z])(?:{'|'.join(PRIVATE_WORDS)})(?![a-z])")
 UNPLAIN = {
     "connect", "connect/cut", "connect/options",
     "connect/scan", "connect/sink", "kernels",
-    "kernels/compiled", "pipeline", "pipeline/build", "pipeline/check", "pipeline/convert", "pipeline/follow",
-    "pipeline/split", "store", "store/compare", "store/disk", "store/info", "store/open",
+    "kernels/compiled", "pipeline", "pipeline/check", "pipeline/convert", "pipeline/follow",
+    "store", "store/compare", "store/disk", "store/info", "store/open",
     "store/owner", "store/read",
 }  # fmt: skip
 
