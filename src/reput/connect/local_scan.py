@@ -1,4 +1,4 @@
-"""A store's messages as Arrow batches in this process: the data source's planner and tasks without Spark."""
+"""Read of a store as Arrow batches in this process: the data source's planner and tasks without Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reput.errors import ConfigError
 from reput.formats.layout import INT64_MAX
 
 _TASK_BYTES = 64 << 20
-"""Small enough that a task's batches fit into what may wait: so the next task need not stop for the caller."""
+"""Small enough that all batches of a task may wait, so that the next task need not stop for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _columns(columns: str | Sequence[str] | None) -> str | None:
 
 
 def _names_headers(columns: str | Sequence[str] | None) -> bool:
-    """Whether the column that only some ask for is among the columns."""
+    """Return True if the headers column, which is there only on request, is among the columns."""
     return HEADERS.name in [name.strip() for name in (_columns(columns) or "").split(",")]
 
 

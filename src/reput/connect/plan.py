@@ -61,7 +61,7 @@ _log = logging.getLogger("reput.connect")
 
 @dataclass
 class ScanPlan:
-    """How a store will be read: by which plan and why, and the tasks' ranges.
+    """The plan of a read: the kind of scan and why, and the tasks' ranges.
 
     `cuts` are ranges of the log, `queues` ranges of queues task by task, `places` log offsets task by task.
     """

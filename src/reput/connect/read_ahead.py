@@ -1,6 +1,6 @@
-"""Reading tasks in this process: threads make record batches ahead of the caller, who gets them in the plan's order.
+"""Tasks read in this process: threads make record batches ahead of the caller, who gets them in the plan's order.
 
-Kernels, numpy and Arrow work without the interpreter's lock, so threads do use several cores.
+Kernels, numpy and Arrow release the interpreter's lock, so the threads use several cores.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from reput.connect.tasks import ScanTask
 
 _THREADS_MAX = 4
 _BATCHES_AHEAD = 8
-"""A task's batches that may wait for the caller: with bodies 16 MiB each, see `BATCH_BYTES`."""
+"""Batches of a task that may wait for the caller: with bodies 16 MiB each, see `BATCH_BYTES`."""
 
 
 def read_ahead(tasks: Sequence[ScanTask]) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of all tasks in order.
 
-    Threads start with the first batch that is asked for, and end with the last one, with an error, or when the iterator
-    is closed.
+    Threads start with the first batch that is asked for. They end with the last one, with an error, or when the
+    iterator is closed.
 
     Raises:
-        ReputError: whatever a task raises, after the batches before it.
+        ReputError: the error of a task, after the batches before it.
     """
     ahead = _Ahead(tasks)
-    # A thread that is still inside Arrow when the interpreter goes away would take the process with it.
+    # A thread that is still inside Arrow when the interpreter ends would crash the process.
     atexit.register(ahead.stop)
     try:
         ahead.start(min(_THREADS_MAX, os.cpu_count() or 1, len(tasks)))
@@ -46,7 +46,7 @@ def read_ahead(tasks: Sequence[ScanTask]) -> Iterator[pa.RecordBatch]:
 
 @dataclass
 class _TaskOutput:
-    """What a task has made and nobody has taken yet; how it ended, once it has."""
+    """Batches of a task that nobody has taken yet, and its end."""
 
     batches: deque[pa.RecordBatch] = field(default_factory=deque)
     is_done: bool = False
@@ -54,7 +54,7 @@ class _TaskOutput:
 
 
 class _Ahead:
-    """Hands tasks to threads, and their batches to the caller; all fields below `_changed` are under its lock."""
+    """Gives tasks to threads, and their batches to the caller; the lock of `_changed` guards the fields after it."""
 
     def __init__(self, tasks: Sequence[ScanTask]) -> None:
         self._tasks = tasks
@@ -72,7 +72,7 @@ class _Ahead:
             thread.start()
 
     def stop(self) -> None:
-        """End all threads, and wait for what they are at."""
+        """End all threads, and wait until they have ended."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
@@ -83,7 +83,7 @@ class _Ahead:
         """Wait for the next batch of a task; None after the last one.
 
         Raises:
-            ReputError: whatever the task raises.
+            ReputError: the error of the task.
         """
         made = self._made[number]
         with self._changed:
@@ -108,7 +108,7 @@ class _Ahead:
                 self._changed.notify_all()
 
     def _begin(self) -> int | None:
-        """The next task, as soon as it is near enough to what the caller takes; None where there is nothing to do."""
+        """Wait until the next task is near enough to the caller's, and return its number; None if there is none."""
         with self._changed:
             self._changed.wait_for(
                 lambda: (

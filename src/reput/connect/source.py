@@ -69,20 +69,20 @@ class RocketmqSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the format's name."""
         return NAME
 
     @with_short_errors
     def schema(self) -> str:
-        """The columns that the options ask for."""
+        """Return the columns that the options ask for."""
         return ddl(read_options(self.options).columns)
 
     @with_short_errors
     def reader(self, schema: Any) -> DataSourceReader:
-        """A reader of a batch.
+        """Return a reader of a batch.
 
         Raises:
-            ConfigError: a schema was given that is not that of the options.
+            ConfigError: a schema was given that is not the one of the options.
         """
         options = read_options(self.options)
         refuse_another_schema(schema, options)
@@ -90,10 +90,10 @@ class RocketmqSource(DataSource):
 
     @with_short_errors
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark asks so
-        """A reader of a stream.
+        """Return a reader of a stream.
 
         Raises:
-            ConfigError: a schema was given that is not that of the options, or an option is a batch's.
+            ConfigError: a schema was given that is not the one of the options, or an option is for batches only.
         """
         options = read_options(stream_options(self.options))
         refuse_another_schema(schema, options)
@@ -101,7 +101,7 @@ class RocketmqSource(DataSource):
 
     @with_short_errors
     def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
-        """A writer of a batch.
+        """Return a writer of a batch.
 
         Raises:
             ConfigError: a store is appended to, never overwritten.
@@ -113,7 +113,7 @@ class RocketmqSource(DataSource):
 
     @with_short_errors
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark asks so
-        """A writer of a stream.
+        """Return a writer of a stream.
 
         Raises:
             ConfigError: a store is appended to, never overwritten.
@@ -125,10 +125,10 @@ class RocketmqSource(DataSource):
 
 
 def refuse_another_schema(schema: Any, options: ReadOptions) -> None:
-    """A record's columns are what they are: options choose among them, `.schema(...)` does not make others.
+    """Refuse a schema that is not the one of the options: options choose columns, `.schema(...)` makes no others.
 
     Raises:
-        ConfigError: it was tried.
+        ConfigError: it is another one.
     """
     given = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     if given != [(column.name, column.type) for column in options.columns]:
@@ -139,38 +139,38 @@ def refuse_another_schema(schema: Any, options: ReadOptions) -> None:
 
 
 def refuse_overwrite(overwrite: bool) -> None:
-    """A store is a log: it grows.
+    """Refuse to overwrite: a store is a log and only grows.
 
     Raises:
-        ConfigError: it was to be overwritten.
+        ConfigError: `overwrite` is set.
     """
     if overwrite:
         raise ConfigError('mode("overwrite"), outputMode("complete"): a store is appended to. Use mode("append")')
 
 
 class RocketmqReader(DataSourceReader):
-    """Reads a batch: plans it in the planner's process, and runs in tasks."""
+    """Reads a batch: the planner's process plans it, and tasks read."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
         self.filters: list[Filter] = []
-        # Spark refuses a reader that overrides pushFilters while its session does not push filters, and asks for
-        # `__func__` to find out. An attribute serves sessions of both kinds.
+        # Spark refuses a reader that overrides pushFilters in a session that does not push filters, and looks at
+        # `__func__` to find out. An attribute serves both kinds of session.
         self.pushFilters = _PushFilters(self.filters)  # type: ignore[method-assign]
 
     @with_short_errors
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks."""
+        """Plan the read and return its tasks."""
         plan = plan_batch(self.options, narrowed(selection_of(self.options), self.filters))
         return [TaskPartition(task) for task in tasks_of(plan)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The record batches of a task."""
+        """Return the record batches of a task."""
         return read_partition(partition)
 
 
 class _PushFilters:
-    """Takes note of the filters, and leaves all of them to Spark too: here they only narrow what is read."""
+    """Keeps the filters and returns all of them to Spark, too: here they only narrow what is read."""
 
     def __init__(self, filters: list[Filter]) -> None:
         self.filters = filters

@@ -1,4 +1,4 @@
-"""Which ranges of which queues, or of the log, a read takes.
+"""Ranges of the log and of queues that a read takes.
 
 May import `options`.
 """

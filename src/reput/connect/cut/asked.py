@@ -43,13 +43,13 @@ _SAID = 3
 _QUEUES_NAMED = 1 << 10
 _LOST = "If queues were lost, `reput rebuild --only queue` brings them back"
 _WALK_BYTES = 2 << 30
-"""How much log the start of a stream walks at most to find out whether a topic is in it: a few seconds."""
+"""Bytes of log that the start of a stream walks at most to look for a topic: a few seconds."""
 
 _log = logging.getLogger("reput.connect")
 
 
 class NamedQueue(NamedTuple):
-    """A name that was given, and by what: a topic, or a queue of it; `queue_id` is None for the topic as a whole."""
+    """A name that was given, and the option that gave it: a topic, or a queue of it (`queue_id` None: all of it)."""
 
     by: str
     topic: str
@@ -123,7 +123,7 @@ def refuse_unknown_to_stream(options: ReadOptions) -> None:
 
 
 def asked_names(options: ReadOptions) -> list[NamedQueue]:
-    """Every topic and queue that the options name."""
+    """Return every topic and queue that the options name."""
     topics, by = options.topics, f"option {options.topics.option}"
     asked = [NamedQueue(by, topic) for topic in sorted(topics.names or ())]
     for topic, ids in (topics.assigned or {}).items():
@@ -134,7 +134,7 @@ def asked_names(options: ReadOptions) -> list[NamedQueue]:
 
 
 def missing_names(snapshot: Snapshot, asked: Sequence[NamedQueue]) -> str:
-    """A text about the names that are unknown; "" if all are known."""
+    """Return a text about the names that are unknown; "" if all are known."""
     store = _Store(snapshot)
     found = list(dict.fromkeys(text for one in asked if (text := store.missing(one))))
     more = f". {len(found) - _SAID} more are unknown" if len(found) > _SAID else ""
@@ -142,10 +142,10 @@ def missing_names(snapshot: Snapshot, asked: Sequence[NamedQueue]) -> str:
 
 
 def how_to_bring_back_missing(snapshot: Snapshot, asked: Sequence[NamedQueue]) -> str:
-    """The command that brings back what is missing of these names: queues that were deleted, or else lost ones.
+    """Return the command that brings back the missing names: queues that were deleted, or else lost ones.
 
     Raises:
-        DamagedStoreError: the file that has the deleted queues is none.
+        DamagedStoreError: the file of the deleted queues is damaged.
     """
     store = _Store(snapshot)
     missing = [one for one in asked if store.missing(one)]
@@ -164,12 +164,12 @@ def _remedy(snapshot: Snapshot, asked: Sequence[NamedQueue]) -> str:
 
 
 def unmatched_pattern(snapshot: Snapshot, pattern: str | None) -> str:
-    """A text about a pattern that matches no topic; "" if it matches one."""
+    """Return a text about a pattern that matches no topic; "" if it matches one."""
     return "" if pattern is None else _Store(snapshot).unmatched(pattern)
 
 
 class _Queues(NamedTuple):
-    """The queues of a topic: those with entries or messages by id, and how many the configuration gives it."""
+    """Queues of a topic: the ids of those with entries or messages, and the number that the configuration gives it."""
 
     ids: frozenset[int]
     configured: int
@@ -178,7 +178,7 @@ class _Queues(NamedTuple):
         return queue_id in self.ids or (isinstance(queue_id, int) and 0 <= queue_id < self.configured)
 
     def __str__(self) -> str:
-        # The count is the file's: it may be any number.
+        # The count comes from a file: it may be any number.
         first = {*sorted(self.ids)[:_QUEUES_NAMED], *range(min(self.configured, _QUEUES_NAMED))}
         return some([str(queue_id) for queue_id in sorted(first)], _SHOWN)
 
@@ -192,7 +192,7 @@ class _Store:
         self._asked: dict[str, _Queues | None] = {}
 
     def missing(self, asked: NamedQueue) -> str:
-        """A text about a name that is unknown; "" for a known one."""
+        """Return a text about a name that is unknown; "" for a known one."""
         topic = asked.topic
         if topic not in self._asked:
             self._asked[topic] = self._queues(topic)
@@ -204,10 +204,10 @@ class _Store:
         return ""
 
     def unmatched(self, pattern: str) -> str:
-        """A text about a pattern that matches no topic; "" if it matches one."""
+        """Return a text about a pattern that matches no topic; "" if it matches one."""
         names: set[str] = set()
         for name in islice(self._names(), MOST_QUEUES):
-            # Light queues are read by their names only.
+            # Light queues are read only if they are named.
             if re.fullmatch(pattern, name) and not is_light(name):
                 return ""
             names.add(name)
@@ -216,7 +216,7 @@ class _Store:
         return f"option subscribePattern={pattern}: matches no topic in {self.root}. There are: {_first(names)}"
 
     def _queues(self, topic: str) -> _Queues | None:
-        """The queues of a topic; None if it is unknown."""
+        """Return the queues of a topic; None if it is unknown."""
         key = topic.encode("utf-8", "surrogateescape")
         ids = set(self._in_tail.get(key, ()))
         if paths.is_topic_folder_name(key):
@@ -239,7 +239,7 @@ class _Store:
         return found
 
     def _names(self) -> Iterator[str]:
-        """The topics' names, some of them several times."""
+        """Yield the topics' names, some of them several times."""
         yield from (_text(name) for name in self._configured)
         yield from (_text(name) for name in self._in_tail)
         with closing(self.snapshot.kinds[0].queues()) as queues:

@@ -1,8 +1,8 @@
-"""Where the log may be cut into tasks: at places that are proved to be the beginnings of records.
+"""Cuts of the log into tasks, at places that are proved to be the beginnings of records.
 
-A body may imitate a record, so looking for something like one is no proof. Proved are: a file's start; where an entry
-of a queue below the frontier points to (it was made from the chain of records); and what a walk along the chain has
-met. A task holds its own end against the next task's beginning in any case.
+A body may imitate a record, so looking for a record is no proof. Three places are proved: a file's start, a place that
+an entry of a queue below the frontier points to (it was made from the chain of records), and a place that a walk along
+the chain has met. Each task also compares its own end with the next task's beginning.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def log_cuts(snapshot: Snapshot, queues: DiskQueues, begin: int, end: int, step:
 
 def _marks(first: int, file_end: int, step: int, asked: _QueueBoundaries, snapshot: Snapshot) -> list[int]:
     marks = [first]
-    # A short rest goes with the range before it: a task costs more than its bytes.
+    # A short rest joins the range before it: a task costs more than its bytes.
     while file_end - marks[-1] > step + step // 4:
         target = marks[-1] + step
         found = asked.boundary_from(target)
@@ -64,7 +64,7 @@ def _marks(first: int, file_end: int, step: int, asked: _QueueBoundaries, snapsh
 
 
 def merged(cuts: list[LogCut], step: int) -> list[LogCut]:
-    """Ranges that lie side by side in a file as larger ones, of `step` bytes at most where the parts allow."""
+    """Join ranges that follow one another in a file, up to `step` bytes if the parts allow."""
     joined: list[LogCut] = []
     for cut in cuts:
         last = joined[-1] if joined else None
@@ -76,7 +76,7 @@ def merged(cuts: list[LogCut], step: int) -> list[LogCut]:
 
 
 class _QueueBoundaries:
-    """Answers with the beginnings of records that some large queues know."""
+    """Beginnings of records that some large queues know."""
 
     def __init__(self, snapshot: Snapshot, queues: DiskQueues) -> None:
         self.snapshot = snapshot
@@ -84,7 +84,7 @@ class _QueueBoundaries:
         self._asked: list[DiskQueue] | None = None
 
     def boundary_from(self, offset: int) -> int | None:
-        """The first beginning of a record at or behind a log offset that the asked queues know; None for none."""
+        """Return the first beginning of a record at or after a log offset that the queues know; None for none."""
         if offset >= self.snapshot.frontiers.queue_offset:
             return None
         if self._asked is None:
@@ -93,7 +93,7 @@ class _QueueBoundaries:
         place = min(found, default=None)
         if place is None or place >= self.snapshot.frontiers.queue_offset:
             return None
-        # A queue that was written over, or a log that was: then it is no boundary.
+        # If the queue or the log was overwritten, it is no boundary.
         return place if not isinstance(record_at(self.snapshot.log, place), int) else None
 
     def _largest(self) -> list[DiskQueue]:

@@ -1,6 +1,6 @@
-"""The queue plan: which entries of which queues are read, found by offset and by time; and where keys are found.
+"""Ranges of the queue plan, found by offset and by time, and the places of the key plan.
 
-Only what lies below the frontier is taken from queues and IndexFiles; behind it the log is read (`plan`).
+Queues and IndexFiles are read below the frontier only; above it the log is read (`plan`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from reput.queue.by_time import Boundary, offset_by_time
 from reput.store.disk.layout import unsupported_kinds
 
 MOST_QUEUES = 1 << 16
-"""Queues that a plan looks at one by one."""
+"""Queues that a plan looks at one by one, at most."""
 
 
 class QueueCut(NamedTuple):
-    """The entries with queue offsets [begin, end) of one queue; `kind` is that of its queue."""
+    """The entries with queue offsets [begin, end) of one queue; `kind` is the queue's."""
 
     key: QueueKey
     kind: str
@@ -46,10 +46,10 @@ class QueueCut(NamedTuple):
 
 @dataclass
 class QueueCuts:
-    """What was found: the ranges that may be wanted, and the topics that have a queue on disk.
+    """Ranges that may be wanted, and the topics that have a queue on disk.
 
-    `too_many`: there are more queues than a plan looks at, and it stopped there. `damage`: what shows that a wanted
-    queue is not whole, "" for nothing; it stopped there as well.
+    `too_many`: there are more queues than a plan looks at, and it stopped there. `damage`: a text about a wanted queue
+    that is not whole, "" for none; it stopped there as well.
     """
 
     cuts: list[QueueCut] = field(default_factory=list)
@@ -59,12 +59,12 @@ class QueueCuts:
 
     @property
     def entries(self) -> int:
-        """How many queue offsets there are."""
+        """The number of queue offsets."""
         return sum(cut.end - cut.begin for cut in self.cuts)
 
 
 def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:
-    """A kind of queue in the store that the queue plan does not read, with its place; None where it reads all."""
+    """Return a kind of queue that the queue plan does not read, with its place; None if it reads all."""
     alone = [kind.name for kind in snapshot.kinds if not kind.allows_batches]
     if snapshot.settings.types.batch and alone:
         return f"{snapshot.layout.consume_queue}: topics of batches beside {alone[0]} queues"
@@ -72,21 +72,21 @@ def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:
 
 
 def missing_topics(selection: Selection, topics: set[str]) -> list[str]:
-    """Topics that are asked for by name and have no queue on disk: their index may be missing."""
+    """Return topics that are asked for by name and have no queue on disk: their index may be missing."""
     names = selection.named_topics
     return sorted(names - topics) if names is not None else []
 
 
 def meets_batches(snapshot: Snapshot, selection: Selection) -> bool:
-    """Whether messages inside batches may be wanted."""
+    """Return True if messages inside batches may be wanted."""
     names, types = selection.named_topics, snapshot.settings.types
     return bool(types.batch) if names is None else any(_bytes(name) in types.batch for name in names)
 
 
 def topic_names(snapshot: Snapshot, queues: DiskQueues, selection: Selection, most: int) -> list[str] | None:
-    """The names of the topics that are wanted; None where there are more than `most`.
+    """Return the names of the topics that are wanted; None if there are more than `most`.
 
-    Those without queues on disk are among them as far as they are known: one topic's queues may be lost.
+    Known topics without queues on disk are among them: the queues of one topic may be lost.
     """
     if selection.named_topics is not None:
         names = set(selection.named_topics)
@@ -101,7 +101,7 @@ def topic_names(snapshot: Snapshot, queues: DiskQueues, selection: Selection, mo
 
 
 def queue_cuts(snapshot: Snapshot, queues: DiskQueues, selection: Selection) -> QueueCuts:
-    """The entries that may be wanted, queue by queue."""
+    """Return the entries that may be wanted, queue by queue."""
     found = QueueCuts()
     for number, queue in enumerate(_wanted(queues, selection)):
         if number == MOST_QUEUES:
@@ -118,19 +118,19 @@ def queue_cuts(snapshot: Snapshot, queues: DiskQueues, selection: Selection) -> 
 
 
 def _damage(snapshot: Snapshot, queue: DiskQueue) -> str:
-    """What shows that a queue lacks entries of records in front of the frontier; "" for nothing."""
-    told = queue.damage(snapshot.settings.queue_file_size)
+    """Return a text if a queue lacks entries of records below the frontier; "" else."""
+    found = queue.damage(snapshot.settings.queue_file_size)
     tail = snapshot.tails.get(queue.key)
-    if not told and tail is not None and tail.begin > queue.end:
-        told = (
+    if not found and tail is not None and tail.begin > queue.end:
+        found = (
             f"topic {name_of(queue)}, queue {queue.key.queue_id}: its entries end at queue offset {queue.end}, and the "
             f"log goes on with {tail.begin}. Run `reput rebuild --only queue`"
         )
-    return told
+    return found
 
 
 def name_of(queue: DiskQueue) -> str:
-    """The topic as a frame shows it."""
+    """Return the topic as a frame shows it."""
     return queue.key.topic.decode("utf-8", "replace")
 
 
@@ -148,7 +148,7 @@ def _bytes(name: str) -> bytes:
 
 
 def _span(queue: DiskQueue, selection: Selection) -> NumberRange:
-    """The queue offsets that may be wanted."""
+    """Return the queue offsets that may be wanted."""
     of = (name_of(queue), queue.key.queue_id)
     wanted = selection.entries_of(of).cut(queue.begin, queue.end)
     times = selection.times_of(of)
@@ -161,9 +161,9 @@ def _span(queue: DiskQueue, selection: Selection) -> NumberRange:
 
 
 def key_places(snapshot: Snapshot, selection: Selection, topics: list[str]) -> list[int] | None:
-    """Log offsets, in order, of the records below the frontier that may have one of the searched keys.
+    """Return the log offsets, in order, of the records below the frontier that may have one of the searched keys.
 
-    None where the IndexFiles cannot tell: there are none, or some of another size than the rest.
+    None if the IndexFiles cannot answer: there are none, or some have another size than the rest.
     """
     settings = snapshot.settings
     index = IndexSearch(snapshot.layout.index, settings.index_slots, settings.index_items)

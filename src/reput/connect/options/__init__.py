@@ -1,4 +1,4 @@
-"""What a reader of the data source asks for: options, columns, filters.
+"""Options, columns and filters of a reader of the data source.
 
 Imports no other folder of `connect`.
 """

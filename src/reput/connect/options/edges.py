@@ -1,4 +1,4 @@
-"""Where reading begins and ends, as options say it: earliest, latest, offsets or times per queue.
+"""Options for the place where reading begins and ends: earliest, latest, offsets or times for each queue.
 
 | option | form |
 |---|---|
@@ -8,7 +8,7 @@
 | startingOffsetsByTimestamp, endingOffsetsByTimestamp | JSON of ms |
 
 JSON is `{"topic": {"0": 23}}`, or `{"topic": {"broker": {"0": 23}}}` as rocketmq-spark writes it. As in Spark's Kafka
-source a timestamp wins over times per queue, and those over offsets. A queue that is not named is read from its first
+source a timestamp wins over times by queue, and those over offsets. A queue that is not named is read from its first
 message, or to its last one.
 """
 
@@ -29,7 +29,7 @@ QueueId = tuple[str, int]
 
 
 class Kind(StrEnum):
-    """What an edge is given by."""
+    """The form in which an edge is given."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Edge:
-    """One end of what is read: a kind, and its offsets (EARLIEST, LATEST among them) or times (ms) per queue."""
+    """One end of what is read: a kind, and for each queue an offset (or EARLIEST, LATEST) or a time (ms)."""
 
     kind: Kind
     option: str = ""
@@ -49,7 +49,7 @@ class Edge:
 
 
 def starting_edge(options: Mapping[str, str], broker_name: str | None) -> Edge:
-    """Where reading begins, by default with the first message.
+    """Parse where reading begins, by default with the first message.
 
     Raises:
         ConfigError: a value is not of its form.
@@ -58,14 +58,14 @@ def starting_edge(options: Mapping[str, str], broker_name: str | None) -> Edge:
 
 
 def ending_edge(options: Mapping[str, str], broker_name: str | None) -> Edge:
-    """Where reading ends, by default with the last message.
+    """Parse where reading ends, by default with the last message.
 
     Raises:
         ConfigError: a value is not of its form.
     """
     edge = _edge(options, "ending", Edge(Kind.LATEST, "endingOffsets"), broker_name)
     if edge.kind is Kind.EARLIEST:
-        raise ConfigError("endingOffsets=earliest: nothing lies in front of it; give latest or JSON of offsets")
+        raise ConfigError("endingOffsets=earliest: there is nothing before it; give latest or JSON of offsets")
     return edge
 
 
@@ -84,8 +84,8 @@ def _edge(options: Mapping[str, str], which: str, default: Edge, broker_name: st
         return Edge(Kind(text.lower()), name)
     if not text.startswith("{"):
         raise ConfigError(
-            f'option {name}={text}: give earliest, latest or JSON as {{"topic": {{"0": 23}}}}; progress of consumer '
-            "groups shows `reput progress`"
+            f'option {name}={text}: give earliest, latest or JSON as {{"topic": {{"0": 23}}}}; `reput progress` '
+            "shows the progress of consumer groups"
         )
     return Edge(Kind.OFFSETS, name, queues=queue_numbers(text, name, EARLIEST, broker_name))
 
@@ -101,7 +101,7 @@ def _number(text: str, name: str) -> int:
 
 
 def queue_numbers(text: str, name: str, least: int, broker_name: str | None) -> dict[QueueId, int]:
-    """A number per queue from JSON.
+    """Parse a number for each queue from JSON.
 
     Raises:
         ConfigError: it is no such JSON, or names several brokers.
@@ -116,7 +116,7 @@ def queue_numbers(text: str, name: str, least: int, broker_name: str | None) -> 
 
 
 def queue_lists(text: str, name: str, broker_name: str | None) -> dict[str, frozenset[int]]:
-    """Queue ids per topic from JSON, as `assign` has it.
+    """Parse queue ids for each topic from JSON, as `assign` has it.
 
     Raises:
         ConfigError: it is no such JSON, or names several brokers.
@@ -153,7 +153,7 @@ def _of_one_broker(queues: Any, topic: str, name: str, broker_name: str | None) 
 
 
 def _one_broker(brokers: dict[str, Any], topic: str, name: str, broker_name: str | None) -> str:
-    """The broker whose store this is: the one that is named, or the only one."""
+    """Return the broker whose store this is: the one that is named, or the only one."""
     if broker_name in brokers:
         return str(broker_name)
     if len(brokers) > 1 or broker_name is not None:

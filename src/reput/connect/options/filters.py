@@ -1,7 +1,7 @@
-"""What Spark pushes down, as bounds on what is read.
+"""Filters that Spark pushes down, as bounds on what is read.
 
-Every filter is left to Spark to evaluate as well: here they only narrow what is looked at, so that a bound may be wide
-but never too narrow.
+Spark evaluates every filter as well. Here filters only narrow what is read, so a bound may be too wide and never too
+narrow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEY_SEPARATOR = KEY_SEPARATOR.decode()
 
 
 def narrowed(selection: Selection, filters: Iterable[Filter]) -> Selection:
-    """The selection, cut to what all of the filters leave."""
+    """Return the selection, cut to what all of the filters leave."""
     for one in filters:
         column = _column(one)
         if column in _QUEUE_OFFSET:
@@ -55,7 +55,7 @@ def _column(one: Filter) -> str:
 
 
 def _values(one: Filter) -> list[Any] | None:
-    """The values of which the column must have one; None where the filter does not say that."""
+    """Return the values of which the column must have one; None if the filter does not say that."""
     if isinstance(one, EqualTo | EqualNullSafe):
         return [one.value]
     return list(one.value) if isinstance(one, In) else None
@@ -75,7 +75,7 @@ def _one_of(selection: Selection, column: str, values: list[Any] | None) -> Sele
     texts = [
         value.decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else str(value) for value in values
     ]
-    # A message with KEYS "a b" is found by each of the two. No other blank parts keys.
+    # A message with KEYS "a b" is found by either key. No other blank separates keys.
     hints = [next(filter(None, text.split(_KEY_SEPARATOR)), "") for text in texts] if column in _KEYS else texts
     if not all(hints) or any("\ufffd" in hint for hint in hints) or selection.searched_keys:
         return selection
@@ -104,7 +104,7 @@ def _times(one: Filter, span: NumberRange) -> NumberRange:
 
 
 def _ranged(one: Filter, span: NumberRange, low: int, high: int) -> NumberRange:
-    """Cut to what is above or below a value that lies between two whole numbers, or is both of them."""
+    """Cut to what is above or below a value that lies between two whole numbers, or equals both."""
     if isinstance(one, GreaterThan):
         return span.cut(low + 1)
     if isinstance(one, GreaterThanOrEqual):

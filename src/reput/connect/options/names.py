@@ -1,7 +1,7 @@
-"""The names of options: which there are, what each means, and which belong to a broker and are refused by name.
+"""Names of options with their meanings, and names that belong to a broker and are refused.
 
-Spark hands names over in lower case, so case does not count. A name that is not known is an error with the nearest one
-that is, never passed over.
+Spark passes names in lower case, so case does not count. An unknown name is an error with the nearest known one, and
+is never ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reput.errors import ConfigError
 READ = {
     "path": "the store's root folder (storePathRootDir); load(path) gives it too",
     "storePath": "the same",
-    "config": "a broker.conf for what the files do not tell (sizes, storePathCommitLog)",
+    "config": "a broker.conf for settings that the files do not show (sizes, storePathCommitLog)",
     "topic": "one topic",
     "subscribe": "topics with commas between",
     "subscribePattern": "a Java-like regular expression that the whole topic must match",
@@ -31,21 +31,21 @@ READ = {
     "endingOffsetsByTimestamp": "JSON as startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy": "latest, or error where a queue has no message from that time on",
     "commitLogStart": "begin at this log offset (bytes)",
-    "commitLogEnd": "end in front of this log offset (bytes)",
-    "maxOffsetsPerTrigger": "at most about so many messages a micro-batch",
-    "maxBytesPerTrigger": "at most about so many bytes of log a micro-batch; 1 GiB without it",
-    "minPartitions": "cut the work into at least so many tasks where it is large enough",
-    "maxRecordsPerPartition": "at most about so many messages a task",
-    "failOnDataLoss": "true: fail where asked-for messages are gone or damaged; false: pass them over",
+    "commitLogEnd": "end before this log offset (bytes)",
+    "maxOffsetsPerTrigger": "messages in a micro-batch, at most and roughly",
+    "maxBytesPerTrigger": "bytes of log in a micro-batch, at most and roughly; 1 GiB by default",
+    "minPartitions": "tasks at least, if the work is large enough",
+    "maxRecordsPerPartition": "messages in a task, at most and roughly",
+    "failOnDataLoss": "true: fail if messages that are asked for are gone or damaged; false: skip them",
     "failOnMissingTopic": "true: fail if a topic or queue that an option names is not there; false: read without it; "
     "by default a batch fails and a stream warns",
-    "includeBody": "false: without the body's column",
-    "includeHeaders": "true: schema=kafka gets its headers column",
+    "includeBody": "false: leave out the column of the body",
+    "includeHeaders": "true: add the headers column to schema=kafka",
     "schema": "native or kafka",
-    "columns": "only these columns (commas between): Spark does not tell a Python source which it needs",
-    "brokerName": "what the column brokerName says",
-    "scan": "auto, log or queue: how to read",
-    "readReport": "a folder in which each task leaves how many bytes it looked at; reput.read_report(folder) adds up",
+    "columns": "only these columns (commas between); Spark does not say which columns a query needs",
+    "brokerName": "the value of the column brokerName",
+    "scan": "auto, log or queue: the way to read",
+    "readReport": "a folder in which each task leaves the number of bytes that it read; reput.read_report(folder) adds up",
     "verifyCrc": "check each body's CRC; by default where the body is read",
 }
 WRITE = {
@@ -67,7 +67,7 @@ NOT_YET = ("minOffsetsPerTrigger", "maxTriggerDelay")
 
 
 def known_options(options: Mapping[str, str], names: Iterable[str], verb: str) -> dict[str, str]:
-    """The options under their proper names.
+    """Return the options under their proper names.
 
     Raises:
         ConfigError: one of them is not known, or belongs to a broker.

@@ -1,4 +1,4 @@
-"""The options of reading, parsed and checked at once, before a file is opened."""
+"""Options of a read, parsed and checked at once, before a file is opened."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ E = TypeVar("E", bound=StrEnum)
 
 _TRUE, _FALSE = "true", "false"
 TASK_BYTES = 256 << 20
-"""A task reads at most so many bytes of log."""
+"""Bytes of log that one task reads, at most."""
 
 
 class Scan(StrEnum):
-    """How the store is read: by ranges of the log, by queues, or whichever costs less."""
+    """The way a store is read: by ranges of the log, by queues, or the cheaper of the two."""
 
     AUTO = "auto"
     LOG = "log"
@@ -34,7 +34,7 @@ class Scan(StrEnum):
 
 
 class Strategy(StrEnum):
-    """What a queue without a message from a starting time on means."""
+    """The answer to a queue that has no message from a starting time on."""
 
     LATEST = "latest"
     ERROR = "error"
@@ -42,7 +42,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True)
 class TopicChoice:
-    """Which topics and queues are read; nothing given is all of them."""
+    """Topics and queues that are read; all of them if nothing is given."""
 
     names: frozenset[str] | None = None
     pattern: str | None = None
@@ -52,22 +52,22 @@ class TopicChoice:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is left out."""
+        """True if nothing is left out."""
         return self.names is None and self.pattern is None and self.assigned is None
 
     @property
     def named(self) -> frozenset[str] | None:
-        """The topics that are chosen by name; None where they are not."""
+        """The topics that are chosen by name; None if they are chosen in another way."""
         return self.names if self.assigned is None else frozenset(self.assigned)
 
     def wants(self, topic: str, queue_id: int) -> bool:
-        """Whether a queue is read."""
+        """Return True if a queue is read."""
         if self.assigned is not None:
             return queue_id in self.assigned.get(topic, ())
         return self.may_want(topic)
 
     def may_want(self, topic: str) -> bool:
-        """Whether any queue of a topic is read."""
+        """Return True if any queue of a topic is read."""
         if self.assigned is not None:
             return topic in self.assigned
         if self.names is not None:
@@ -77,7 +77,7 @@ class TopicChoice:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a reader was asked for; see `reput.connect.options.names` for the meanings. Times in ms, sizes in bytes."""
+    """Options of a reader; see `reput.connect.options.names` for the meanings. Times in ms, sizes in bytes."""
 
     path: str
     config: StoreConfig
@@ -106,7 +106,7 @@ class ReadOptions:
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """The options of a reader.
+    """Parse the options of a reader.
 
     Raises:
         ConfigError: an option is unknown, or its value is not of its form.
@@ -158,7 +158,7 @@ def refuse_no_batch(options: ReadOptions) -> None:
 
 
 def store_path(options: Mapping[str, str]) -> str:
-    """The store's folder.
+    """Return the store's folder.
 
     Raises:
         ConfigError: it is not given, given twice, or remote.
@@ -172,7 +172,7 @@ def store_path(options: Mapping[str, str]) -> str:
 
 
 def local_path(given: str, name: str) -> str:
-    """A path as the file system has it.
+    """Return a path as the file system has it.
 
     Raises:
         ConfigError: it is remote.
@@ -228,7 +228,7 @@ def _topics(options: Mapping[str, str], broker_name: str | None) -> TopicChoice:
 
 
 def _sql(given: Mapping[str, str]) -> str:
-    """The SQL92 filter, known to be one; empty for none."""
+    """Return the SQL92 filter after a check of its grammar; "" for none."""
     expression = given.get("filter.sql", "")
     if expression:
         compile_sql(expression)
@@ -245,7 +245,7 @@ def _tags(options: Mapping[str, str]) -> tuple[str, ...]:
 def _keys(options: Mapping[str, str]) -> tuple[str, ...]:
     keys = tuple(key for key in options.get("keys", "").split(",") if key)
     if "keys" in options and not keys:
-        raise ConfigError("option keys: names no key. Leave it out to read messages whatever their keys are")
+        raise ConfigError("option keys: names no key. Leave it out to read messages with any keys")
     return keys
 
 

@@ -1,7 +1,7 @@
-"""The columns of `format("rocketmq")`.
+"""Columns of `format("rocketmq")`.
 
-Native: the nine columns of rocketmq-spark, in its order, so that its users' queries go on; then what else a record
-holds. Kafka: the columns of Spark's Kafka source, with keys as `key` and the queue as `partition`.
+Native: the nine columns of rocketmq-spark, in its order, so that its users' queries still work, and then the other
+fields of a record. Kafka: the columns of Spark's Kafka source, with keys as `key` and the queue as `partition`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 
 class FrameSchema(StrEnum):
-    """Which columns a frame has (option `schema`)."""
+    """The set of columns that a frame has (option `schema`)."""
 
     NATIVE = "native"
     KAFKA = "kafka"
 
 
 class Need(StrEnum):
-    """What of a record a column costs to read, cheapest first."""
+    """The part of a record that must be read for a column, cheapest first."""
 
     PLACE = "place"  # known without a look at the record: queue, offset, place and size
     HEAD = "head"  # fixed fields
@@ -41,7 +41,7 @@ NATIVE = (
     Column("flag", "int", Need.HEAD, "the application's own flag"),
     Column("body", "binary", Need.BODY, "the body as stored, perhaps compressed (sysFlag 0x1)"),
     Column("properties", "map<string,string>", Need.MAP, "all properties; of a repeated name the last value"),
-    Column("brokerName", "string", Need.PLACE, "option brokerName, else null: files do not hold it"),
+    Column("brokerName", "string", Need.PLACE, "option brokerName, else null: files do not have it"),
     Column("queueId", "int", Need.PLACE, "the queue within the topic"),
     Column("queueOffset", "bigint", Need.PLACE, "the message's number in its queue"),
     Column("bornTimestamp", "timestamp", Need.HEAD, "when the producer made it"),
@@ -54,7 +54,7 @@ NATIVE = (
     Column("storeSize", "int", Need.PLACE, "length of the record (bytes)"),
     Column("bodyCRC", "int", Need.HEAD, "CRC-32 of the stored body & 0x7FFFFFFF"),
     Column("sysFlag", "int", Need.HEAD, "RocketMQ's sysFlag bits"),
-    Column("reconsumeTimes", "int", Need.HEAD, "how often it came back for another try"),
+    Column("reconsumeTimes", "int", Need.HEAD, "the number of times that it was delivered again"),
     Column("bornHost", "string", Need.HEAD, "the producer's address and port"),
     Column("storeHost", "string", Need.HEAD, "the broker's address and port"),
     Column("preparedTransactionOffset", "bigint", Need.HEAD, "log offset of its prepared message"),
@@ -75,11 +75,11 @@ BODIES = ("body", "value")
 
 
 def columns_of(shape: FrameSchema, include_headers: bool, include_body: bool) -> tuple[Column, ...]:
-    """All columns of a shape."""
+    """Return all columns of a shape."""
     columns = NATIVE if shape is FrameSchema.NATIVE else (*KAFKA, *((HEADERS,) if include_headers else ()))
     return tuple(column for column in columns if include_body or column.name not in BODIES)
 
 
 def ddl(columns: tuple[Column, ...]) -> str:
-    """The columns as Spark reads a schema."""
+    """Return the columns as Spark reads a schema."""
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)

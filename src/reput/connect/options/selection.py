@@ -1,6 +1,6 @@
-"""Which messages are wanted: one test for both plans, over columns and never message by message.
+"""Selection of the wanted messages: one test for all plans, over columns and never message by message.
 
-A `Selection` joins what the options say with what Spark pushed down. It is small and goes to every task.
+A `Selection` joins the options with the filters that Spark pushed down. It is small and goes to every task.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class NumberRange:
     end: int = INT64_MAX
 
     def cut(self, begin: int = 0, end: int = INT64_MAX) -> NumberRange:
-        """What of it also lies in [begin, end)."""
+        """Return the part that also lies in [begin, end)."""
         return NumberRange(max(self.begin, begin), min(self.end, end))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing lies in it."""
+        """True if nothing lies in it."""
         return self.end <= self.begin
 
     @property
     def is_everything(self) -> bool:
-        """Whether it leaves nothing out."""
+        """True if it leaves nothing out."""
         return self.begin <= 0 and self.end == INT64_MAX
 
 
@@ -45,12 +45,12 @@ EVERYTHING = NumberRange()
 
 @dataclass(frozen=True)
 class Selection:
-    """What is read.
+    """The messages that are read.
 
-    `topics` is what the options choose, `topic_names` and `queue_ids` what filters leave of it (None: all). Per queue
-    `offsets` bounds queue offsets and `times` store times (ms); `queue_offset`, `stored_ms` and `position` (log
-    offsets) bound those of all queues. `tags` are exact; `sql` is a SQL92 filter; `keys` are those of which a message
-    must have one, `key_hints` those of which it must have one so that a filter, which Spark evaluates, can hold.
+    `topics` is what the options choose, `topic_names` and `queue_ids` what filters leave of it (None: all). `offsets`
+    bounds the queue offsets of single queues, and `times` their store times (ms). `queue_offset`, `stored_ms` and
+    `position` (log offsets) bound those of all queues. `tags` are exact; `sql` is a SQL92 filter. A message must have
+    one of the `keys`. It must have one of the `key_hints`, too, or a filter that Spark evaluates cannot hold.
     """
 
     topics: TopicChoice
@@ -80,7 +80,7 @@ class Selection:
         )
 
     def wants(self, topic: str, queue_id: int) -> bool:
-        """Whether messages of a queue may be wanted."""
+        """Return True if messages of a queue may be wanted."""
         if self.topic_names is not None and topic not in self.topic_names:
             return False
         if self.queue_ids is not None and queue_id not in self.queue_ids:
@@ -89,7 +89,7 @@ class Selection:
 
     @property
     def named_topics(self) -> frozenset[str] | None:
-        """The topics that are asked for by name, light queues among them; None where it is not by name."""
+        """The topics that are asked for by name, with light queues; None if topics are chosen in another way."""
         chosen = self.topics.named
         if chosen is None:
             return self.topic_names
@@ -103,29 +103,29 @@ class Selection:
         return frozenset(name for name in self.topics.named or () if is_light(name))
 
     def wants_light(self, topic: str, queue_id: int) -> bool:
-        """Whether this is a light queue that is asked for by name.
+        """Return True for a light queue that is asked for by name.
 
-        Its messages are records of other topics, so what filters say of topic, queue and number speaks of those.
+        Its messages are records of other topics, so filters on topic, queue and number mean those.
         """
         return topic in self.light_topics and self.topics.wants(topic, queue_id)
 
     def entries_of(self, queue: QueueId) -> NumberRange:
-        """The queue offsets that are looked at in a queue on disk."""
+        """Return the queue offsets that are read in a queue on disk."""
         return self.offsets.get(queue, NumberRange()) if self.wants_light(*queue) else self.offsets_of(queue)
 
     def offsets_of(self, queue: QueueId) -> NumberRange:
-        """The queue offsets that are wanted of a queue."""
+        """Return the queue offsets that are wanted of a queue."""
         span = self.offsets.get(queue, NumberRange())
         return self.queue_offset.cut(span.begin, span.end)
 
     def times_of(self, queue: QueueId) -> NumberRange:
-        """The store times that are wanted of a queue."""
+        """Return the store times that are wanted of a queue."""
         span = self.times.get(queue, NumberRange())
         return self.stored_ms.cut(span.begin, span.end)
 
     @property
     def by_properties(self) -> bool:
-        """Whether the properties of a message decide."""
+        """True if the properties of a message decide."""
         return bool(self.tags or self.keys or self.sql)
 
     @property
@@ -135,22 +135,22 @@ class Selection:
 
     @property
     def searched_keys(self) -> tuple[str, ...]:
-        """Keys of which each wanted message has one; empty where nothing is said of keys."""
+        """Keys of which each wanted message has one; empty if keys do not matter."""
         return self.keys or self.key_hints
 
     def key_hashes(self, topic: str) -> list[int]:
-        """The IndexFile's hashes of the searched keys."""
+        """Return the IndexFile's hashes of the searched keys."""
         name = topic.encode("utf-8", "surrogateescape")
         return [index_key_hash(name + b"#" + key.encode("utf-8", "surrogateescape")) for key in self.searched_keys]
 
 
 def is_light(topic: str) -> bool:
-    """Whether a topic is a light message queue."""
+    """Return True if a topic is a light message queue."""
     return topic.startswith(LMQ_PREFIX.decode())
 
 
 def selection_of(options: ReadOptions) -> Selection:
-    """What the options ask for."""
+    """Return the messages that the options ask for."""
     selection = Selection(
         options.topics,
         position=NumberRange(options.log_begin, options.log_end),
@@ -176,7 +176,7 @@ def _bounded(selection: Selection, edge: Edge, *, starting: bool) -> Selection:
         if offset == EARLIEST:
             cut = (0,) if starting else (0, 0)
         elif offset == LATEST:
-            # What comes after the snapshot is not read anyway.
+            # Messages after the snapshot are not read anyway.
             cut = (INT64_MAX,) if starting else (0,)
         else:
             cut = (offset,) if starting else (0, offset)

@@ -1,6 +1,6 @@
-"""Records to Arrow columns: buffers that kernels fill, no Python object a message.
+"""Arrow columns of records: kernels fill buffers, and no message becomes a Python object.
 
-`Rows` are some records in one map of a log file. A column's array is made by the function of its name in `_BUILDERS`.
+`Rows` are some records in one map of a log file. The function of a column's name in `_BUILDERS` makes its array.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LogBuffer(NamedTuple):
 
 
 class ColumnNeeds(NamedTuple):
-    """How records become columns: the check of their CRC, the broker's name, and what the kernel looks for."""
+    """Values that the columns of a read need: the check of the CRC, the broker's name, and what the kernel looks for."""
 
     crc_check: int
     broker_name: str | None
@@ -73,7 +73,7 @@ class Rows:
         """The fields of the records; see `FieldRow`.
 
         Raises:
-            DamagedLogError: at one of the places no such record stands.
+            DamagedLogError: at one of the places there is no such record.
         """
         table, done = self._read()
         if done < len(self):
@@ -85,7 +85,7 @@ class Rows:
 
     @property
     def readable(self) -> int:
-        """How many of the first rows have sound records."""
+        """The number of rows before the first one without a sound record."""
         return self._read()[1]
 
     def _read(self) -> tuple[Int64s, int]:
@@ -98,20 +98,20 @@ class Rows:
 
     @property
     def places(self) -> Int64s:
-        """Where in the log the records stand that the rows come from."""
+        """Log offsets of the records that the rows come from."""
         return self.position if self.origin is None else self.origin[0]
 
     @property
     def record_sizes(self) -> NDArray[np.int32]:
-        """The sizes of these records."""
+        """Sizes of these records."""
         return self.size if self.origin is None else self.origin[1]
 
     def stored_ms(self) -> Int64s:
-        """Store times (ms)."""
+        """Return the store times (ms)."""
         return self.table[FieldRow.STORE_TIMESTAMP] if self.store_timestamp is None else self.store_timestamp
 
     def taken(self, chosen: NDArray[Any] | slice) -> Rows:
-        """Some of the rows, by a mask or by numbers."""
+        """Return some of the rows, by a mask or by numbers."""
         rows = replace(
             self,
             position=self.position[chosen],
@@ -123,13 +123,13 @@ class Rows:
             origin=None if self.origin is None else (self.origin[0][chosen], self.origin[1][chosen]),
         )
         if "table" in self.__dict__:
-            # What has been looked up stays known.
+            # The fields need not be read again.
             rows.__dict__["table"] = np.ascontiguousarray(self.table[:, chosen])
         return rows
 
 
 def topics_of(rows: Rows) -> pa.Array:
-    """The topics as the records have them, as a dictionary array."""
+    """Return the topics that the records hold, as a dictionary array."""
     names = _gathered(rows, rows.table[FieldRow.TOPIC_AT], rows.table[FieldRow.TOPIC_SIZE], pa.binary())
     return names.dictionary_encode()
 
@@ -147,24 +147,24 @@ _TYPES = {
 
 
 def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The columns with Arrow's types, as Spark wants to see them from a Python source."""
+    """Return the columns with Arrow's types, as Spark expects them from a Python source."""
     return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in columns])
 
 
 def wants_of(columns: Sequence[Column]) -> int:
-    """What the kernel has to look for so that these columns can be made."""
+    """Return the flags for the parts of a record that the kernel has to find for these columns."""
     needs = {column.need for column in columns}
     return (FIND_PROPERTIES if Need.PROPERTIES in needs else 0) | (COUNT_PAIRS if Need.MAP in needs else 0)
 
 
 def record_batch(rows: Rows, columns: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:
-    """The rows as a record batch; `schema` is that of the columns."""
+    """Return the rows as a record batch; `schema` is that of the columns."""
     arrays = [_BUILDERS[column.name](rows) for column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def texts_of(rows: Rows, row: FieldRow) -> pa.Array:
-    """A property of the records as text."""
+    """Return a property of the records as text."""
     return _text(_gathered(rows, rows.table[row], rows.table[row + 1], pa.string()))
 
 
@@ -172,7 +172,7 @@ def texts_of(rows: Rows, row: FieldRow) -> pa.Array:
 
 
 def _gathered(rows: Rows, at: Int64s, size: Int64s, kind: pa.DataType) -> pa.Array:
-    """Stretches of the log as binary or text; a size below 0 is null."""
+    """Return parts of the log as binary or text; a size below 0 is null."""
     total = int(np.maximum(size, 0).sum())
     (held, data), offsets = _buffer(total), np.empty(len(size) + 1, dtype=np.int32)
     if field_kernels().gather_bytes(rows.log.buffer, at, size, data, offsets) != total:
@@ -182,9 +182,9 @@ def _gathered(rows: Rows, at: Int64s, size: Int64s, kind: pa.DataType) -> pa.Arr
 
 
 def _buffer(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
-    """So many bytes, as Arrow and as numpy see them.
+    """Allocate `size` bytes, and return them as Arrow and as numpy see them.
 
-    Arrow's allocator keeps what is freed: fresh memory for each batch cost a quarter of a scan in page faults.
+    Arrow's allocator reuses freed memory. With fresh memory for each batch a quarter of a scan was page faults.
     """
     held = pa.allocate_buffer(size)
     return held, np.frombuffer(held, dtype=np.uint8)
@@ -196,7 +196,7 @@ def _validity(present: NDArray[np.bool_]) -> tuple[pa.Buffer | None, int]:
 
 
 def _text(array: pa.Array) -> pa.Array:
-    """The same, with bytes that are no UTF-8 replaced: other readers would stumble over them."""
+    """Return the array with bytes that are no UTF-8 replaced, because other readers fail on them."""
     _, _, data = array.buffers()
     if data is None or _is_ascii(np.frombuffer(data, np.uint8)):
         return array
@@ -211,7 +211,7 @@ def _text(array: pa.Array) -> pa.Array:
 
 
 def _is_ascii(data: NDArray[np.uint8]) -> bool:
-    """Whether no byte has its highest bit: nearly all names and keys, and much quicker to see than UTF-8."""
+    """Return True if no byte has its highest bit, as in nearly all names and keys; much quicker than a UTF-8 check."""
     whole = len(data) & ~7
     return (
         int(np.bitwise_or.reduce(data[:whole].view(np.uint64), initial=0)) & _HIGH_BITS == 0
@@ -220,7 +220,7 @@ def _is_ascii(data: NDArray[np.uint8]) -> bool:
 
 
 def _times(milliseconds: Int64s) -> pa.Array:
-    """Times; null for what lies outside the years 1 to 9999, which no calendar of Spark's or Python's has."""
+    """Return times; null outside the years 1 to 9999, which Spark's and Python's calendars do not have."""
     inside = (milliseconds >= _FIRST_MS) & (milliseconds <= _LAST_MS)
     if not inside.all():
         return pa.array(np.where(inside, milliseconds, 0) * _US_PER_MS, mask=~inside).view(_INSTANT)
@@ -232,7 +232,7 @@ def _int32(values: NDArray[Any]) -> pa.Array:
 
 
 def _pairs(rows: Rows, value_type: pa.DataType) -> tuple[NDArray[np.int32], pa.Array, pa.Array]:
-    """All properties: where each record's begin, their names, their values."""
+    """Return all properties: the number of each record's first one, their names, their values."""
     table = rows.table
     pairs, names_size, values_size = (
         int(table[row].sum()) for row in (FieldRow.PAIRS, FieldRow.NAMES_SIZE, FieldRow.VALUES_SIZE)
@@ -276,7 +276,7 @@ def _headers(rows: Rows) -> pa.Array:
 
 
 def _hosts(rows: Rows, row: FieldRow) -> pa.Array:
-    """Hosts as text: few are distinct, and only those are spelt."""
+    """Return hosts as text; only the distinct ones, which are few, are formatted."""
     at, size = rows.table[row], rows.table[row + 1]
     if len(rows) and field_kernels().are_equal(rows.log.buffer, at, size):
         begin = int(at[0])
@@ -290,7 +290,7 @@ def _host_text(value: bytes) -> str:
 
 
 def _message_ids(rows: Rows) -> pa.Array:
-    """Store host and log offset, in upper-case hex."""
+    """Return store host and log offset, in upper-case hex."""
     at, size = rows.table[FieldRow.STORE_HOST_AT], rows.table[FieldRow.STORE_HOST_SIZE]
     total = int(2 * (size + 8).sum())
     (held, data), offsets = _buffer(total), np.empty(len(rows) + 1, dtype=np.int32)
@@ -300,7 +300,7 @@ def _message_ids(rows: Rows) -> pa.Array:
 
 
 def _field(row: FieldRow) -> Callable[[Rows], pa.Array]:
-    # Copied, or the column would keep all fields in memory.
+    # Copied: otherwise the column would keep all fields in memory.
     return lambda rows: pa.array(rows.table[row].copy())
 
 

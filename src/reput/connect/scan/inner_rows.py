@@ -1,8 +1,8 @@
-"""Batches that stand in one record as rows: a row for each message in it, with its own number in the queue.
+"""Rows of batches in one record: a row for each message, with its own number in the queue.
 
-What a message has of its own are flag, body, properties and queue offset; all else, its place in the log among it, is
-the record's. As RocketMQ's clients do it, only a record with both flags (sysFlag 0x40 and 0x80) whose body can be read
-is taken apart; any other is one row, with the number of its first message.
+A message has a flag, body, properties and queue offset of its own. All else, such as its place in the log, is the
+record's. As in RocketMQ's clients, only a record with both flags (sysFlag 0x40 and 0x80) whose body can be read is
+taken apart; any other is one row, with the number of its first message.
 
 Source: `PullAPIWrapper.processPullResult`, `MessageDecoder.decodeMessage`.
 """
@@ -32,9 +32,9 @@ _BOTH = FLAG_NEED_UNWRAP | FLAG_INNER_BATCH
 
 
 def unwrapped(rows: Rows, batches: NDArray[np.int64], selection: Selection, within: NumberRange) -> Rows:
-    """The rows with those of some numbers, which are inner batches, as what is in them.
+    """Replace the rows with the numbers `batches`, which are inner batches, by rows of their messages.
 
-    Of a batch those messages stay whose queue offsets are wanted and lie `within` bounds.
+    Messages of a batch stay if their queue offsets are wanted and lie `within` bounds.
     """
     messages = {number: found for number in batches.tolist() if (found := _messages(rows, number)) is not None}
     spans = {number: _span(rows, number, selection, within) for number in batches.tolist()}
@@ -45,7 +45,7 @@ def unwrapped(rows: Rows, batches: NDArray[np.int64], selection: Selection, with
     ]
     if not messages:
         return rows.taken(np.setdiff1d(np.arange(len(rows)), gone)) if gone else rows
-    # The records are proved before they are taken apart: what is made of them has no CRC of theirs.
+    # The records are checked before they are taken apart: the rows that they become do not have their CRC.
     assert rows.table is not None
     made = _InnerRecords()
     left_out = set(gone)
@@ -71,7 +71,7 @@ def _span(rows: Rows, number: int, selection: Selection, within: NumberRange) ->
 
 
 class _InnerRecords:
-    """Records in memory, one a row, and which row each was made of."""
+    """Records in memory, one for each row, and the row that each was made of."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -80,14 +80,14 @@ class _InnerRecords:
         self._queue_offset: list[int] = []
 
     def add_record(self, rows: Rows, number: int) -> None:
-        """A record as it is, but for where it says that it stands."""
+        """Add a record with its place in memory as physical offset."""
         at = int(rows.position[number]) - rows.log.base
         record = bytearray(rows.log.buffer[at : at + int(rows.size[number])].tobytes())
         record[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8] = len(self._data).to_bytes(8)
         self._add(record, number, int(rows.queue_offset[number]))
 
     def add_messages(self, rows: Rows, number: int, messages: Iterable[InnerMessage], span: NumberRange) -> None:
-        """A batch's messages."""
+        """Add the messages of a batch."""
         whole = decode_record(rows.log.buffer.data, int(rows.position[number]) - rows.log.base)
         for offset, one in enumerate(messages, int(rows.queue_offset[number])):
             if span.begin <= offset < span.end:
@@ -104,7 +104,7 @@ class _InnerRecords:
         self._data += data
 
     def rows(self, of: Rows) -> Rows:
-        """The rows, which tell the places and sizes of the records in the log."""
+        """Return the rows, with the places and sizes of the records in the log as their origin."""
         number = np.array(self._of, dtype=np.int64)
         position = np.array(self._position, dtype=np.int64)
         size = np.diff(position, append=len(self._data)).astype(np.int32)

@@ -1,4 +1,7 @@
-"""The tasks: a range of the log, or of a queue, to record batches. Plain functions over small arguments."""
+"""Tasks of the log plan: a range of the log becomes record batches.
+
+They are plain functions over small arguments. `batches` is the end of the other plans' tasks, too.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +47,10 @@ _NONE: Int64s = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class ScanJob:
-    """What all tasks of a scan know.
+    """The values that all tasks of a scan share.
 
-    `report` is the folder where they tell what they read, None for nowhere; `restarts` are queues that may have begun
-    again, None where every message of the log counts.
+    `report` is the folder in which they leave what they read, None for none. `restarts` are queues that may have begun
+    again, None if every message of the log counts.
     """
 
     columns: tuple[Column, ...]
@@ -73,13 +76,13 @@ class ScanJob:
 
     @property
     def needs(self) -> ColumnNeeds:
-        """How the records become columns."""
+        """The values that the columns need."""
         wants = wants_of(self.columns) | (FIND_PROPERTIES if self.selection.by_properties else 0)
         return ColumnNeeds(self.crc_check, self.broker_name, wants)
 
 
 def read_log(job: ScanJob, cut: LogCut, seen: Seen) -> Iterator[pa.RecordBatch]:
-    """The wanted messages of a range of the log, in its order.
+    """Yield the wanted messages of a range of the log, in its order.
 
     Raises:
         DamagedLogError: bytes of the range are no record, or its records do not end where the next range begins.
@@ -92,7 +95,7 @@ def read_log(job: ScanJob, cut: LogCut, seen: Seen) -> Iterator[pa.RecordBatch]:
 
 
 class _LogRange:
-    """Decodes a range piece by piece and leaves the wanted rows of each."""
+    """Decodes a range piece by piece and keeps the wanted rows of each."""
 
     def __init__(self, job: ScanJob, cut: LogCut, buffer: NDArray[np.uint8], seen: Seen) -> None:
         self.job = job
@@ -110,7 +113,7 @@ class _LogRange:
         self.restarts = RestartTable(job.restarts) if job.restarts is not None else None
 
     def rows(self) -> Iterator[tuple[Rows, Int64s]]:
-        """The wanted rows of each piece, and the numbers of those that are inner batches."""
+        """Yield the wanted rows of each piece, and the numbers of those that are inner batches."""
         walk = self.walk
         while walk.step():
             self.seen.log_bytes += walk.offset - walk.begin
@@ -153,12 +156,12 @@ class _LogRange:
             mask &= (position >= selection.position.begin) & (position < selection.position.end)
         codes = selection.tag_codes
         if len(codes):
-            # A delayed message has the time when it is due in that place: its tag tells.
+            # A delayed message has its due time in that place: its property TAGS decides.
             delayed = columns.is_schedule[columns.queue[:count]] != 0
             mask &= np.isin(columns.tags_code[:count].astype(np.int32), codes) | delayed
         own = mask & self.queues.mask(columns)
         if selection.searched_keys:
-            # A batch has items of its own keys, and may hold messages with others: Spark asks those for what it pushed.
+            # A batch has items of its own keys, and may hold messages with others, to which Spark applies its filter.
             inner = (flags & INNER_BATCH) != 0 if selection.key_hints else np.zeros(count, dtype=np.bool_)
             own &= self._with_keys(count) | inner
         if self.restarts is not None:
@@ -167,7 +170,7 @@ class _LogRange:
         chosen: Any = slice(0, count) if own.all() and not len(light) else np.flatnonzero(own)
         if len(light):
             chosen = np.sort(np.concatenate([chosen, light]), kind="stable")
-        # Copied: Arrow takes these arrays as they are, and the next piece is decoded into the same columns.
+        # Copied: Arrow keeps these arrays, and the next piece is decoded into the same columns.
         row = columns.queue[:count][chosen].copy()
         rows = Rows(
             self.log, self.needs, position[chosen].copy(), columns.size[:count][chosen].copy(), self.queues.topics,
@@ -177,7 +180,7 @@ class _LogRange:
         return rows, np.flatnonzero(flags[chosen] & INNER_BATCH)
 
     def _light(self, mask: Mask) -> Int64s:
-        """The records that wanted light queues have, once for each such queue."""
+        """Return the records that wanted light queues have, once for each such queue."""
         columns = self.columns
         of, row, offset = columns.further_record, columns.further_queue, columns.further_offset
         light, low, high, after, before = self.queues.light[row].T
@@ -188,7 +191,7 @@ class _LogRange:
         return found
 
     def _with_keys(self, count: int) -> Mask:
-        """Records that have an index item with the hash of a searched key."""
+        """Return a mask of the records that have an index item with the hash of a searched key."""
         items = np.flatnonzero(np.isin(self.columns.item_hash[: self.columns.items], list(self.queues.hashes)))
         mask = np.zeros(count, dtype=np.bool_)
         mask[np.searchsorted(self.columns.first_item[: count + 1], items, side="right") - 1] = True
@@ -196,7 +199,7 @@ class _LogRange:
 
 
 class WantedQueues:
-    """What is wanted of each queue that a decoder has met, by its row."""
+    """Bounds of each queue that a decoder has met, by its row."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -229,7 +232,7 @@ class WantedQueues:
             self.topics = pa.array(self.names, pa.string())
 
     def mask(self, columns: Columns) -> Mask:
-        """Which records their queues' bounds leave; a batch in one record may hold messages that they leave."""
+        """Return a mask of the records within their queues' bounds; a batch counts if it may hold such a message."""
         count = columns.records
         row, offset, stored_ms = (
             array[:count] for array in (columns.queue, columns.queue_offset, columns.store_timestamp)
@@ -244,10 +247,10 @@ class WantedQueues:
 
 
 def batches(job: ScanJob, rows: Rows, inner: Int64s, within: NumberRange = EVERYTHING) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches of bounded size, without those whose texts are not as wanted.
+    """Yield rows as record batches of bounded size, without those that tags, keys or the SQL92 filter leave out.
 
-    `inner` are the numbers of the rows that are batches in one record: of those the messages become rows whose queue
-    offsets lie `within`. A SQL92 filter is asked of the batch, as RocketMQ does; tags and keys of each message.
+    `inner` are the numbers of the rows that are batches in one record. Their messages with queue offsets `within`
+    become rows. The SQL92 filter applies to the batch, as in RocketMQ; tags and keys apply to each message.
     """
     selection = job.selection
     if len(inner):
@@ -264,7 +267,7 @@ def batches(job: ScanJob, rows: Rows, inner: Int64s, within: NumberRange = EVERY
         end = min(len(rows), begin + BATCH_ROWS)
         if ends is not None:
             before = int(ends[begin - 1]) if begin else 0
-            # A piece of the log is about as large as a batch: a few rows over it are no batch of their own.
+            # A piece of the log is about as large as a batch: a few rows more do not become a batch of their own.
             if int(ends[-1]) - before > BATCH_BYTES + _SLACK_BYTES:
                 end = min(end, max(begin + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))))
         piece = rows if end - begin == len(rows) else rows.taken(slice(begin, end))
@@ -275,7 +278,7 @@ def batches(job: ScanJob, rows: Rows, inner: Int64s, within: NumberRange = EVERY
 
 
 def _matching(selection: Selection, rows: Rows) -> Rows:
-    """The rows that have one of the tags and keys, letter by letter (hashes may be shared), and match the filter."""
+    """Return the rows that have one of the tags and keys, compared as texts, and match the filter."""
     mask: Mask | None = None
     if selection.tags:
         mask = _true(pc.is_in(texts_of(rows, FieldRow.TAGS_AT), value_set=pa.array(selection.tags, pa.string())))
@@ -299,7 +302,7 @@ def _by_sql(selection: Selection, rows: Rows) -> Mask:
 
 @cache
 def _filter_of(expression: str) -> CompiledFilter:
-    """The filter, compiled once in a worker."""
+    """Return the filter, compiled once in a worker."""
     return compile_sql(expression)
 
 

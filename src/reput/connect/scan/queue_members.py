@@ -1,8 +1,8 @@
-"""Held against the records: whether what a queue's entries lead to is of that queue.
+"""Comparison of a queue's entries with their records: each record must belong to the queue.
 
-A plain queue's records name it and its number there. A light queue (`%LMQ%...`) has entries for records of other
-topics, which name it in INNER_MULTI_DISPATCH, and may have records of its own. Such a row is the record as it stands,
-with the topic, queue and number that it has there, as a consumer of the light queue gets it.
+A plain queue's records hold its topic, its id and their number there. A light queue (`%LMQ%...`) has entries for
+records of other topics, which name it in INNER_MULTI_DISPATCH, and may have records of its own. The row of such a
+record has the record's own topic, queue and number, as a consumer of the light queue gets it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FEW = 16
 
 
 def members(selection: Selection, cut: QueueCut, rows: Rows) -> Rows:
-    """The rows of a cut's records as a frame shows them.
+    """Return the rows of a cut's records as a frame shows them.
 
     Raises:
         DamagedStoreError: a record is not of that queue, or has another number there.
@@ -33,7 +33,7 @@ def members(selection: Selection, cut: QueueCut, rows: Rows) -> Rows:
         _refuse(cut, rows, ~own)
         return rows
     if cut.topic not in selection.light_topics:
-        # What it has of other topics is met there.
+        # Its records of other topics are read with those topics.
         return rows if own.all() else rows.taken(np.flatnonzero(own))
     if not own.all():
         _refuse(cut, rows, ~(own | _dispatched(cut, rows)))
@@ -46,7 +46,7 @@ def members(selection: Selection, cut: QueueCut, rows: Rows) -> Rows:
 
 
 def _own(cut: QueueCut, rows: Rows) -> NDArray[np.bool_]:
-    """Which records name the queue and their number there as their own."""
+    """Return a mask of the records that have the queue and their number there as their own."""
     table, found = rows.table, topics_of(rows)
     of_topic = np.array([name == cut.key.topic for name in found.dictionary.to_pylist()], dtype=np.bool_)
     own: NDArray[np.bool_] = of_topic[np.asarray(found.indices)]
@@ -55,7 +55,7 @@ def _own(cut: QueueCut, rows: Rows) -> NDArray[np.bool_]:
 
 
 def _dispatched(cut: QueueCut, rows: Rows) -> NDArray[np.bool_]:
-    """Which records name the light queue, with the number that its entry has, among their further queues."""
+    """Return a mask of the records that name the light queue with the entry's number among their further queues."""
     columns = Columns(_FEW, _FEW)
     queue_id = rows.table[FieldRow.QUEUE_ID].astype(np.int32)
     numbers = np.arange(len(rows), dtype=np.int32)
@@ -73,6 +73,6 @@ def _refuse(cut: QueueCut, rows: Rows, aliens: NDArray[np.bool_]) -> None:
         number = int(np.flatnonzero(aliens)[0])
         raise DamagedStoreError(
             f"{cut.topic}, queue {cut.queue_id}: queue offset {int(rows.queue_offset[number])} leads to log offset "
-            f"{int(rows.position[number])}, where a message of another queue or number stands. Run `reput rebuild "
+            f"{int(rows.position[number])}, which holds a message of another queue or number. Run `reput rebuild "
             "--only queue`, or read with scan=log"
         )

@@ -1,15 +1,15 @@
-"""What tasks really read: each leaves a small file in a folder (option `readReport`), and `read_report` adds them up.
+"""Report of what tasks really read: each leaves a small file in a folder (option `readReport`), `read_report` adds up.
 
-Spark 4.3 lets a Python source count neither bytes nor rows of its own: there are no metrics and no accumulators. So a
-task that ends, whether all of it was asked for or not, writes `ID.json`:
+Spark 4.3 lets a Python source count neither bytes nor rows of its own: it has no metrics and no accumulators. So each
+task writes `ID.json` at its end, even if Spark did not take all of its rows:
 
 | key | meaning |
 |---|---|
-| log_bytes | bytes of the log that were looked at: whole records and what lies between them |
+| log_bytes | bytes of the log that were read: whole records and the bytes between them |
 | queue_bytes | bytes of queue entries that were read, without those of the planner's searches |
-| rows | rows that were handed to Spark, of which its own filters may leave fewer |
+| rows | rows that Spark got, before its own filters |
 
-Attempts that failed, and tasks that ran twice, count as often as they ran: that was read.
+Attempts that failed, and tasks that ran twice, count as often as they ran.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COUNTS = ("log_bytes", "queue_bytes", "rows")
 
 @dataclass
 class Seen:
-    """What a task has looked at so far, in bytes and rows, and what it passed over."""
+    """Bytes and rows that a task has read so far, and the bytes that it skipped."""
 
     log_bytes: int = 0
     queue_bytes: int = 0
@@ -42,7 +42,7 @@ class Seen:
 
 @dataclass
 class ReadReport:
-    """What the tasks of one or several reads looked at: bytes of log and of queue entries, rows, tasks."""
+    """Sums over the tasks of one or several reads: bytes of log and of queue entries, rows, tasks."""
 
     tasks: int = 0
     log_bytes: int = 0
@@ -51,12 +51,12 @@ class ReadReport:
 
     @property
     def bytes(self) -> int:
-        """Bytes of both."""
+        """Bytes of log and of queue entries."""
         return self.log_bytes + self.queue_bytes
 
 
 def reported(batches: Iterator[Any], seen: Seen, folder: str | None) -> Iterator[Any]:
-    """The record batches of a task; when it ends, what it looked at is told in `folder`."""
+    """Yield the record batches of a task, and at its end write what it read into `folder`."""
     try:
         for batch in batches:
             seen.rows += batch.num_rows
@@ -69,10 +69,10 @@ def reported(batches: Iterator[Any], seen: Seen, folder: str | None) -> Iterator
 
 
 def read_report(folder: str | Path) -> ReadReport:
-    """What tasks told in a folder; nothing where there is none yet.
+    """Add up what tasks left in a folder; zeros if there is nothing yet.
 
     Raises:
-        ConfigError: a file there is none of theirs.
+        ConfigError: a file there is not from a task.
     """
     report = ReadReport()
     for entry in fs.list_dir(Path(folder)):
@@ -80,8 +80,8 @@ def read_report(folder: str | Path) -> ReadReport:
             continue
         path = Path(folder) / entry.name
         try:
-            told = json.loads(fs.read_bytes(path, _LIMIT) or b"")
-            values = [int(told[name]) for name in _COUNTS]
+            found = json.loads(fs.read_bytes(path, _LIMIT) or b"")
+            values = [int(found[name]) for name in _COUNTS]
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(f"{path}: not what a task of a read left. Give a folder of its own") from error
         report.tasks += 1

@@ -50,7 +50,7 @@ _IN_ENTRIES = frozenset({
 
 @dataclass(frozen=True)
 class RecordJob:
-    """What all tasks that read records one by one know: the scan's job, and the queues with their log."""
+    """The values that all tasks share that read records one by one: the scan's job, and the queues with their log."""
 
     scan: ScanJob
     queues: IndexedQueues
