@@ -36,7 +36,7 @@ REFUSED = [
     ({**PATH, "startingOffsets": '{"orders": {"0": -3}}'}, "-3 is no such number"),
     ({**PATH, "startingOffsets": '{"orders": {"0": true}}'}, "True is no such number"),
     ({**PATH, "startingOffsets": '{"orders": 5}'}, "object of queue ids"),
-    ({**PATH, "endingOffsets": "earliest"}, "nothing lies in front"),
+    ({**PATH, "endingOffsets": "earliest"}, "there is nothing before it"),
     ({**PATH, "startingTimestamp": "yesterday"}, "milliseconds since 1970"),
     ({**PATH, "failOnDataLoss": "maybe"}, "true or false"),
     ({**PATH, "minPartitions": "0"}, "whole number from 1"),

@@ -1,20 +1,19 @@
-"""Export: a store's messages as Parquet files, by topic and day, and what is new with the next run.
+"""Export of a store's messages as Parquet files, by topic and day; the next run adds the new messages.
 
     DIR/topic=orders/day=2026-11-21/00000000000000000000.parquet
     _DIR.reput/plan.json                       the ranges of the log that are exported, and with which columns
     _DIR.reput/00000000000000000000.json       the marker of the range that begins there: its files are all in place
 
-Plan and markers lie beside DIR, under its name (`/lake/_messages.reput` for `/lake/messages`): Polars reads every file
-of a folder whatever its name, so DIR has none but the data. Earlier versions kept them in `DIR/_reput`; the next run
-moves that folder.
+Plan and markers are beside DIR, under its name (`/lake/_messages.reput` for `/lake/messages`): Polars reads every file
+of a folder, so DIR has only data. Earlier versions kept them in `DIR/_reput`; the next run moves that folder.
 
-The columns are the native ones (`reput.connect.options.schemas`) but for `topic`, which the folder's name has, as
-Hive and Spark write partitions (characters that no folder's name should have as %XX); `day` is the store time's, in
-UTC.
+The columns are the native ones (`reput.connect.options.schemas`) except `topic`, which is in the folder's name, as Hive
+and Spark write partitions (characters that a folder's name should not have become %XX). `day` is the day of the store
+time, in UTC.
 
-A range is a task. Its files are put in place whole, one by one, and then its marker: a run that was killed leaves
-ranges without a marker, and the next run exports these again, over what they left. Ranges that have a marker are not
-touched again. What the log has got since becomes further ranges.
+A range is a task. It puts its files in place whole, one by one, and then its marker. A run that was killed leaves
+ranges without a marker, and the next run exports these again, over the same files. Ranges that have a marker are not
+touched again. New records of the log become further ranges.
 """
 
 from __future__ import annotations
@@ -65,9 +64,10 @@ _NO_TIME_US = 100_000_000 * _US_PER_DAY
 
 @dataclass(frozen=True)
 class ExportGap:
-    """Bytes of the log that are no record and were passed over: log offsets [begin, end) in `file`, and why.
+    """Bytes of the log that are no record and were skipped: log offsets [begin, end) in `file`, and why.
 
-    `marker`: where an earlier run passed over it, that range's marker; without it the next run reads the range again.
+    `marker`: the file that marks the range as done, if an earlier run skipped the bytes; without it the next run reads
+    the range again.
     """
 
     file: str
@@ -78,15 +78,15 @@ class ExportGap:
 
     @property
     def size(self) -> int:
-        """How many bytes."""
+        """The number of bytes."""
         return self.end - self.begin
 
 
 @dataclass
 class ExportReport:
-    """What an export did: ranges of the log and messages, in this run and in all; `files` of this run.
+    """Result of an export: ranges of the log and messages, in this run and before; `files` and `bytes` of this run.
 
-    `gaps`: what `salvage` passed over, in this run and those before.
+    `gaps`: bytes that `salvage` skipped, in this run and those before.
     """
 
     store: str
@@ -103,15 +103,15 @@ class ExportReport:
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the report as JSON has it."""
         return {**asdict(self), "gaps": [{**asdict(gap), "size": gap.size} for gap in self.gaps]}
 
 
 @dataclass(frozen=True)
 class RangeDone:
-    """A range's marker: its files relative to the export's folder, how many messages they hold, what was passed over.
+    """A range's marker: its files relative to the export's folder, the number of their messages, and its gaps.
 
-    `gaps`: log offsets and what stood there, for each stretch.
+    `gaps`: for each gap its log offsets and why it is one.
     """
 
     begin: int
@@ -133,10 +133,10 @@ def export_store(
     salvage: bool = False,
     listener: ProgressListener | None = None,
 ) -> ExportReport:
-    """Export a store's messages to `folder`, or go on with an export there.
+    """Export a store's messages to `folder`, or continue an export there.
 
     Args:
-        salvage: go on behind damaged bytes and missing files, and list every gap.
+        salvage: continue after damaged bytes and missing files, and list every gap.
         topics: only these; all without.
         columns: only these native columns; all without. `topic` and `storeTimestamp` are read anyway.
 
@@ -166,12 +166,12 @@ def export_store(
         report.gaps += _gaps(snapshot, done, str(_marker(target, done.begin)))
     if report.gaps:
         report.notes.append(
-            f"gaps that an earlier run passed over ({len(report.gaps)}) are not read again: where the log has been "
+            f"gaps that an earlier run passed over ({len(report.gaps)}) are not read again: if the log has been "
             f"restored since, export to another folder, or remove the range's marker ({report.gaps[0].marker}) and "
             "run it again"
         )
     listener.stage("export", sum(cut.end - cut.begin for cut in missing))
-    with _telling_how_to_go_on(target, plan):
+    with _saying_how_to_continue(target, plan):
         for done in engine.run(partial(export_range, job, str(target)), missing, listener.advance):
             report.ranges += 1
             report.messages += done.messages
@@ -180,7 +180,7 @@ def export_store(
             report.gaps += _gaps(snapshot, done)
     bad = snapshot.bad_end
     if bad is not None and bad.end > plan.end:
-        # No range has it: where it is restored the next run reads it.
+        # No range has it: if it is restored, the next run reads it.
         [gap] = _gap_list(snapshot, [bad._replace(begin=max(bad.begin, plan.end))])
         if salvage:
             report.gaps.append(gap)
@@ -195,13 +195,13 @@ def export_store(
 
 
 def _extend(target: Path, plan: _Plan, snapshot: Snapshot) -> None:
-    with _telling_how_to_go_on(target, plan):
+    with _saying_how_to_continue(target, plan):
         plan.extend(snapshot)
 
 
 @contextmanager
-def _telling_how_to_go_on(target: Path, plan: _Plan) -> Iterator[None]:
-    """Note on an error of the block how much is exported and stays, and that the next run does the rest."""
+def _saying_how_to_continue(target: Path, plan: _Plan) -> Iterator[None]:
+    """Add a note to an error of the block: how much is exported and stays, and that the next run does the rest."""
     try:
         yield
     except ReputError as error:
@@ -213,7 +213,7 @@ def _telling_how_to_go_on(target: Path, plan: _Plan) -> Iterator[None]:
             # Not even the plan is written.
             raise
         note = f"{done} of {ranges} ranges of the log are exported and stay in {target}"
-        # These would come again.
+        # These errors would come again.
         if not isinstance(error, ConfigError | DataLossError | DamagedStoreError):
             note += ": run the export again with the same folder, and it does the rest"
         error.add_note(note)
@@ -266,8 +266,8 @@ def _options(root: str, topics: Sequence[str], columns: Sequence[str], salvage: 
     return read_options(given)
 
 
-class _Told(NamedTuple):
-    """What plan.json says: see `_Plan.extend`."""
+class _PlanFile(NamedTuple):
+    """The contents of plan.json; see `_Plan.extend`."""
 
     columns: list[str]
     topics: list[str]
@@ -275,12 +275,12 @@ class _Told(NamedTuple):
     ranges: list[tuple[int, int, int, int]]
 
 
-def _told(path: Path, data: bytes) -> _Told:
+def _read_plan(path: Path, data: bytes) -> _PlanFile:
     try:
-        told = json.loads(data)
-        mark = None if told["mark"] is None else (int(told["mark"][0]), int(told["mark"][1]))
-        ranges = [(int(begin), int(end), int(start), int(size)) for begin, end, start, size in told["ranges"]]
-        return _Told([*map(str, told["columns"])], [*map(str, told["topics"])], mark, ranges)
+        found = json.loads(data)
+        mark = None if found["mark"] is None else (int(found["mark"][0]), int(found["mark"][1]))
+        ranges = [(int(begin), int(end), int(start), int(size)) for begin, end, start, size in found["ranges"]]
+        return _PlanFile([*map(str, found["columns"])], [*map(str, found["topics"])], mark, ranges)
     except (LookupError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: no plan of an export. Export to another folder") from error
 
@@ -297,27 +297,27 @@ class _Plan:
         self.mark: tuple[int, int] | None = None
         data = fs.read_bytes(self.path, _JSON_LIMIT)
         if data is not None:
-            self._take_over(_told(self.path, data), snapshot)
+            self._take_over(_read_plan(self.path, data), snapshot)
         elif any(entry.name.startswith(_TOPIC) for entry in fs.list_dir(target)):
             raise ConfigError(
                 f"{target}: has topics of an export, whose plan is not there ({self.path}). Give a new folder; if the "
                 "export was moved, move the plan's folder as well, under the export's new name"
             )
 
-    def _take_over(self, told: _Told, snapshot: Snapshot) -> None:
-        if (told.columns, told.topics) != (self.columns, self.topics):
+    def _take_over(self, saved: _PlanFile, snapshot: Snapshot) -> None:
+        if (saved.columns, saved.topics) != (self.columns, self.topics):
             raise ConfigError(
-                f"{self.path}: this export has the columns {', '.join(told.columns)} and the topics "
-                f"{', '.join(told.topics) or 'of all'}. Give the same, or another folder"
+                f"{self.path}: this export has the columns {', '.join(saved.columns)} and the topics "
+                f"{', '.join(saved.topics) or 'of all'}. Give the same, or another folder"
             )
-        self.mark = told.mark
+        self.mark = saved.mark
         if self.mark is not None and self.mark[0] >= snapshot.begin and _crc(snapshot, self.mark[0]) != self.mark[1]:
             raise ConfigError(
-                f"{self.path}: this export is of another store: at log offset {self.mark[0]} stands another record. "
+                f"{self.path}: this export is of another store: at log offset {self.mark[0]} there is another record. "
                 "Give another folder"
             )
         folder = snapshot.layout.commit_log
-        for begin, end, file_start, file_size in told.ranges:
+        for begin, end, file_start, file_size in saved.ranges:
             self.cuts.append(LogCut(str(folder / paths.offset_name(file_start)), file_start, file_size, begin, end))
 
     @property
@@ -331,10 +331,10 @@ class _Plan:
         return self.cuts[-1].end if self.cuts else 0
 
     def extend(self, snapshot: Snapshot) -> None:
-        """Add ranges for what the log has got since.
+        """Add ranges for the records that the log has got since.
 
         Raises:
-            DataLossError: the log begins behind the end of the last export.
+            DataLossError: the log begins after the end of the last export.
         """
         end = self.end
         if self.cuts and snapshot.begin > end:
@@ -358,25 +358,25 @@ class _Plan:
         fs.write_whole(self.path, json.dumps(value).encode())
 
     def split(self) -> tuple[list[RangeDone], list[LogCut]]:
-        """The ranges that are done, and those that are not."""
+        """Return the ranges that are done, and those that are not."""
         done, missing = [], []
         for cut in self.cuts:
             data = fs.read_bytes(_marker(self.target, cut.begin), _JSON_LIMIT)
-            told = _range_done(data) if data is not None else None
-            if told is None or told.end != cut.end:
-                # What is no marker counts as none: the range is exported again.
+            marker = _range_done(data) if data is not None else None
+            if marker is None or marker.end != cut.end:
+                # A damaged marker counts as none: the range is exported again.
                 missing.append(cut)
             else:
-                done.append(told)
+                done.append(marker)
         return done, missing
 
 
 def _range_done(data: bytes) -> RangeDone | None:
-    """What a marker says; None where it is none."""
+    """Parse a marker; None if it is damaged."""
     try:
-        told = RangeDone(**json.loads(data))
-        gaps = tuple((int(begin), int(end), str(why)) for begin, end, why in told.gaps)
-        return replace(told, end=int(told.end), messages=int(told.messages), files=tuple(told.files), gaps=gaps)
+        marker = RangeDone(**json.loads(data))
+        gaps = tuple((int(begin), int(end), str(why)) for begin, end, why in marker.gaps)
+        return replace(marker, end=int(marker.end), messages=int(marker.messages), files=tuple(marker.files), gaps=gaps)
     except (TypeError, ValueError):
         return None
 
@@ -391,7 +391,7 @@ def _marker(target: Path, begin: int) -> Path:
 
 
 def own_folder(target: Path) -> Path:
-    """Where the plan and the markers of an export lie."""
+    """Return the folder of an export's plan and markers."""
     return target.with_name(f"_{target.name}.reput")
 
 
@@ -412,13 +412,13 @@ def _move_own_folder(target: Path) -> None:
         fs.rename(before, now)
     except ReputError as error:
         raise ConfigError(
-            f"{before}: cannot be moved to {now}, where plan and markers lie now: {error}. Move it there yourself"
+            f"{before}: cannot be moved to {now}, the new folder of plan and markers: {error}. Move it there yourself"
         ) from error
     fs.sync_path(target)
 
 
 def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
-    """Export one range of the log; a task.
+    """Export one range of the log, as a task.
 
     Raises:
         DamagedLogError: bytes of the range are no record.
@@ -437,7 +437,7 @@ def export_range(job: ScanJob, target: str, cut: LogCut) -> RangeDone:
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
-    """A batch's rows by topic and day, each without the topic."""
+    """Yield a batch's rows by topic and day, without the topic."""
     topics = batch.column("topic").dictionary_encode()
     stored = batch.column("storeTimestamp")
     days = np.asarray(pc.fill_null(stored.cast(pa.int64()), _NO_TIME_US)) // _US_PER_DAY
@@ -452,22 +452,22 @@ def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
 
 def _day(number: int) -> str:
     if number == _NO_TIME_US // _US_PER_DAY:
-        # What Hive and Spark read as null: the message has a store time that no calendar has.
+        # Hive and Spark read this as null: the message has a store time that no calendar has.
         return "__HIVE_DEFAULT_PARTITION__"
     days = number - (1 << 32) if number >= 1 << 31 else number
     return (_EPOCH_DAY + timedelta(days=days)).date().isoformat()
 
 
 def _escaped(name: str) -> str:
-    """A value as Hive writes it in a folder's name; other letters than ASCII stay, as Spark wants them."""
+    """Return a value as Hive writes it in a folder's name; letters outside ASCII stay, as Spark expects."""
     return "".join(f"%{ord(letter):02X}" if letter < " " or letter in _ESCAPED else letter for letter in name)
 
 
 def _topic_folder(topic: str) -> str:
-    """The folder of a topic.
+    """Return the folder of a topic.
 
     Raises:
-        ConfigError: no file system has so long a name.
+        ConfigError: the name would be too long for a file system.
     """
     name = f"{_TOPIC}{_escaped(topic)}"
     if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
@@ -479,7 +479,7 @@ def _topic_folder(topic: str) -> str:
 
 
 class _Files:
-    """The files of a range: rows are held until they are many, then each part is written whole."""
+    """Files of a range: rows are held until they are many, then each part is written whole."""
 
     def __init__(self, target: Path, begin: int) -> None:
         self.target = target
@@ -491,14 +491,14 @@ class _Files:
         self._round = 0
 
     def add(self, topic: str, day: str, rows: pa.RecordBatch) -> None:
-        """Take rows of one topic and day."""
+        """Add rows of one topic and day."""
         self._held.setdefault((topic, day), []).append(rows)
         self._held_bytes += rows.nbytes
         if self._held_bytes >= _HELD_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Write the rows that are held."""
         suffix = f"-{self._round}" if self._round else ""
         for (topic, day), rows in self._held.items():
             folder = Path(_topic_folder(topic)) / f"day={day}"

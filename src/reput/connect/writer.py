@@ -42,7 +42,7 @@ class RocketmqWriter(DataSourceArrowWriter):
         if named and is_unfinished and read_ledger(self.target.folder) is None:
             raise ConfigError(
                 f"writeId {named}: {self.target.folder} is not there, so there is no unfinished write of this name. If "
-                "it was removed, nobody can tell which of its messages are in the log"
+                "it was removed, nothing shows which of its messages are in the log"
             )
 
     @with_short_errors
@@ -52,7 +52,7 @@ class RocketmqWriter(DataSourceArrowWriter):
 
     @with_short_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Append what the tasks staged, or what is left of what an earlier run of this write had staged."""
+        """Append the files that the tasks staged, or the rest of those that an earlier run of this write staged."""
         target = self.target
         again = "Run the write again with the same writeId: it appends the rest, and no message twice"
         if self.is_anonymous:
@@ -64,13 +64,13 @@ class RocketmqWriter(DataSourceArrowWriter):
             append(target, Ledger(self.write_id, 0, BEGUN, _files_of(messages)), again)
         except ReputError as error:
             if self.is_anonymous and not error.details.get("in_log") and not isinstance(error, FlushError):
-                # There is nothing to finish: `abort` then removes the rest.
+                # There is nothing to finish: `abort` removes the rest.
                 fs.remove_file(target.folder / LEDGER_NAME)
             raise
         fs.remove_tree(target.folder if self.is_anonymous else target.staged)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove what the tasks staged, but for files that a begun append needs."""
+        """Remove the staged files, except those that a begun append needs."""
         remove_staged(self.target, _files_of(messages))
         if self.is_anonymous and read_ledger(self.target.folder) is None:
             fs.remove_tree(self.target.folder)
@@ -87,8 +87,8 @@ class RocketmqStreamWriter(DataSourceStreamArrowWriter):
         checkpoint = {name.lower(): value for name, value in options.items()}.get("checkpointlocation")
         if not checkpoint:
             raise ConfigError(
-                "no checkpointLocation: give .option('checkpointLocation', folder), which tells a batch that is done "
-                "again from a new one"
+                "no checkpointLocation: give .option('checkpointLocation', folder); it distinguishes a batch that is "
+                "run again from a new one"
             )
         if any(name.lower() == "writeid" for name in options):
             raise ConfigError("option writeId: names a batch write; a stream's batches are known by its checkpoint")
@@ -102,24 +102,24 @@ class RocketmqStreamWriter(DataSourceStreamArrowWriter):
 
     @with_short_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """Append a batch, or what is left of it, or nothing where it is in the log already."""
+        """Append a batch, or the rest of it, or nothing if it is in the log already."""
         again = "Start the query again with the same checkpoint: it appends the rest, and no message twice"
         append(self.target, Ledger(query_id(self.checkpoint), batchId, BEGUN, _files_of(messages)), again)
         fs.remove_tree(self.target.staged)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Remove what the tasks staged, but for files that a begun batch needs."""
+        """Remove the staged files, except those that a begun batch needs."""
         remove_staged(self.target, _files_of(messages))
 
 
 def one_spelling(checkpoint: str) -> str:
-    """A checkpoint's folder in one spelling, by which batches are known: Spark takes `cp`, `/a/cp/`, `file:/a/cp`."""
+    """Return a checkpoint's folder in one spelling: Spark takes `cp`, `/a/cp/`, `file:/a/cp`, and batches are known by it."""
     path = re.sub("^file:(//(?=/))?", "", checkpoint)
     return path if "://" in path else str(Path(path).resolve())
 
 
 def query_id(checkpoint: str) -> str:
-    """The id that Spark gave the query, where its checkpoint lies on a file system of ours; else empty."""
+    """Return the id that Spark gave the query, if its checkpoint is on a local file system; else ""."""
     data = fs.read_bytes(Path(checkpoint) / "metadata", _METADATA_LIMIT) if checkpoint.startswith("/") else None
     try:
         return str(json.loads(data)["id"]) if data else ""

@@ -45,7 +45,7 @@ READ = {
     "columns": "only these columns (commas between); Spark does not say which columns a query needs",
     "brokerName": "the value of the column brokerName",
     "scan": "auto, log or queue: the way to read",
-    "readReport": "a folder in which each task leaves the number of bytes that it read; reput.read_report(folder) adds up",
+    "readReport": "a folder in which each task leaves the number of bytes that it read; see reput.read_report(folder)",
     "verifyCrc": "check each body's CRC; by default where the body is read",
 }
 WRITE = {

@@ -38,7 +38,7 @@ class LogBuffer(NamedTuple):
 
 
 class ColumnNeeds(NamedTuple):
-    """Values that the columns of a read need: the check of the CRC, the broker's name, and what the kernel looks for."""
+    """Values that the columns of a read need: the CRC check, the broker's name, and flags for the kernel."""
 
     crc_check: int
     broker_name: str | None

@@ -1,4 +1,4 @@
-"""Writing with Spark: tasks stage messages, the driver appends them exactly once.
+"""Writes with Spark: tasks stage messages, and the driver appends them exactly once.
 
 May import `options`.
 """

@@ -1,21 +1,21 @@
-"""The columns that can be written, and how they become those of a put (`reput.log.columns`).
+"""Columns that can be written, and their conversion to the columns of a put (`reput.log.columns`).
 
 | column | type | becomes |
 |---|---|---|
 | body or value | binary or string | the body; must be there, and never null |
-| topic | string | the topic, where the option topic does not give one for all |
+| topic | string | the topic, if the option topic does not give one for all |
 | queueId or partition | int | the queue, 0 without it |
 | tags | string | TAGS |
 | keys or key | string or binary with spaces between keys, or array of strings | KEYS |
 | uniqKey | string | UNIQ_KEY |
-| properties | map of strings | properties; TAGS, KEYS and UNIQ_KEY there give way to columns of their own |
+| properties | map of strings | properties; columns of their own win over TAGS, KEYS and UNIQ_KEY here |
 | headers | array of struct of key and value | properties |
 | flag | int | the flag |
-| sysFlag | int | what it says about compression |
+| sysFlag | int | its flags for compression |
 | bornTimestamp | timestamp | the born time |
 
-Columns of a frame that was read, which the store gives anew, are left out (`ASSIGNED`). Any other is refused, and so
-are delayed messages: nobody would deliver them.
+Columns of a frame that was read, and that the store assigns, are left out (`ASSIGNED`). Any other column is refused,
+and so are delayed messages: nothing would deliver them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NEVER = (props.CRC32, props.INNER_NUM, props.INNER_BASE)
 
 
 def check_schema(types: Mapping[str, str], topic: str | None) -> None:
-    """Hold a frame's columns, with their Spark types, against what can be written.
+    """Compare a frame's columns and their Spark types with those that can be written.
 
     Raises:
         ConfigError: one is missing, unknown, or of another type.
@@ -90,7 +90,7 @@ def check_schema(types: Mapping[str, str], topic: str | None) -> None:
 
 
 def _by_lower_name(types: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Names and types; case does not count.
+    """Return types by lower-case name, each with the name as given.
 
     Raises:
         ConfigError: two names differ in case only.
@@ -104,10 +104,10 @@ def _by_lower_name(types: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 
 def message_columns(batch: pa.RecordBatch, topic: str | None, born_ms: int) -> pa.Table:
-    """The columns of a put; messages without a born time get `born_ms`.
+    """Return the columns of a put; messages without a born time get `born_ms`.
 
     Raises:
-        ConfigError: a value is null that must not be, or bytes are no text that must be.
+        ConfigError: a value that must not be null is null, or bytes that must be text are not.
     """
     given = {name.lower(): batch.column(number) for number, name in enumerate(batch.schema.names)}
     rows = batch.num_rows
@@ -138,7 +138,7 @@ def message_columns(batch: pa.RecordBatch, topic: str | None, born_ms: int) -> p
 
 
 def _refuse_delayed(properties: Any) -> None:
-    """A delay is the broker's business.
+    """Refuse messages with a delay, which only a broker can deliver.
 
     Raises:
         ConfigError: a message has one.
@@ -159,7 +159,7 @@ def _born(given: Mapping[str, Any], rows: int) -> Any:
 
 
 def _keys(array: Any) -> Any:
-    """Keys as lists of texts; null without."""
+    """Return keys as lists of texts; null for a message without keys."""
     if pa.types.is_list(array.type):
         return array
     trimmed = pc.utf8_trim_whitespace(_texts(array, "keys (or key)"))
@@ -168,10 +168,10 @@ def _keys(array: Any) -> Any:
 
 
 def _texts(array: Any, column: str) -> Any:
-    """Binary values as texts, which the log's properties are.
+    """Return binary values as texts: the log's properties are texts.
 
     Raises:
-        ConfigError: one of them is none.
+        ConfigError: a value is no UTF-8.
     """
     try:
         return array.cast(pa.string())
@@ -180,10 +180,10 @@ def _texts(array: Any, column: str) -> Any:
 
 
 def _refuse_no_text(array: Any, column: str) -> None:
-    """Spark's strings may be any bytes, by a cast from binary; but for a body they must be texts.
+    """Refuse strings that are no UTF-8, which Spark makes by a cast from binary; only a body may be one.
 
     Raises:
-        ConfigError: they are not.
+        ConfigError: a value is no UTF-8.
     """
     try:
         array.validate(full=True)
@@ -210,7 +210,7 @@ def _properties(given: Mapping[str, Any]) -> Any:
 
 
 def _without(array: Any, names: list[bytes]) -> Any:
-    """A map without the entries of these names, and without those that have no value."""
+    """Return a map without the entries of these names, and without those that have no value."""
     offsets = np.asarray(array.offsets).astype(np.int64)
     keys, items = array.keys, array.items
     barred = pc.is_in(keys, value_set=pa.array([name.decode() for name in names], pa.string()))

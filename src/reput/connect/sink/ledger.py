@@ -1,10 +1,10 @@
-"""Appending staged messages exactly once: the ledger of a streaming query, and what the log says after a kill.
+"""Ledger of a streaming query: staged messages are appended exactly once, and after a kill the log shows the rest.
 
 A ledger is a small JSON file in `<store>/reput/sinks/ID/`, replaced whole and durable:
 
 | key | meaning |
 |---|---|
-| query | the id of the streaming query, where its checkpoint tells it |
+| query | the id of the streaming query, if its checkpoint can be read |
 | batch | the number of the last batch |
 | state | `begun`: its messages are being appended; `done`: all are in the log, durably |
 | files | begun: the staged files that hold the batch, in order |
@@ -15,13 +15,13 @@ The order of a commit, under the store's lock, which nobody else can hold meanwh
 2. the messages are appended; the log is made durable;
 3. the ledger says `done`; the staged files go.
 
-Killed before 1: nothing is in the log, and the batch comes again. Killed after 3: the batch comes again and is passed
-over by its number. Killed between: the batch comes again, perhaps with its rows in another order, so the new files are
-thrown away and the old ones, which the ledger names, count. What of them is in the log already is a prefix, beginning
-at `offset`, since they were the only ones to be appended while the lock was held, and a crash keeps a prefix of the
-log. It is found by comparing record for record: topic, queue, body, properties, flag and born time. Whoever opened the
-store in between can only have appended behind that prefix; a message of theirs would be taken for ours only if it were
-equal to the next one in all of these, born time included. Then the rest is appended.
+Killed before 1: nothing is in the log, and the batch comes again. Killed after 3: the batch comes again, and its number
+shows that it is done. Killed between: the batch comes again, perhaps with its rows in another order. Then the new files
+are removed, and the old ones, which the ledger names, count. The part of them that is in the log is a prefix, and it
+begins at `offset`: only they were appended while the lock was held, and a crash keeps a prefix of the log. The prefix
+is found by a comparison of record after record: topic, queue, body, properties, flag and born time. A process that
+opened the store in between can only have appended after that prefix. One of its messages would count as ours only if
+it were equal to the next one in all of these, born time included. Then the rest is appended.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OWN = (("tags", b"TAGS"), ("unique_key", b"UNIQ_KEY"))
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is known of a query's last batch; see the module's docstring."""
+    """State of a query's last batch; see the module's docstring."""
 
     query: str
     batch: int
@@ -66,10 +66,10 @@ class Ledger:
 
 
 def read_ledger(folder: Path) -> Ledger | None:
-    """The ledger in a sink's folder; None without one.
+    """Read the ledger in a sink's folder; None if there is none.
 
     Raises:
-        DamagedStoreError: it is there and is none.
+        DamagedStoreError: it is damaged.
     """
     path = folder / LEDGER_NAME
     data = fs.read_bytes(path, _LEDGER_LIMIT)
@@ -91,9 +91,9 @@ def write_ledger(folder: Path, ledger: Ledger, owner: fs.Owner) -> None:
 
 
 def append_staged(store: LocalStore, folder: Path, names: list[str], begin: int | None = None) -> int:
-    """Append staged messages, without those that stand in the log from offset `begin` on; make all durable.
+    """Append staged messages, without those that are in the log from offset `begin` on; make all durable.
 
-    Returns how many were appended.
+    Returns the number of messages that were appended.
 
     Raises:
         ReputError: see `MessageStore.put_messages`; `in_log` in its details counts the messages that the log has of
@@ -136,15 +136,15 @@ def _put(store: LocalStore, batch: pa.RecordBatch) -> None:
 
 
 def _already_there(store: LocalStore, folder: Path, names: list[str], begin: int) -> int:
-    """How many of the staged messages stand in the log from a boundary on, one behind the other."""
+    """Return the number of staged messages that are in the log from a boundary on, one after the other."""
     log = list_log_files(store.layout.commit_log, store.config.mapped_file_size_commit_log)
     if begin >= store.view.confirmed():
         return 0
     found = 0
     wanted = chain.from_iterable(map(_messages, staged_messages(folder, names)))
-    for stands in LogWalk(log, begin):
+    for read in LogWalk(log, begin):
         expected = next(wanted, None)
-        record = stands.decode()
+        record = read.decode()
         here = (
             record.topic, record.queue_id, record.body, _comparable(decode_properties(record.properties)), record.flag,
             record.born_timestamp,
@@ -156,7 +156,7 @@ def _already_there(store: LocalStore, folder: Path, names: list[str], begin: int
 
 
 def _messages(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """Staged messages as what their records will hold."""
+    """Yield the values that the records of staged messages will hold."""
     for row in batch.to_pylist():
         values = {name.encode(): value.encode() for name, value in row.get("properties") or ()}
         values |= {name: row[column].encode() for column, name in _OWN if row.get(column)}
@@ -170,5 +170,5 @@ def _messages(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def _comparable(values: dict[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:
-    """Properties without what the log adds."""
+    """Return properties without the one that the log adds."""
     return tuple(sorted((name, value) for name, value in values.items() if name != b"__CRC32#"))

@@ -1,17 +1,17 @@
-"""`df.write.format("rocketmq")` and `writeStream`: tasks stage messages beside the store, the driver appends them.
+"""Append of `df.write.format("rocketmq")` and `writeStream`: tasks stage messages, the driver appends them.
 
-The append is one open of the store, under its lock: a live broker, or another process that writes, is a refusal and no
-mixture. A streaming batch is appended exactly once (`reput.connect.sink.ledger`). So is a batch write with the option
-`writeId`, a name that the caller gives to it: killed and run again, the rest of what the first run had staged is
-appended; run again when it is done, nothing is.
+The append opens the store once, under its lock: beside a live broker, or another process that writes, it is refused. A
+streaming batch is appended exactly once (`reput.connect.sink.ledger`). So is a batch write with the option `writeId`, a
+name that the caller gives it. If it was killed, a second run appends the rest of what the first run staged. If it was
+done, a second run appends nothing.
 
-Without `writeId` a job that is done again cannot be told from another one, so it would store its messages twice. Where
-such a write ends while it appends (it is killed, or the disk is full), its first messages are in the log, in order and
-whole, and the staged rest is in `reput/sinks/batch-...`. That folder's name is then the `writeId` with which the job,
-run again, appends the rest only; the next write says so. A write that ends before leaves nothing in the log, and if it
-was killed, staged messages in a folder without a ledger.
+Without `writeId` nothing distinguishes a second run from another job, so it stores the messages twice. If such a write
+ends while it appends (it is killed, or the disk is full), its first messages are in the log, in order and whole, and
+the staged rest is in `reput/sinks/batch-...`. That folder's name is then the `writeId` with which a second run of the
+job appends only the rest; the next write says so. A write that ends earlier leaves nothing in the log; if it was
+killed, it leaves staged messages in a folder without a ledger.
 
-A write is done when its messages are in the log. What fails behind that, such as the indexes, is a warning: Spark would
+A write is done when its messages are in the log. A later failure, for example of the indexes, is a warning: Spark would
 run a failed job again.
 """
 
@@ -46,11 +46,11 @@ _log = logging.getLogger("reput.connect")
 
 
 class Target:
-    """The store that is written, and what the options say about the messages. Small: it goes to every task.
+    """The store that is written, and the options for its messages; a small value that goes to every task.
 
     Raises:
-        ConfigError: an option or a column is not as it must be.
-        StoreLockedError: somebody else writes the store.
+        ConfigError: an option or a column is wrong.
+        StoreLockedError: another process writes the store.
     """
 
     def __init__(self, given: Mapping[str, str], schema: Any, sink: str) -> None:
@@ -69,17 +69,17 @@ class Target:
         fs.refuse_strangers(layout.root)
 
     def layout(self) -> StoreLayout:
-        """Where the store's parts lie."""
+        """Return the places of the store's parts."""
         return find_store(self.path, self.config)
 
     @property
     def folder(self) -> Path:
-        """Where this sink keeps its ledger, and its staged files below."""
+        """The folder of this sink's ledger, with the folder of staged files."""
         return self.layout().own(own.SINKS_NAME) / self.sink
 
     @property
     def staged(self) -> Path:
-        """Where tasks stage."""
+        """The folder of staged files."""
         return self.folder / "staged"
 
     def stage(self, batches: Iterator[Any]) -> list[str]:
@@ -93,12 +93,12 @@ class Target:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[LocalStore]:
-        """The store, to write it while the block runs; no log file is deleted meanwhile."""
+        """Open the store to write while the block runs; no log file is deleted meanwhile."""
         store = LocalStore.open(self.path, self.config, delete_expired=False)
         try:
             yield store
         except BaseException:
-            # A disk that refused a message mostly refuses to close the store, too: the first error says more.
+            # A disk that refused a message often makes the close fail, too: the first error says more.
             with contextlib.suppress(ReputError):
                 store.close()
             raise
@@ -106,10 +106,13 @@ class Target:
 
 
 def append(target: Target, batch: Ledger, again: str) -> None:
-    """Append a batch to the store; once it is in the log, whatever fails is a warning.
+    """Append a batch to the store; a failure after it is in the log is a warning.
+
+    Args:
+        again: the remedy that an error names.
 
     Raises:
-        ReputError: the batch is not whole in the log: the error says how much of it is. `again` says what to do then.
+        ReputError: the batch is not whole in the log; the error says how much of it is there.
     """
     done = False
     try:
@@ -128,25 +131,25 @@ def append(target: Target, batch: Ledger, again: str) -> None:
 
 
 def _unfinished(folder: Path, error: ReputError, again: str) -> ReputError:
-    """The error of an append that broke off, with words about what is in the log and what to do."""
+    """Return the error of an append that broke off, with the messages that are in the log and the remedy."""
     known, in_log = read_ledger(folder), error.details.get("in_log")
-    # What a failed flush has kept nobody knows before the store is opened again.
+    # After a failed flush only the next open of the store shows what the disk has.
     if in_log or (in_log is not None and isinstance(error, FlushError)):
         words = f"{in_log} of {error.details['messages']} messages are in the log, all of them are in {folder}. {again}"
     elif in_log is None and known is not None and known.state == BEGUN:
         words = f"An earlier run has appended a part of it. {again}"
     else:
         words = "Nothing of this write is in the log: run it again when that is mended"
-    told = type(error)(f"{error}. {words}")
-    told.details = error.details
-    return told
+    unfinished = type(error)(f"{error}. {words}")
+    unfinished.details = error.details
+    return unfinished
 
 
 def warn_of_unfinished(sinks: Path, sink: str) -> None:
-    """Name writes without a writeId that broke off while they appended; the store's lock is held.
+    """Warn of writes without a writeId that broke off while they appended; the store's lock is held.
 
-    What they had staged stays for the run that finishes them. What is left of others that were killed when they were
-    done is removed, but for the ledger. A folder without a ledger may be that of a write whose tasks stage now.
+    Their staged files stay for the run that finishes them. Staged files of writes that were killed after they were done
+    are removed; the ledgers stay. A folder without a ledger may belong to a write whose tasks stage now.
     """
     for entry in fs.list_dir(sinks):
         folder = sinks / entry.name
@@ -164,7 +167,7 @@ def warn_of_unfinished(sinks: Path, sink: str) -> None:
 
 
 def remove_staged(target: Target, names: Sequence[str]) -> None:
-    """Remove staged files, but for those that a begun append needs."""
+    """Remove staged files, except those that a begun append needs."""
     ledger = read_ledger(target.folder)
     needed = set(ledger.files) if ledger is not None and ledger.state == BEGUN else set()
     for name in names:
@@ -173,15 +176,15 @@ def remove_staged(target: Target, names: Sequence[str]) -> None:
 
 
 def commit_batch(store: LocalStore, folder: Path, batch: Ledger) -> int:
-    """Append the staged files of a batch that has not been appended; returns how many messages were.
+    """Append the staged files of a batch that has not been appended, and return the number of messages appended.
 
     Raises:
-        ConfigError: the batch is older than the last one: its checkpoint is not the one that the ledger knows.
+        ConfigError: the batch is older than the last one: its checkpoint is not the one of the ledger.
     """
     owner, known = fs.owner_of(store.layout.root), read_ledger(folder)
     if known is not None and known.query != batch.query:
-        # Another query at the same place: a checkpoint that was removed and begun anew. What the old one had begun
-        # is finished, since its messages were on their way.
+        # Another query at the same place: a checkpoint that was removed and begun anew. A batch that the old query
+        # began is finished, since its messages were on their way.
         if known.state == BEGUN:
             append_staged(store, folder / "staged", known.files, known.offset)
         known = None
@@ -205,7 +208,7 @@ def commit_batch(store: LocalStore, folder: Path, batch: Ledger) -> int:
 
 
 def _end_batch(folder: Path, batch: Ledger, owner: fs.Owner) -> None:
-    """Say in the ledger that a batch is in the log."""
+    """Note in the ledger that a batch is in the log."""
     try:
         write_ledger(folder, Ledger(batch.query, batch.batch, DONE), owner)
     except ReputError as error:

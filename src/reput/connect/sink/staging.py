@@ -1,7 +1,7 @@
-"""Staged messages: what tasks leave beside the store for the driver to append.
+"""Staged messages, which tasks leave in the store's folder for the driver to append.
 
 Each file is a whole Arrow stream of bounded size, written under a name of its own and put in place by a rename, so a
-file that is there is whole. Only files that a commit names are read; what failed attempts left goes with the rest.
+file that is there is whole. Only files that a commit names are read; files of failed attempts are removed with them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FILE_LIMIT = 1 << 30
 
 
 class Stager:
-    """Stages a task's messages, checked as the put will check them."""
+    """Stages a task's messages, with the checks of a put."""
 
     def __init__(self, folder: Path, layout: StoreLayout, config: StoreConfig) -> None:
         self.folder = folder
@@ -42,7 +42,7 @@ class Stager:
         self._batches = ColumnBatches(QueueDirectory(TopicTable({}, 0), records, self.max_body))
 
     def add(self, table: pa.Table) -> None:
-        """Take in messages.
+        """Add messages.
 
         Raises:
             ConfigError: one of them cannot be stored.
@@ -58,7 +58,7 @@ class Stager:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what was taken in."""
+        """Write the messages that were added."""
         if not self._tables:
             return
         sink = pa.BufferOutputStream()
@@ -73,14 +73,14 @@ class Stager:
 
 
 def staged_messages(folder: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The messages of staged files, in order.
+    """Yield the messages of staged files, in order.
 
     Raises:
-        DamagedStoreError: a file is gone or is none of ours.
+        DamagedStoreError: a file is gone or damaged.
     """
     for name in names:
         path = folder / name
-        # A name comes from a ledger or a task: it does not lead out of the folder.
+        # A name comes from a ledger or a task: it must not lead out of the folder.
         data = fs.read_bytes(path, _FILE_LIMIT) if path.parent == folder and name == Path(name).name else None
         if data is None:
             raise DamagedStoreError(f"{path}: staged messages are gone. Run the query again from its last batch")
@@ -92,7 +92,7 @@ def staged_messages(folder: Path, names: Sequence[str]) -> Iterator[pa.RecordBat
 
 
 def pieces(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The messages in pieces that fit one file of the log, cut by their sizes in Arrow."""
+    """Yield the messages in pieces that fit into one file of the log, by their sizes in Arrow."""
     for batch in batches:
         step = (
             max(1, batch.num_rows * most_bytes // max(1, batch.nbytes)) if batch.nbytes > most_bytes else batch.num_rows
