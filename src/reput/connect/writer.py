@@ -113,7 +113,7 @@ class RocketmqStreamWriter(DataSourceStreamArrowWriter):
 
 
 def one_spelling(checkpoint: str) -> str:
-    """Return a checkpoint's folder in one spelling: Spark takes `cp`, `/a/cp/`, `file:/a/cp`, and batches are known by it."""
+    """Return a checkpoint's folder in one spelling, for Spark takes `cp`, `/a/cp/` and `file:/a/cp`."""
     path = re.sub("^file:(//(?=/))?", "", checkpoint)
     return path if "://" in path else str(Path(path).resolve())
 
