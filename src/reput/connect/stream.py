@@ -1,8 +1,8 @@
 """`readStream.format("rocketmq")`: the log as a stream.
 
 An offset of the stream is a log offset, so one number covers all topics, and a topic that appears later is read from
-its first message. With it go the store's id, where reput has given it one, and a mark: the last record below the
-offset, or the first one at it where reading begins, and its CRC. On restart the mark must still stand in the log; a
+its first message. With it Spark keeps the store's id, if reput has given it one, and a mark: the last record below the
+offset (or the first one at it, if reading begins there) and its CRC. On restart the mark must still be in the log: a
 checkpoint of another store, or of a log that was cut since, is refused. Nothing is written into the store.
 """
 
@@ -48,10 +48,10 @@ from reput.store.open.beside import writer_of
 from reput.store.recover.recovery import judge_tail
 
 BYTES_PER_TRIGGER = 1 << 30
-"""How much log a micro-batch brings where maxBytesPerTrigger does not say it.
+"""Bytes of log in a micro-batch without maxBytesPerTrigger.
 
-The planner goes along the chain of records to a batch's end, a second or two for so many bytes. So a long backlog comes
-in batches of this size, also where maxOffsetsPerTrigger counts messages of a topic that seldom has any.
+The planner walks the chain of records to a batch's end, which takes a second or two for this number of bytes. So a long
+backlog comes in batches of this size, even if maxOffsetsPerTrigger counts messages of a topic that seldom has any.
 """
 _LOOK_S = 0.25
 _STORE, _OFFSET, _MARK, _CRC = "store", "offset", "mark", "crc"
@@ -60,7 +60,7 @@ Place = dict[str, Any]
 
 
 class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the log as a stream; lives in the planner's process as long as the query."""
+    """Reads the log as a stream; it exists in the planner's process as long as the query."""
 
     def __init__(self, options: ReadOptions) -> None:
         refuse_batch_only(options)
@@ -74,11 +74,11 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._settings: DecodeSettings | None = None
         self._has_asked = False
 
-    # --- what Spark asks ------------------------------------------------------------------------
+    # --- calls of Spark --------------------------------------------------------------------------
 
     @with_short_errors
     def initialOffset(self) -> Place:  # noqa: N802 - Spark asks so
-        """Where a new query begins."""
+        """Return the place where a new query begins."""
         self._refuse_unknown()
         log = self._log()
         starting = self.options.starting
@@ -102,7 +102,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._place(begin, log, begin)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark asks so
-        """How much a micro-batch may bring."""
+        """Return the bound on a micro-batch."""
         if self.options.max_bytes_per_trigger is not None:
             return ReadMaxBytes(self.options.max_bytes_per_trigger)
         if self.options.max_offsets_per_trigger is not None:
@@ -111,7 +111,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @with_short_errors
     def latestOffset(self, start: Place, limit: ReadLimit) -> Place:  # noqa: N802 - Spark asks so
-        """Where the next micro-batch ends: `start` itself where nothing is new."""
+        """Return the end of the next micro-batch: `start` itself if nothing is new."""
         self._refuse_unknown()
         log = self._log()
         self._refuse_another(start, log)
@@ -142,38 +142,38 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._place(self.walked.end, log, self.walked.last)
 
     def reportLatestOffset(self) -> Place | None:  # noqa: N802 - Spark asks so
-        """Nothing: to know the end of the log, beside a broker, costs a look at every queue."""
+        """Report nothing: beside a broker the end of the log costs a look at every queue."""
         return None
 
     @with_short_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark asks so
-        """End at what is there now."""
+        """Set the end of the query to the end of the log now."""
         self.last_offset = self._end(self._log())
 
     @with_short_errors
     def partitions(self, start: Place, end: Place) -> Sequence[InputPartition]:
-        """The tasks of a micro-batch; also of one that a restarted query does again."""
+        """Return the tasks of a micro-batch, also of one that a restarted query runs again."""
         log = self._log()
         self._refuse_another(start, log)
-        begin, behind = int(start[_OFFSET]), int(end[_OFFSET])
+        begin, after = int(start[_OFFSET]), int(end[_OFFSET])
         walked = self.walked
-        if walked is None or walked.begin != begin or walked.end != behind:
-            walked = self._walk(log).run(begin, Limits(offset=behind))
-            if walked.end != behind and self.options.fail_on_data_loss:
+        if walked is None or walked.begin != begin or walked.end != after:
+            walked = self._walk(log).run(begin, Limits(offset=after))
+            if walked.end != after and self.options.fail_on_data_loss:
                 raise DataLossError(
-                    f"{log.folder}: goes to log offset {walked.end}, the checkpoint has a batch to {behind}. Was the "
-                    "log cut? failOnDataLoss=false goes on with what is there"
+                    f"{log.folder}: ends at log offset {walked.end}, and the checkpoint has a batch to {after}. Was "
+                    "the log cut? failOnDataLoss=false continues with the records that are there"
                 )
         job = ScanJob.of(self.options, self.selection, self._decode().delays_ms)
-        step = split_bytes(self.options, behind - begin, USUAL_RECORD_BYTES)
+        step = split_bytes(self.options, after - begin, USUAL_RECORD_BYTES)
         return [TaskPartition(LogTask(job, cut)) for cut in merged(walked.cuts, step)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The record batches of a task."""
+        """Return the record batches of a task."""
         return read_partition(partition)
 
     def _refuse_unknown(self) -> None:
-        """Look at the names once, at the query's start or restart."""
+        """Compare the names with the store once, at the query's start or restart."""
         if not self._has_asked:
             self._has_asked = True
             refuse_unknown_to_stream(self.options)
@@ -203,7 +203,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamWalk(log, self._decode(), self.selection, tolerant=not self.options.fail_on_data_loss)
 
     def _whole(self) -> int | None:
-        """How far another process allows us to look; None where nobody writes."""
+        """Return the log offset up to which another process lets us read; None if no process writes."""
         if time.monotonic() - self._looked_at > _LOOK_S:
             self._looked_at = time.monotonic()
             store = self._on_disk()
@@ -214,12 +214,12 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._confirmed
 
     def _end(self, log: LogFiles) -> int:
-        """Where the log is whole now."""
+        """Return the log offset up to which the log is whole now."""
         whole = self._whole()
         return self._to_end(log, None).end if whole is None else whole
 
     def _to_end(self, log: LogFiles, whole: int | None) -> Walked:
-        """The last file with records, to where the log is whole; damage in front of what a writer tells is passed."""
+        """Walk the last file with records to its whole end; damage below a writer's confirmed offset is skipped."""
         end = INT64_MAX if whole is None else whole
         last = next((file for file in reversed(log.files) if file.start < min(file.data_end, end)), None)
         if last is None:
@@ -234,7 +234,7 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return place if crc is None else {**place, _MARK: mark, _CRC: crc}
 
     def _refuse_another(self, start: Place, log: LogFiles) -> None:
-        """Hold the offset that a checkpoint gave against the store.
+        """Compare the offset of a checkpoint with the store.
 
         Raises:
             ConfigError: it is another store's, or the log was cut since.
@@ -248,19 +248,19 @@ class RocketmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         mark = start.get(_MARK)
         if mark is not None and mark >= log.min_offset and _crc_at(log, mark) != start[_CRC]:
             raise ConfigError(
-                f"{log.folder}: at log offset {mark} stands another record than when the checkpoint was written: the "
+                f"{log.folder}: at log offset {mark} there is another record than when the checkpoint was written: the "
                 "checkpoint is another store's, or the log was cut and went on. Begin with a new checkpoint"
             )
 
 
 def refuse_batch_only(options: ReadOptions) -> None:
-    """Options that only a batch has.
+    """Refuse options that a stream does not have.
 
     Raises:
-        ConfigError: a stream was given one.
+        ConfigError: one is given.
     """
     if options.ending.kind is not Kind.LATEST or options.log_end != INT64_MAX:
-        raise ConfigError(f"{options.ending.option} and commitLogEnd end a batch: a stream goes on. Leave them out")
+        raise ConfigError(f"{options.ending.option} and commitLogEnd end a batch: a stream has no end. Leave them out")
     if LATEST in options.starting.queues.values():
         raise ConfigError("startingOffsets: -1 for a queue: a stream takes latest for all queues, or offsets")
 
@@ -282,7 +282,7 @@ def _crc_at(log: LogFiles, offset: int) -> int | None:
 
 
 def stream_options(given: Mapping[str, str]) -> dict[str, str]:
-    """A stream begins at the end where nothing else is said, as in Spark's Kafka source."""
+    """Return the options of a stream: by default it begins at the end, as in Spark's Kafka source."""
     names = {name.lower() for name in given}
     edges = {"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "commitlogstart"}
     return {**given, **({} if names & edges else {"startingOffsets": str(Kind.LATEST)})}
