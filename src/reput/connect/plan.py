@@ -84,7 +84,7 @@ class ScanPlan:
     @property
     def bytes_to_read(self) -> int:
         """Bytes of log and queues that the tasks read; a record that an entry names counts with its usual size."""
-        entries = sum(cut.end - cut.begin for cuts in self.queues for cut in cuts)
+        entries = sum(cut.size for cuts in self.queues for cut in cuts)
         each = ENTRY_SIZE + (self.record_bytes if self.records.needs_records else 0)
         log = sum(cut.end - cut.begin for cut in self.cuts)
         return log + entries * each + sum(map(len, self.places)) * self.record_bytes
@@ -249,17 +249,16 @@ class _Planner:
 def _grouped(cuts: Iterable[QueueCut], most: int) -> Iterator[tuple[QueueCut, ...]]:
     """Yield the cuts for each task, at most `most` entries each."""
     group: list[QueueCut] = []
-    room = most
-    for whole in cuts:
-        cut = whole
-        while cut.begin < cut.end:
-            taken = min(room, cut.end - cut.begin)
-            group.append(cut._replace(end=cut.begin + taken))
-            cut = cut._replace(begin=cut.begin + taken)
-            room -= taken
-            if not room:
+    left = most
+    for cut in cuts:
+        first, end = cut.range.first, cut.range.end
+        while first < end:
+            after = min(end, first + left)
+            group.append(cut._replace(range=cut.range._replace(first=first, end=after)))
+            first, left = after, left - (after - first)
+            if not left:
                 yield tuple(group)
-                group, room = [], most
+                group, left = [], most
     if group:
         yield tuple(group)
 

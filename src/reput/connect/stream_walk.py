@@ -1,6 +1,6 @@
-"""How far a stream may go: from record to record along the log, up to what is whole and what one batch may bring.
+"""Walk of a stream along the log, up to the end of what is whole and to the bounds of one batch.
 
-The walk is what proves the batch's end, and the borders between its tasks, to be beginnings of records.
+The walk proves that the batch's end, and the borders between its tasks, are beginnings of records.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from reput.log.reader import place
 from reput.log.scan import Keep, LogWalk, RangeWalk, WalkRules, WalkState
 
 _scratch = ThreadScratch()
-"""A stream walks every moment."""
+"""Kept, because a stream walks often."""
 
 
 @dataclass
 class Walked:
-    """A stretch of log: from a boundary to the boundary `end`, with the cuts between, and what stands there.
+    """A range of the log from one boundary to another, with the cuts between, and the verdict on the bytes after it.
 
     `last`: the log offset of its last record, None without one.
     """
@@ -42,7 +42,7 @@ class Walked:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on a batch: log offset, bytes of log, wanted messages; how far it is told to be whole, None if not."""
+    """Bounds on a batch: log offset, bytes of log, wanted messages; the writer's confirmed offset, None without one."""
 
     offset: int = INT64_MAX
     bytes: int = INT64_MAX
@@ -70,7 +70,7 @@ class StreamWalk:
             if not self.tolerant:
                 raise DataLossError(
                     f"{self.log.folder}: begins at log offset {self.log.min_offset}, the stream read to {begin}: the "
-                    "files between were deleted. failOnDataLoss=false goes on with what is there"
+                    "files between were deleted. failOnDataLoss=false continues with the records that are there"
                 )
             begin = self.log.min_offset
         walked = Walked(begin, begin)

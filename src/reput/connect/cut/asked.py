@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from reput.connect.cut.disk_queues import DiskQueues
 from reput.connect.cut.queue_cuts import MOST_QUEUES
-from reput.connect.cut.snapshot import Snapshot, open_snapshot, walk_log
+from reput.connect.cut.snapshot import Snapshot, StoredSpan, open_snapshot, walk_log
 from reput.connect.options.edges import EARLIEST, LATEST, Edge, Kind, QueueId
 from reput.connect.options.options import ReadOptions, Strategy
 from reput.connect.options.selection import is_light
@@ -94,7 +94,7 @@ def refuse_gone(options: ReadOptions, snapshot: Snapshot, queues: DiskQueues) ->
         for queue, value in edge.queues.items():
             span = _whole_span(snapshot, queues, queue)
             if span is not None or options.fail_on_missing_topic is not False:
-                _refuse_outside(edge, queue, value, span or _WholeSpan(0, 0, -1), options.strategy)
+                _refuse_outside(edge, queue, value, span or StoredSpan(0, 0, -1), options.strategy)
 
 
 def refuse_unknown_to_stream(options: ReadOptions) -> None:
@@ -260,28 +260,20 @@ def _text(name: bytes) -> str:
     return name.decode("utf-8", "replace")
 
 
-class _WholeSpan(NamedTuple):
-    """A queue with its tail: queue offsets [begin, end), and the store time of its last message (ms, -1 for none)."""
-
-    begin: int
-    end: int
-    last_stored_ms: int
-
-
-def _whole_span(snapshot: Snapshot, queues: DiskQueues, queue: QueueId) -> _WholeSpan | None:
+def _whole_span(snapshot: Snapshot, queues: DiskQueues, queue: QueueId) -> StoredSpan | None:
     """Return what there is of a queue, on disk and after the frontier; None if there is no such queue."""
     key = QueueKey(queue[0].encode("utf-8", "surrogateescape"), queue[1])
     tail, found = snapshot.tails.get(key), queues.one(key)
     if found is None:
-        return _WholeSpan(*tail) if tail else None
+        return tail
     if tail is None:
         stored = queues.maps.store_time(found.last_offset) if found.last_offset >= 0 else -1
-        return _WholeSpan(found.begin, found.end, stored)
+        return StoredSpan(found.begin, found.end, stored)
     begin = found.begin if found.end > found.begin else tail.begin
-    return _WholeSpan(begin, max(found.end, tail.end), tail.last_stored_ms)
+    return StoredSpan(begin, max(found.end, tail.end), tail.last_stored_ms)
 
 
-def _refuse_outside(edge: Edge, queue: QueueId, value: int, span: _WholeSpan, strategy: Strategy) -> None:
+def _refuse_outside(edge: Edge, queue: QueueId, value: int, span: StoredSpan, strategy: Strategy) -> None:
     where = f"{edge.option}: {queue[0]}, queue {queue[1]}"
     if edge.kind is Kind.TIMESTAMPS:
         if strategy is Strategy.ERROR and edge.option.startswith("starting") and span.last_stored_ms < value:

@@ -14,7 +14,7 @@ from reput.connect.cut.disk_queues import DiskQueue, DiskQueues
 from reput.connect.cut.snapshot import Snapshot
 from reput.connect.options.selection import NumberRange, Selection
 from reput.files import fs
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import QueueRange
 from reput.formats.layout import INT64_MAX
 from reput.index.search import IndexSearch
 from reput.log.reader import CLOCK_SLACK_MS
@@ -26,22 +26,25 @@ MOST_QUEUES = 1 << 16
 
 
 class QueueCut(NamedTuple):
-    """The entries with queue offsets [begin, end) of one queue; `kind` is the queue's."""
+    """A range of a queue that a task reads, and the kind of the queue."""
 
-    key: QueueKey
+    range: QueueRange
     kind: str
-    begin: int
-    end: int
+
+    @property
+    def size(self) -> int:
+        """The number of queue offsets."""
+        return self.range.end - self.range.first
 
     @property
     def topic(self) -> str:
         """The topic as a frame shows it."""
-        return self.key.topic.decode("utf-8", "replace")
+        return self.range.key.topic.decode("utf-8", "replace")
 
     @property
     def queue_id(self) -> int:
         """The queue's id."""
-        return self.key.queue_id
+        return self.range.key.queue_id
 
 
 @dataclass
@@ -60,7 +63,7 @@ class QueueCuts:
     @property
     def entries(self) -> int:
         """The number of queue offsets."""
-        return sum(cut.end - cut.begin for cut in self.cuts)
+        return sum(cut.size for cut in self.cuts)
 
 
 def other_queues(snapshot: Snapshot, config: StoreConfig) -> str | None:
@@ -113,7 +116,7 @@ def queue_cuts(snapshot: Snapshot, queues: DiskQueues, selection: Selection) -> 
         found.topics.add(name_of(queue))
         span = _span(queue, selection)
         if not span.is_empty:
-            found.cuts.append(QueueCut(queue.key, queue.kind, span.begin, span.end))
+            found.cuts.append(QueueCut(QueueRange(queue.key, span.begin, span.end), queue.kind))
     return found
 
 

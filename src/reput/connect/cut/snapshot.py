@@ -1,7 +1,7 @@
-"""What of a store is read: from its first message to where its log is whole now, and how far its indexes go.
+"""Snapshot of a store: its first message, the end of its log, and the offsets below which its indexes are complete.
 
-Beside a live broker the log is whole up to what its queues refer to, beside a reput writer up to what that has
-confirmed; without a writer it ends where the chain of records ends. Behind the frontier no queue is believed: the log
+Beside a live broker the log is whole up to the records that its queues name, beside a reput writer up to the confirmed
+offset. Without a writer it ends where the chain of records ends. Above the frontier no queue is believed: the log
 itself is walked there, in pieces, so memory does not grow with it.
 """
 
@@ -34,11 +34,11 @@ from reput.store.recover.recovery import find_start, judge_tail
 
 _NO_OFFSET = (1 << 62) - 1
 CUT_BYTES = 8 << 20
-"""How far apart the boundaries are that a walk notes."""
+"""Distance of the boundaries that a walk notes, at least."""
 
 
-class TailSpan(NamedTuple):
-    """What stands of a queue behind the frontier: queue offsets [begin, end), and its last store time (ms)."""
+class StoredSpan(NamedTuple):
+    """Queue offsets [begin, end) of a queue, and the store time of its last message (ms, -1 for none)."""
 
     begin: int
     end: int
@@ -46,7 +46,7 @@ class TailSpan(NamedTuple):
 
 
 class BadEnd(NamedTuple):
-    """Bytes behind the last record that are none, log offsets [begin, end), and what they are: damaged, or torn."""
+    """Bytes after the last record that are no record, log offsets [begin, end), and why: damaged, or torn."""
 
     begin: int
     end: int
@@ -58,8 +58,8 @@ class Snapshot:
     """A store as it is read; offsets are log offsets.
 
     Records lie in [begin, end). Queues are complete below `frontiers.queue_offset`, IndexFiles below
-    `frontiers.index_offset`. `boundaries`: places behind the queues' frontier where a record begins, in order;
-    `tails`: the queues that have records there. `bad_end`: what is written behind `end`.
+    `frontiers.index_offset`. `boundaries`: places above the queues' frontier where a record begins, in order;
+    `tails`: the queues that have records there. `bad_end`: bytes that are written after `end`.
     """
 
     store: StoreOnDisk
@@ -68,7 +68,7 @@ class Snapshot:
     end: int
     writer: Writer
     boundaries: list[int] = field(default_factory=list)
-    tails: dict[QueueKey, TailSpan] = field(default_factory=dict)
+    tails: dict[QueueKey, StoredSpan] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     bad_end: BadEnd | None = None
 
@@ -107,7 +107,7 @@ class Snapshot:
 
 
 def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> Snapshot:
-    """Look at a store and walk the log behind the queues' frontier, changing nothing.
+    """List a store and walk its log above the queues' frontier; nothing is changed.
 
     Args and errors are those of `open_snapshot` and `walk_log`.
     """
@@ -117,37 +117,37 @@ def take_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> 
 
 
 def open_snapshot(root: str, config: StoreConfig, *, tolerant: bool = False) -> Snapshot:
-    """Look at a store's files, changing nothing: the log behind the queues' frontier is left to `walk_log`.
+    """List a store; nothing is changed, and `walk_log` walks the log above the queues' frontier.
 
     Args:
         root: the store's folder.
-        config: what its files do not tell.
+        config: settings that its files do not show.
         tolerant: files may be missing from the middle of the log.
 
     Raises:
-        NotAStoreError: there is none.
+        NotAStoreError: there is no store.
         DamagedStoreError: a log file is missing or has an odd length.
         ReputError: see `reput.errors`.
     """
     store = StoreOnDisk.find(root, config, Purpose.SCAN, tolerant=tolerant)
-    # Before the log is listed: a writer goes on.
+    # Before the log is listed, because a writer continues.
     writer = writer_of(store.layout)
     maps = LogMaps(store.layout.commit_log, store.log.file_size)
     start = find_start(store.layout, maps, store.kinds, store.settings.index_enabled, store.settings.types)
     maps.close()
     begin = store.log.min_offset
-    # A frontier that was left behind says nothing where somebody has deleted what it speaks of.
+    # A frontier file says nothing if the indexes that it describes were deleted.
     queue_offset = max(start.frontiers.queue_offset, begin) if store.kinds[0].is_present() else begin
     index_offset = max(start.frontiers.index_offset, begin) if store.index_files else begin
     return Snapshot(store, Frontiers(queue_offset, index_offset), begin, begin, writer, notes=[*store.log.notes])
 
 
 def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
-    """Walk the log from the queues' frontier to where it is whole now, and note what is there.
+    """Walk the log from the queues' frontier to its whole end, and note boundaries and queues.
 
     Raises:
-        DamagedLogError: the log breaks in front of what its writer calls whole.
-        DamagedStoreError: its end is not what a crash leaves.
+        DamagedLogError: the log breaks below its writer's confirmed offset.
+        DamagedStoreError: a crash does not leave such an end.
     """
     layout, log = snapshot.layout, snapshot.log
     queue_offset, index_offset = snapshot.frontiers
@@ -167,24 +167,24 @@ def walk_log(snapshot: Snapshot, *, tolerant: bool = False) -> None:
             f"{place(log, walk.offset)}: {walk.verdict.meaning}, though the log is confirmed up to {confirmed}. "
             "Look with `reput check`"
         )
-    end = behind = walk.records_end
+    end = after = walk.records_end
     if confirmed is not None:
-        behind = confirmed
+        after = confirmed
     elif tolerant:
-        behind += written_bytes(log, end)
+        after += written_bytes(log, end)
     else:
         tail = judge_tail(layout, maps, walk.offset, walk.verdict)
-        end, behind = tail.end, tail.end + tail.written
+        end, after = tail.end, tail.end + tail.written
     snapshot.end = end
-    snapshot.bad_end = _bad_end(log, end, behind)
+    snapshot.bad_end = _bad_end(log, end, after)
     snapshot.frontiers = Frontiers(min(queue_offset, end), min(index_offset, end))
     maps.close()
 
 
-def _bad_end(log: LogFiles, end: int, behind: int) -> BadEnd | None:
-    """What is written from the last record's end on; None for nothing."""
-    found = record_at(log, end) if behind > end else None
-    return BadEnd(end, behind, found.meaning) if isinstance(found, Verdict) else None
+def _bad_end(log: LogFiles, end: int, after: int) -> BadEnd | None:
+    """Return the bytes that are written from the last record's end on; None for none."""
+    found = record_at(log, end) if after > end else None
+    return BadEnd(end, after, found.meaning) if isinstance(found, Verdict) else None
 
 
 def confirmed_by(writer: Writer, store: StoreOnDisk, maps: LogMaps) -> int | None:
@@ -208,8 +208,8 @@ class _TailNotes:
             noted.append(offset)
 
     def _note_queue(self, key: QueueKey, first: int, last: int, stored_ms: int) -> None:
-        known = self.snapshot.tails.get(key, TailSpan(_NO_OFFSET, 0, -1))
-        self.snapshot.tails[key] = TailSpan(min(known.begin, first), max(known.end, last + 1), stored_ms)
+        known = self.snapshot.tails.get(key, StoredSpan(_NO_OFFSET, 0, -1))
+        self.snapshot.tails[key] = StoredSpan(min(known.begin, first), max(known.end, last + 1), stored_ms)
 
     def add(self, columns: Columns) -> None:
         """Note the records of a piece of the log."""
@@ -219,7 +219,7 @@ class _TailNotes:
         self._note_boundary(int(columns.position[0]))
         in_queue = np.flatnonzero(columns.flags[:count] & IN_QUEUE)
         rows, offsets = columns.queue[:count][in_queue], columns.queue_offset[:count][in_queue]
-        # Store times grow with the log, so the last one that is assigned stays.
+        # Store times grow with the log, so the last assignment is the newest.
         first, last, stored = (np.full(columns.queues, fill, dtype=np.int64) for fill in (_NO_OFFSET, -1, -1))
         np.minimum.at(first, rows, offsets)
         np.maximum.at(last, rows, offsets)

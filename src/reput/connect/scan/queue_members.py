@@ -48,7 +48,7 @@ def members(selection: Selection, cut: QueueCut, rows: Rows) -> Rows:
 def _own(cut: QueueCut, rows: Rows) -> NDArray[np.bool_]:
     """Return a mask of the records that have the queue and their number there as their own."""
     table, found = rows.table, topics_of(rows)
-    of_topic = np.array([name == cut.key.topic for name in found.dictionary.to_pylist()], dtype=np.bool_)
+    of_topic = np.array([name == cut.range.key.topic for name in found.dictionary.to_pylist()], dtype=np.bool_)
     own: NDArray[np.bool_] = of_topic[np.asarray(found.indices)]
     own &= (table[FieldRow.QUEUE_ID] == rows.queue_id) & (table[FieldRow.QUEUE_OFFSET] == rows.queue_offset)
     return own
@@ -61,7 +61,7 @@ def _dispatched(cut: QueueCut, rows: Rows) -> NDArray[np.bool_]:
     numbers = np.arange(len(rows), dtype=np.int32)
     asked = FurtherRecords(numbers, rows.position, queue_id)
     record, queue, offset = further_entries(rows.log.buffer, rows.log.base, asked, columns)
-    of_queue = np.array([columns.topic(row) == cut.key.topic for row in range(columns.queues)], dtype=np.bool_)
+    of_queue = np.array([columns.topic(row) == cut.range.key.topic for row in range(columns.queues)], dtype=np.bool_)
     named = np.zeros(len(rows), dtype=np.bool_)
     if len(record):
         named[record[of_queue[queue] & (offset == rows.queue_offset[record])]] = True

@@ -72,16 +72,17 @@ def read_queues(job: RecordJob, cuts: Sequence[QueueCut], seen: Seen) -> Iterato
     """
     with job.queues.opened() as queues:
         for cut in cuts:
-            queue = queues.of_kind(cut.key, cut.kind)
+            key, first, end = cut.range
+            queue = queues.of_kind(key, cut.kind)
             if queue is None:
                 if job.scan.fail_on_data_loss:
-                    raise missing_entry(f"{cut.topic}, queue {cut.queue_id}", cut.begin)
+                    raise missing_entry(f"{cut.topic}, queue {cut.queue_id}", first)
                 continue
-            for entries in queue.entries(cut.begin, cut.end, tolerant=not job.scan.fail_on_data_loss):
+            for entries in queue.entries(first, end, tolerant=not job.scan.fail_on_data_loss):
                 seen.queue_bytes += len(entries.position) * queue.entry_size
                 for rows in _of_entries(job, cut, entries, queues, seen):
                     inner = np.arange(len(rows)) if cut.kind == BATCHES else _NO_ROWS
-                    yield from batches(job.scan, rows, inner, NumberRange(cut.begin, cut.end))
+                    yield from batches(job.scan, rows, inner, NumberRange(first, end))
 
 
 def read_places(job: RecordJob, places: Sequence[int], seen: Seen) -> Iterator[pa.RecordBatch]:
@@ -113,7 +114,7 @@ def _of_entries(job: RecordJob, cut: QueueCut, entries: Entries, queues: DiskQue
     selection, position = job.scan.selection, entries.position
     mask = (position >= selection.position.begin) & (position < min(selection.position.end, job.queues.frontier))
     codes = selection.tag_codes
-    if len(codes) and cut.key.topic != SCHEDULE_TOPIC:
+    if len(codes) and cut.range.key.topic != SCHEDULE_TOPIC:
         # A delayed message's time, or the address of a unit in ConsumeQueueExt, says nothing of the tags: the record
         # is asked.
         mask &= np.isin(entries.tags_code.astype(np.int32), codes) | (entries.tags_code <= _LAST_EXT_ADDRESS)
