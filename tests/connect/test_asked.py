@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOGGER = "reput.connect"
 
 UNKNOWN = [
-    ({"topic": "order"}, r"option topics: no topic order in .*\. Near it: orders\. There are: .*, .* and \d+ more"),
+    ({"topic": "order"}, r"option topic: no topic order in .*\. Near it: orders\. There are: .*, .* and \d+ more"),
     ({"subscribe": "orders,nope"}, "option subscribe: no topic nope in"),
     ({"assign": '{"order": [0]}'}, "option assign: no topic order in .*Near it: orders"),
     ({"assign": '{"orders": [0, 99]}'}, "option assign: no queue 99 of topic orders in .* There are: 0"),
