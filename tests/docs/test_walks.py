@@ -85,7 +85,7 @@ def put_then_get(folder: Path) -> None:
 
 def rebuild(folder: Path) -> None:
     """Rebuild the indexes with the command, in this process."""
-    assert run(["rebuild", str(folder), "--engine", "loop", "--quiet"]) == 0
+    assert run(["rebuild", str(folder), "--no-spark", "--quiet"]) == 0
 
 
 def spark_read(folder: Path) -> None:
