@@ -38,9 +38,9 @@ if TYPE_CHECKING:
         UnsupportedStoreError,
     )
     from reput.log.message import Message, PutResult, PutStatus
+    from reput.store.read.queue_answers import PullLimits
     from reput.store.read.results import GetResult, GetStatus
     from reput.store.read.sql_filter import SqlFilter
-    from reput.store.read.view import PullLimits
 
 __version__ = "0.1.0"
 
@@ -51,7 +51,7 @@ _HOMES = {
     "PutStatus": "reput.log.message",
     "GetResult": "reput.store.read.results",
     "GetStatus": "reput.store.read.results",
-    "PullLimits": "reput.store.read.view",
+    "PullLimits": "reput.store.read.queue_answers",
     "SqlFilter": "reput.store.read.sql_filter",
     "check": "reput.api",
     "convert": "reput.api",

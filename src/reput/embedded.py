@@ -13,8 +13,8 @@ from reput.arguments import named_arguments
 from reput.config import StoreConfig
 from reput.errors import ConfigError, TailFullError
 from reput.store import message_store
+from reput.store.read.queue_answers import PullLimits
 from reput.store.read.topic_messages import refuse_unknown
-from reput.store.read.view import PullLimits
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -13,7 +13,7 @@ import reput
 from reput.config import StoreConfig, parse_properties
 from reput.dispatch.bloom import BloomFilter
 from reput.formats import paths
-from reput.store.read.view import PullLimits
+from reput.store.read.queue_answers import PullLimits
 from support import golden, kinds, stores
 from support.checked import assert_sound
 from support.inner import write_further

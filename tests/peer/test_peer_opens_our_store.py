@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import reput
-from reput.store.read.view import PullLimits
+from reput.store.read.queue_answers import PullLimits
 from store.test_golden_answers import answer
 from support import golden, kinds, stores
 from support.checked import assert_sound

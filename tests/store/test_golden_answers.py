@@ -14,10 +14,9 @@ from reput.kernels import SWITCH, kernels, lookup_kernels
 from reput.queue.by_time import Boundary
 from reput.store.disk.layout import find_store
 from reput.store.open.opening import open_view
+from reput.store.read.queue_answers import PullLimits
 from reput.store.read.reading import Reading
 from reput.store.read.tag_filter import TagFilter
-from reput.store.read.times import store_time
-from reput.store.read.view import PullLimits
 from support import golden
 from support.checked import assert_sound
 
@@ -109,7 +108,7 @@ def is_searched_otherwise(view: StoreView, theirs: dict[str, Any], ours: dict[st
     topic, queue_id, asked_ms = theirs["time"]
 
     def is_of_that_time(offset: int) -> bool:
-        return store_time(view, topic, queue_id, offset) == asked_ms
+        return view.store_time(topic, queue_id, offset) == asked_ms
 
     for boundary in Boundary:
         of_that_time = is_of_that_time(theirs[boundary]) and is_of_that_time(ours[boundary])

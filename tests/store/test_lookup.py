@@ -9,7 +9,7 @@ import pytest
 import reput
 from reput.config import StoreConfig
 from reput.queue.by_time import Boundary
-from reput.store.read.view import PullLimits
+from reput.store.read.queue_answers import PullLimits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -106,7 +106,7 @@ def test_bitmaps() -> None:
     assert 0 < len(hit) < len(bitmaps)
 
     def with_bits(bloom: BloomBits | None) -> list[int]:
-        view.bloom_bits = lambda _topic, _wanted: bloom
+        view.entry_reader.bloom_bits = lambda _topic, _wanted: bloom
         return [message.queue_offset for message in store.get_message(topic, queue_id, 0, len(bitmaps), everything)]
 
     assert with_bits(None) == list(range(len(bitmaps)))

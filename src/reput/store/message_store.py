@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from reput.store.owner.indexer import CatchUp, Indexer
     from reput.store.owner.owner import Ownership
     from reput.store.progress.progress import ConsumerProgress
-    from reput.store.read.view import PullLimits, StoreView
+    from reput.store.read.queue_answers import PullLimits
+    from reput.store.read.view import StoreView
     from reput.store.write.writing import StoreWriter
 
 TAIL_WAIT_S = 5.0

@@ -19,8 +19,9 @@ from reput.store.disk.store import Purpose, StoreOnDisk
 from reput.store.open.beside import BrokerWriter, ReputWriter, Writer, writer_of
 from reput.store.read.follower import TAIL_MAX_ENTRIES, Follower
 from reput.store.read.lookup import Watched
+from reput.store.read.queue_answers import PullLimits
 from reput.store.read.registered_bits import RegisteredBits
-from reput.store.read.view import PullLimits, StoreView
+from reput.store.read.view import StoreView
 from reput.store.recover.known_good import known_good
 from reput.store.recover.recovery import LogTail, Start, find_start, judge_tail
 
@@ -73,7 +74,7 @@ def open_view(
         layout, settings, kinds, log, start.frontiers, confirmed, limits, tag_items=store.tag_items is not False
     )
     if writer is not Writer.BROKER and not layout.abort.exists():
-        view.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
+        view.entry_reader.bloom_bits = RegisteredBits(layout.root / paths.CONFIG, settings.bloom)
     view.follower.most_entries = config.tail_max_entries or TAIL_MAX_ENTRIES
     begin = time.perf_counter()
     verdict = view.follower.follow(confirmed())

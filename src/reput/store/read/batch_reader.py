@@ -19,6 +19,7 @@ from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
 from reput.queue.by_time import Boundary
 from reput.store.read.follower import Follower
+from reput.store.read.queue_answers import PullLimits, PullQuestion
 from reput.store.read.results import GetResult, GetStatus, outside, pull_bytes
 from reput.store.read.sql_filter import SqlFilter, matching_records
 from reput.store.read.tag_filter import TagFilter
@@ -31,33 +32,30 @@ _ENTRIES_AT_ONCE = 1 << 12
 class BatchReader:
     """Answers about queues of batches; safe for threads."""
 
-    def __init__(self, log: LogMaps, batches: BatchQueues, follower: Follower) -> None:
-        self.log = log
-        self.batches = batches
+    def __init__(self, batches: BatchQueues, follower: Follower, limits: PullLimits) -> None:
+        self.queues = batches
         self.follower = follower
+        self.log: LogMaps = follower.log
+        self.limits = limits
 
-    def pull(
-        self,
-        key: QueueKey,
-        offset: int,
-        max_messages: int,
-        wanted: TagFilter | SqlFilter,
-        max_bytes: int,
-        most_messages: int | None,
-        most_bytes: int | None,
-    ) -> GetResult:
-        """The batches from the one that holds `offset` on; bounds as `StoreView.get_message` and `PullLimits` say."""
+    def topics(self) -> set[str]:
+        """Return the topics that have such queues."""
+        return self.queues.topics
+
+    def pull(self, key: QueueKey, asked: PullQuestion) -> GetResult:
+        """Return the batches from the one that holds the offset asked for on."""
+        offset, max_messages, wanted = asked.offset, asked.max_messages, asked.wanted
         reach = max(_FILTER_BYTES, max_messages * BATCH_ENTRY_SIZE)
         with self.follower.lock:
-            span = OffsetRange(self.batches.min_offset(key), self.batches.max_offset(key))
+            span = OffsetRange(self.queues.min_offset(key), self.queues.max_offset(key))
             if not span.min_offset <= offset < span.max_offset:
-                return outside(self.batches.knows(key), offset, span)
-            number = self.batches.number_of(key, "base_offset", offset)
+                return outside(self.queues.knows(key), offset, span)
+            number = self.queues.number_of(key, "base_offset", offset)
             # Each batch holds a message at least, so more entries than messages within reach there are not.
-            entries = self.batches.entries_from(key, number, -(-reach // BATCH_ENTRY_SIZE) + 1)
+            entries = self.queues.entries_from(key, number, -(-reach // BATCH_ENTRY_SIZE) + 1)
         if not len(entries):
             return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, 0, span)
-        pull = _Pull(self.log, self.follower.offset, max_messages, pull_bytes(max_bytes), most_messages, most_bytes)
+        pull = _Pull(self.log, self.follower.offset, max_messages, pull_bytes(asked.max_bytes), self.limits)
         following = pull.choose(entries, offset, reach, wanted)
         if not pull.sizes:
             return GetResult.nothing(pull.status, following, span)
@@ -81,7 +79,7 @@ class BatchReader:
         gap, or none, which becomes the queue's minimum.)
         """
         with self.follower.lock:
-            batches, (first, end) = self.batches, self.batches.span(key)
+            batches, (first, end) = self.queues, self.queues.span(key)
             if boundary is Boundary.UPPER:
                 number = batches.number_of(key, "store_timestamp", timestamp_ms)
             else:
@@ -94,9 +92,9 @@ class BatchReader:
     def store_time(self, key: QueueKey, offset: int) -> int:
         """Store time (ms) of the batch that holds an offset, -1 where there is none."""
         with self.follower.lock:
-            if not self.batches.min_offset(key) <= offset < self.batches.max_offset(key):
+            if not self.queues.min_offset(key) <= offset < self.queues.max_offset(key):
                 return -1
-            found = self.batches.entries_from(key, self.batches.number_of(key, "base_offset", offset), 1)
+            found = self.queues.entries_from(key, self.queues.number_of(key, "base_offset", offset), 1)
         if not len(found) or offset >= int(found[0]["base_offset"]) + int(found[0]["messages"]):
             return -1
         return self.log.store_time(int(found[0]["physical_offset"]))
@@ -105,16 +103,16 @@ class BatchReader:
         """How many messages with offsets [begin, end) are in batches that match: an exact count."""
         count = 0
         with self.follower.lock:
-            begin = max(begin, self.batches.min_offset(key))
-            number = self.batches.number_of(key, "base_offset", begin)
-            last = self.batches.span(key)[1]
+            begin = max(begin, self.queues.min_offset(key))
+            number = self.queues.number_of(key, "base_offset", begin)
+            last = self.queues.span(key)[1]
         number = max(number, 0)
         while begin < end and number < last:
             with self.follower.lock:
-                rows = self.batches.entries_from(key, number, _ENTRIES_AT_ONCE)
+                rows = self.queues.entries_from(key, number, _ENTRIES_AT_ONCE)
             if not len(rows):
                 # A file is missing; the next one may be there.
-                number = (number // self.batches.entries_per_file + 1) * self.batches.entries_per_file
+                number = (number // self.queues.entries_per_file + 1) * self.queues.entries_per_file
                 continue
             base = rows["base_offset"].astype(np.int64)
             inside = np.minimum(base + rows["messages"], end) - np.maximum(base, begin)
@@ -146,16 +144,15 @@ class _Pull:
         log_end: int,
         max_messages: int,
         stop_bytes: int,
-        most_messages: int | None,
-        most_bytes: int | None,
+        limits: PullLimits,
     ) -> None:
         self.physical_offsets: list[int] = []
         self.sizes: list[int] = []
         self.status = GetStatus.NO_MATCHED_MESSAGE
         self._log, self._log_end = log, log_end
         self._max_messages, self._stop_bytes = max_messages, stop_bytes
-        self._most_messages = most_messages
-        self._max_bytes = stop_bytes if most_bytes is None else min(stop_bytes, most_bytes)
+        self._most_messages = limits.messages
+        self._max_bytes = stop_bytes if limits.total_bytes is None else min(stop_bytes, limits.total_bytes)
         self._messages = self._bytes = 0
 
     def choose(self, entries: NDArray[np.void], offset: int, reach: int, wanted: TagFilter | SqlFilter) -> int:

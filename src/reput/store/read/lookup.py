@@ -65,13 +65,13 @@ class QueueLookup:
     """
 
     __slots__ = (
-        "address", "begin", "behind", "entries", "file_end", "files", "is_last", "log", "maps", "max_offset",
+        "address", "begin", "end", "entries", "file_end", "files", "is_last", "log", "maps", "max_offset",
         "min_offset", "vector", "watched",
     )  # fmt: skip
 
     address: int
     begin: int
-    behind: int
+    end: int
     entries: NDArray[np.uint8]
     file_end: int
     files: MapTable
@@ -174,7 +174,7 @@ class Lookups:
         if log is None or watched is None:
             return
         old, tail, stored = self.queues.get((topic, key.queue_id)), table.find_tail(key), table.durable.find(key)
-        is_within = old is not None and old.begin <= offset < old.behind
+        is_within = old is not None and old.begin <= offset < old.end
         found = (old.begin, old.entries) if old is not None and is_within else table.block(key, offset)
         if found is None or stored is None:
             return
@@ -182,14 +182,12 @@ class Lookups:
         made = QueueLookup()
         made.min_offset, made.max_offset = table.min_offset(key), table.max_offset(key)
         made.begin = max(place, made.min_offset)
-        made.behind, made.file_end = place + len(entries) // ENTRY_SIZE, stored.max_offset
-        made.is_last = made.behind == table.durable.block_end(place) or (
-            tail is None and made.behind == stored.max_offset
-        )
+        made.end, made.file_end = place + len(entries) // ENTRY_SIZE, stored.max_offset
+        made.is_last = made.end == table.durable.block_end(place) or (tail is None and made.end == stored.max_offset)
         made.entries = entries[(made.begin - place) * ENTRY_SIZE :]
-        if not made.begin <= offset < made.behind:
+        if not made.begin <= offset < made.end:
             return
-        last = min(offset + count, made.behind) - 1 - made.begin
+        last = min(offset + count, made.end) - 1 - made.begin
         physical_offset = ENTRY.struct.unpack_from(made.entries.data, last * ENTRY_SIZE)[0]
         start = self._log.file_at(physical_offset) if 0 <= physical_offset < known.log_end else None
         if start is None:
@@ -206,7 +204,7 @@ class Lookups:
             file_entries=self._file_entries,
             files_at=made.files.address,
             window_begin=made.begin,
-            window_end=made.behind,
+            window_end=made.end,
             entries_at=address_of(made.entries),
             is_last=made.is_last,
             records_begin=max(start, self._log.min_offset),

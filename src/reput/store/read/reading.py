@@ -13,10 +13,10 @@ from reput.formats.layout import INT64_MAX
 from reput.kernels import SMALL_BYTES, expect_work, lookup_kernels
 from reput.kernels.lookup_layout import ASK, BUFFER_FULL
 from reput.queue.by_time import Boundary, boundary_of
-from reput.store.read import counts, keys, pulls, times
+from reput.store.read import keys
 from reput.store.read.keys import KeyQuestion
 from reput.store.read.message import StoredMessage
-from reput.store.read.pulls import PullQuestion
+from reput.store.read.queue_answers import PullQuestion
 from reput.store.read.results import MAX_PULL_BYTES, AnswerBuffer, GetResult, QueryResult
 from reput.store.read.sql_filter import SqlFilter
 from reput.store.read.tag_filter import EVERYTHING, TagFilter
@@ -116,7 +116,7 @@ class Reading(NotPickled):
         if max_messages < 0:
             raise ConfigError(f"max_messages {max_messages}: give 1 or more")
         asked = PullQuestion(topic, queue_id, offset, max_messages, _filter_of(filter), max_bytes)
-        return pulls.pull(self._open_view(), asked)
+        return self._open_view().pull(asked)
 
     @named_arguments(begin_ms="since", end_ms="until")
     def messages(
@@ -201,11 +201,11 @@ class Reading(NotPickled):
             found = self._seek_time(queue.address, timestamp_ms, above)
             if found < ASK:
                 view = self.view
-                found = times.seek_with_maps(view, view.key_of(topic, queue_id), queue, timestamp_ms, above)
+                found = view.entry_reader.seek_time(view.key_of(topic, queue_id), queue, timestamp_ms, above)
             # The end of the files is no answer where the queue goes on in the tail.
             if found >= 0 and (found < queue.file_end or queue.file_end == queue.max_offset):
                 return found if not above else max(queue.min_offset, found - 1)
-        return times.offset_by_time(self._open_view(), topic, queue_id, timestamp_ms, boundary)
+        return self._open_view().offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
     def query_message(
         self,
@@ -292,7 +292,7 @@ class Reading(NotPickled):
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the store time (ms) of a queue's message; -1 if there is none."""
-        return times.store_time(self._open_view(), topic, queue_id, number_of("offset", offset))
+        return self._open_view().store_time(topic, queue_id, number_of("offset", offset))
 
     def estimate(
         self,
@@ -319,7 +319,7 @@ class Reading(NotPickled):
             ClosedError: The store is closed.
         """
         view, wanted = self._open_view(), _filter_of(filter)
-        return counts.estimate(view, topic, queue_id, number_of("begin", begin), number_of("end", end), wanted)
+        return view.estimate(topic, queue_id, number_of("begin", begin), number_of("end", end), wanted)
 
 
 def _filter_of(given: str | TagFilter | SqlFilter | None) -> TagFilter | SqlFilter:

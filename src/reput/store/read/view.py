@@ -1,6 +1,6 @@
 """What can be read of an open store: its log, its indexes below the frontier, the tail above it, and how they move on.
 
-What is asked of it stands beside: pulls (`pulls`), times (`times`), keys (`keys`), counts (`counts`).
+`reader_of` gives what answers about the queues of a topic (`queue_answers`); `keys` looks for keys.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from reput.formats.record import CHECK_NONE, Verdict, examine
 from reput.index.search import IndexSearch
 from reput.log.maps import LogMaps
 from reput.queue.batch import BatchQueues
+from reput.queue.by_time import Boundary
 from reput.queue.ext import ExtReader
 from reput.queue.kinds import QueueKind
 from reput.queue.queues import Queues
@@ -26,11 +27,14 @@ from reput.store.disk.layout import StoreLayout
 from reput.store.disk.settings import StoreSettings
 from reput.store.owner.deletion import left_out
 from reput.store.read.batch_reader import BatchReader
+from reput.store.read.entry_reader import EntryReader
 from reput.store.read.follower import Follower, IndexPlace
 from reput.store.read.lookup import Known, Lookups, Watched
 from reput.store.read.message import StoredMessage
-from reput.store.read.results import MAX_PULL_BYTES
-from reput.store.read.sql_filter import BloomBits, SqlFilter
+from reput.store.read.queue_answers import PullLimits, PullQuestion, QueueAnswers
+from reput.store.read.results import MAX_PULL_BYTES, GetResult
+from reput.store.read.sql_filter import SqlFilter
+from reput.store.read.tag_filter import TagFilter
 
 _MAX_QUEUE_ID = (1 << 31) - 1
 
@@ -42,17 +46,6 @@ class StoreQueue(NamedTuple):
     queue_id: int
     min_offset: int
     max_offset: int
-
-
-class PullLimits(NamedTuple):
-    """Bounds on what one pull returns, beside its own; None for no bound.
-
-    RocketMQ's broker has 32 messages and 262,144 bytes (maxTransferCountOnMessageInMemory,
-    maxTransferBytesOnMessageInMemory): they keep its network fair, and are off in an embedded store.
-    """
-
-    messages: int | None = None
-    total_bytes: int | None = None
 
 
 class StoreView:
@@ -83,7 +76,6 @@ class StoreView:
         self.queues_table = Queues(kinds[0].open())
         size = settings.ext_file_size
         self.ext = None if size is None else ExtReader(layout.consume_queue_ext, size)
-        self.bloom_bits: Callable[[str, SqlFilter], BloomBits | None] = lambda _topic, _wanted: None
         self.index = IndexSearch(layout.index, settings.index_slots, settings.index_items)
         self.lookups = Lookups(self.queues_table, log, self.index, self.limits, MAX_PULL_BYTES)
         self.batches = BatchQueues(layout.batch_consume_queue, settings.batch_queue_file_size, self.queues_table.tail)
@@ -94,7 +86,10 @@ class StoreView:
         self.follower = Follower(
             log, self.queues_table, self.batches, settings.types, decode, begin, place, self.lookups.clear
         )
-        self.batch_reader = BatchReader(log, self.batches, self.follower)
+        self.entry_reader = EntryReader(
+            self.queues_table, self.follower, self.lookups, self.limits, self.ext, lambda: self.known
+        )
+        self.batch_reader = BatchReader(self.batches, self.follower, self.limits)
         self.frontiers = frontiers
         self.refresh: Callable[[StoreView], None] | None = None
         self._keys: dict[tuple[str, int], QueueKey] = {}
@@ -180,6 +175,34 @@ class StoreView:
                 self._keys[topic, queue_id] = key
         return key
 
+    def reader_of(self, topic: str) -> QueueAnswers:
+        """Return the reader that answers about the queues of a topic; catch up first."""
+        return self.batch_reader if topic in self.batches.topics else self.entry_reader
+
+    def pull(self, asked: PullQuestion) -> GetResult:
+        """Return the answer to a pull."""
+        key = self.key_of(asked.topic, asked.queue_id)
+        self.catch_up()
+        return self.reader_of(asked.topic).pull(key, asked)
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary) -> int:
+        """Return the queue offset for a time; 0 if there is no such queue."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        return self.reader_of(topic).offset_by_time(key, timestamp_ms, boundary)
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """Return the store time (ms) of the message at an offset; -1 if there is none."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        return self.reader_of(topic).store_time(key, offset)
+
+    def estimate(self, topic: str, queue_id: int, begin: int, end: int, wanted: TagFilter | SqlFilter) -> int:
+        """Count the messages of a queue with offsets [begin, end) that pulls with this filter give."""
+        key = self.key_of(topic, queue_id)
+        self.catch_up()
+        return self.reader_of(topic).estimate(key, begin, end, wanted)
+
     def message_at(self, physical_offset: int) -> StoredMessage | None:
         """The message whose record starts at a log offset; None where none does, or where it has expired."""
         physical_offset = number_of("physical_offset", physical_offset)
@@ -203,18 +226,16 @@ class StoreView:
         with self.follower.lock:
             return sorted(
                 StoreQueue(name, key.queue_id, first, end)
-                for table in (self.queues_table, self.batches)
-                for key, first, end in table.spans(named)
-                if (name := key.topic.decode("utf-8", "surrogateescape")) not in self.batches.topics
-                or table is self.batches
+                for reader in (self.entry_reader, self.batch_reader)
+                for key, first, end in reader.queues.spans(named)
+                if self.reader_of(name := key.topic.decode("utf-8", "surrogateescape")) is reader
             )
 
     def topics(self) -> list[str]:
         """The topics that have queues, sorted; no queue is looked at."""
         self.catch_up()
         with self.follower.lock:
-            names = {name.decode("utf-8", "surrogateescape") for name in self.queues_table.topics()}
-            return sorted(names | self.batches.topics)
+            return sorted(self.entry_reader.topics() | self.batch_reader.topics())
 
     def stored_next_offset(self, topic: bytes, queue_id: int) -> int:
         """The number that a queue gives next, as far as the log has been followed, for the first message put to it.
@@ -229,22 +250,21 @@ class StoreView:
 
             raise illegal(damage)
         with self.follower.lock:
-            is_batch = topic.decode("utf-8", "surrogateescape") in self.batches.topics
-            return (self.batches if is_batch else self.queues_table).max_offset(key)
+            return self.reader_of(topic.decode("utf-8", "surrogateescape")).queues.max_offset(key)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first queue offset whose message is there, 0 for no queue."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         with self.follower.lock:
-            return (self.batches if topic in self.batches.topics else self.queues_table).min_offset(key)
+            return self.reader_of(topic).queues.min_offset(key)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The next queue offset, 0 for no queue."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         with self.follower.lock:
-            return (self.batches if topic in self.batches.topics else self.queues_table).max_offset(key)
+            return self.reader_of(topic).queues.max_offset(key)
 
     def close(self) -> None:
         """Let go of the files; results that are kept stay valid."""
