@@ -152,7 +152,7 @@ UNPLAIN = {
     "connect/scan", "connect/sink", "kernels",
     "kernels/compiled", "pipeline", "pipeline/check", "pipeline/convert", "pipeline/follow",
     "store", "store/compare", "store/disk", "store/info", "store/open",
-    "store/owner", "store/read",
+    "store/owner",
 }  # fmt: skip
 
 # Public names, and old names of arguments, that keep such a word until the next version.

@@ -1,7 +1,7 @@
-"""Waiting for messages: who waits for a queue to reach an offset is told as soon as it has.
+"""Waiting for messages: a waiter is called as soon as its queue reaches an offset.
 
-A waiter is one entry in a table, not a thread: thousands cost a put one look at whether anybody waits, and an arrival
-only those who wait for that queue. It is the primitive of long polling (`PullRequestHoldService`).
+A waiter is one entry in a table, not a thread. With thousands of them a put only checks that the table is not empty,
+and an arrival reads only the waiters of its queue. This is the primitive of long polling (`PullRequestHoldService`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Waiter(NamedTuple):
-    """One who waits until `(topic, queue_id)` has a message at `offset`; `arrived` is called once, from any thread."""
+    """A caller that waits until a queue has a message at `offset`; `arrived` is called once, from any thread."""
 
     topic: str
     queue_id: int
@@ -26,14 +26,14 @@ class Arrivals:
     def __init__(self) -> None:
         self._waiters: dict[tuple[str, int], list[Waiter]] = {}
         self.table: Mapping[tuple[str, int], object] = self._waiters
-        """Empty where nobody waits: a look that costs no call."""
+        """Empty if nobody waits: a check that costs no call."""
         self._lock = threading.Lock()
 
     def __bool__(self) -> bool:
         return bool(self._waiters)
 
     def waits(self, topic: str, queue_id: int) -> bool:
-        """Whether somebody waits for this queue."""
+        """Return True if somebody waits for this queue."""
         return (topic, queue_id) in self._waiters
 
     def add(self, waiter: Waiter) -> None:
@@ -42,23 +42,23 @@ class Arrivals:
             self._waiters.setdefault((waiter.topic, waiter.queue_id), []).append(waiter)
 
     def remove(self, waiter: Waiter) -> None:
-        """Give up waiting; nothing happens where it has been told already."""
+        """Give up waiting. A waiter that was called already has no entry, and nothing happens."""
         with self._lock:
             self._keep(waiter.topic, waiter.queue_id, lambda other: other is not waiter)
 
     def queues(self) -> list[tuple[str, int]]:
-        """The queues that somebody waits for."""
+        """Return the queues that somebody waits for."""
         with self._lock:
             return list(self._waiters)
 
     def reached(self, topic: str, queue_id: int, max_offset: int) -> None:
-        """The queue has all messages in front of `max_offset`: tell those who waited for one of them."""
+        """Call the waiters for a message below `max_offset`: the queue has all of these now."""
         with self._lock:
             waiting = self._waiters.get((topic, queue_id), ())
-            told = [waiter for waiter in waiting if waiter.offset < max_offset]
-            if told:
+            arrived = [waiter for waiter in waiting if waiter.offset < max_offset]
+            if arrived:
                 self._keep(topic, queue_id, lambda other: other.offset >= max_offset)
-        for waiter in told:
+        for waiter in arrived:
             waiter.arrived()
 
     def _keep(self, topic: str, queue_id: int, wanted: Callable[[Waiter], bool]) -> None:

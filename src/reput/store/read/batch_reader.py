@@ -1,7 +1,6 @@
 """Reading queues of batches: pulls, look-ups by time, counts.
 
-A pull gives whole batches: the one that holds the offset asked for is the first, and what it counts against limits are
-the messages inside.
+A pull returns whole batches. The first one holds the offset asked for. Limits count the messages inside.
 
 Source: `DefaultMessageStore.getMessage`, `BatchConsumeQueue.getOffsetInQueueByTime`, `estimateMessageCount`.
 """
@@ -25,7 +24,7 @@ from reput.store.read.sql_filter import SqlFilter, matching_records
 from reput.store.read.tag_filter import TagFilter
 
 _FILTER_BYTES = 16_000
-"""A pull looks no further than so many bytes of entries (maxFilterMessageSize), as if each message had one."""
+"""A pull reads at most this number of bytes of entries (maxFilterMessageSize), as if each message had an entry."""
 _ENTRIES_AT_ONCE = 1 << 12
 
 
@@ -51,7 +50,7 @@ class BatchReader:
             if not span.min_offset <= offset < span.max_offset:
                 return outside(self.queues.knows(key), offset, span)
             number = self.queues.number_of(key, "base_offset", offset)
-            # Each batch holds a message at least, so more entries than messages within reach there are not.
+            # Each batch holds at least one message, so there are no more entries than messages within reach.
             entries = self.queues.entries_from(key, number, -(-reach // BATCH_ENTRY_SIZE) + 1)
         if not len(entries):
             return GetResult.nothing(GetStatus.OFFSET_FOUND_NULL, 0, span)
@@ -69,14 +68,14 @@ class BatchReader:
         return [(start, self.log.array(start)) for start in sorted({offset // size * size for offset in offsets})]
 
     def offset_by_time(self, key: QueueKey, timestamp_ms: int, boundary: Boundary) -> int:
-        """The queue offset of a batch's first message, for a time.
+        """Return the queue offset of a batch's first message, for a time; 0 for an empty queue.
 
-        LOWER: the first batch stored at or after it, the last batch where there is none. UPPER: the last one stored at
-        or before it, the first batch where there is none. 0 for an empty queue.
+        LOWER finds the first batch stored at or after the time; if there is none, the last batch. UPPER finds the last
+        batch stored at or before the time; if there is none, the first batch.
 
-        (RocketMQ searches in one file, that whose first batch is the last at or before the time: of several stored at
-        the time it may give another one than the first or the last. With UPPER in a gap it gives the batch after the
-        gap, or none, which becomes the queue's minimum.)
+        RocketMQ searches in one file: the last one whose first batch was stored at or before the time. Of several
+        batches stored at the time it may find one in the middle. With UPPER in a gap it finds the batch after the gap,
+        or none, which becomes the queue's minimum.
         """
         with self.follower.lock:
             batches, (first, end) = self.queues, self.queues.span(key)
@@ -90,7 +89,7 @@ class BatchReader:
             return max(int(found[0]["base_offset"]), batches.min_offset(key))
 
     def store_time(self, key: QueueKey, offset: int) -> int:
-        """Store time (ms) of the batch that holds an offset, -1 where there is none."""
+        """Return the store time (ms) of the batch that holds an offset; -1 if there is none."""
         with self.follower.lock:
             if not self.queues.min_offset(key) <= offset < self.queues.max_offset(key):
                 return -1
@@ -100,7 +99,7 @@ class BatchReader:
         return self.log.store_time(int(found[0]["physical_offset"]))
 
     def estimate(self, key: QueueKey, begin: int, end: int, wanted: TagFilter | SqlFilter) -> int:
-        """How many messages with offsets [begin, end) are in batches that match: an exact count."""
+        """Count the messages with offsets [begin, end) in batches that match; the count is exact."""
         count = 0
         with self.follower.lock:
             begin = max(begin, self.queues.min_offset(key))
@@ -124,7 +123,7 @@ class BatchReader:
         return count
 
     def _matching(self, rows: NDArray[np.void], wanted: TagFilter | SqlFilter) -> NDArray[np.bool_]:
-        """Which batches (bool) match and are in the log."""
+        """Return which batches match and are in the log."""
         place, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
         there = (place >= self.log.min_offset) & (size > 0) & (place <= self.follower.offset - size)
         if isinstance(wanted, SqlFilter):
@@ -136,7 +135,7 @@ class BatchReader:
 
 
 class _Pull:
-    """Which of a queue's entries a pull takes; `status` is how it ended where it takes none."""
+    """The entries of a queue that a pull takes; `status` is the result of a pull that takes none."""
 
     def __init__(
         self,
@@ -156,7 +155,7 @@ class _Pull:
         self._messages = self._bytes = 0
 
     def choose(self, entries: NDArray[np.void], offset: int, reach: int, wanted: TagFilter | SqlFilter) -> int:
-        """Go through the entries from the one that holds `offset` on; returns where the next pull goes on."""
+        """Choose from the entries, the first of which holds `offset`; return the next pull's offset."""
         following, skip_below = offset, -1
         log_begin, file_size = self._log.min_offset, self._log.file_size
         codes = set(wanted.codes.tolist()) if isinstance(wanted, TagFilter) else set()
@@ -184,7 +183,7 @@ class _Pull:
         return following
 
     def _matches(self, wanted: SqlFilter, physical_offset: int) -> bool:
-        """Whether a batch's own properties match; those of the messages in it nobody looks at."""
+        """Return True if a batch's own properties match. The properties of the messages in it are not read."""
         from reput.dispatch.sql.columns import RecordProperties
 
         start = physical_offset // self._log.file_size * self._log.file_size
@@ -192,7 +191,7 @@ class _Pull:
         return bool(wanted.compiled.select(RecordProperties(self._log.array(start), position))[0])
 
     def _is_full(self, size: int, messages: int) -> bool:
-        """Never while nothing is taken, whatever the first batch's size."""
+        """Return True if the next batch is too much; the first batch never is."""
         if not self.sizes:
             return False
         if self._messages + messages > self._max_messages or self._bytes + size > self._max_bytes:

@@ -79,7 +79,7 @@ class EntryReader:
             if queue is not None and queue.begin <= offset and (
                 offset + count <= queue.end or (queue.is_last and offset < queue.end)
             ):  # fmt: skip
-                # If the file goes on in the tail, a pull must not end at the frontier.
+                # If the queue continues in the tail, a pull must not end at the frontier.
                 at = (offset - queue.begin) * ENTRY_SIZE
                 entries, span = queue.entries[at : at + count * ENTRY_SIZE], queue
             else:

@@ -1,7 +1,7 @@
-"""The follower: decodes the log behind the frontier into the tail, for readers and at open.
+"""The follower: decodes the log above the frontier into the tail, for readers and at open.
 
-Whoever wants to read lets it catch up to the confirmed offset first, so a message is readable when its put returns.
-Items of the IndexFile are kept too, as columns: what no IndexFile covers yet is searched there.
+Each read lets it catch up to the confirmed offset first, so a message is readable when its put returns. The follower
+keeps index items, too, as columns: a look-up by key searches there for messages that no IndexFile covers yet.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PIECE_BYTES = 16 << 20
 _MOST_QUEUES = 1 << 22
 """Queues whose rows are kept from one piece to the next: some 70 bytes each, and the topic's name."""
 _MANY_QUEUES, _FEW_ENTRIES = 256, 32
-"""A piece with entries for so many queues, and with fewer than so many for each of them, waits in the backlog."""
+"""A piece with more queues than the first number, and fewer entries for each than the second, waits in the backlog."""
 
 
 class Segment(NamedTuple):
@@ -73,7 +73,7 @@ class TailItems(NamedTuple):
 
 
 class IndexPlace:
-    """Where the next index item will go: how many items its file holds, and the time (ms) of the first of them."""
+    """The place of the next index item: the number of items in its file, and the time (ms) of the first of them."""
 
     def __init__(self, capacity: int, count: int = 0, begin_timestamp: int = 0) -> None:
         self.capacity = capacity
@@ -81,7 +81,7 @@ class IndexPlace:
         self.begin_timestamp = begin_timestamp
 
     def take(self, first_item: NDArray[np.int32], store_timestamp: NDArray[np.int64]) -> tuple[Segment, ...]:
-        """Place the items of some records; returns into which files they go."""
+        """Place the items of some records; return the part for each file."""
         segments, begin, items = [], 0, int(first_item[-1])
         while begin < items:
             if self.count in (0, self.capacity):
@@ -137,9 +137,9 @@ class Follower:
         self._marks: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
     def follow(self, end: int, *, durable: bool = False) -> Verdict | None:
-        """Take in the log up to `end`, a boundary; what stands where it had to stop before, None when it did not.
+        """Take in the log up to `end`, a boundary; return the verdict on the place where it stopped before, else None.
 
-        `durable`: there are indexes up to there, so the tails are about to let go of it.
+        `durable`: indexes cover the log up to there, so the tails are about to drop these entries.
 
         Raises:
             TailFullError: the tails hold as much as they may, and more is left.
@@ -171,7 +171,7 @@ class Follower:
         )
 
     def follow_confirmed(self, end: int, *, durable: bool = False) -> None:
-        """The same for a log that is known to be good up to `end`.
+        """Take in a log that is known to be good up to `end`.
 
         Raises:
             DamagedLogError: it is not.
@@ -180,7 +180,7 @@ class Follower:
         verdict = self.follow(end, durable=durable)
         if verdict is not None:
             raise DamagedLogError(
-                f"{self.log.folder}: at log offset {self.offset} stands {verdict.meaning}, though the log is confirmed "
+                f"{self.log.folder}: log offset {self.offset} has {verdict.meaning}, though the log is confirmed "
                 f"up to {end}. Run `reput check`"
             )
 
@@ -208,7 +208,7 @@ class Follower:
                 self.types = self.types._replace(batch=self.types.batch | found.inferred)
             items = self._items_of(columns)
             rows, numbered = self._numbered(sources)
-            # Who looks for an entry that waits must be of the kind that made its table.
+            # Only the kind of kernels that made a table of queues finds its rows again.
             may_wait = self._columns.kind == kind_in_use() and not is_small_work()
             is_scattered = may_wait and len(rows) > _MANY_QUEUES and len(sources.flags) < _FEW_ENTRIES * len(rows)
             packed = None if is_scattered else pack_entries(len(rows), numbered)

@@ -1,4 +1,4 @@
-"""Messages by key: IndexFiles below the frontier, the tail's items above it, and the records to tell keys of one hash.
+"""Messages by key: IndexFiles below the frontier, the tail's items above it, and the records to compare keys.
 
 Source: `DefaultMessageStore.queryMessage`, `IndexService.queryOffset`.
 """
@@ -20,7 +20,7 @@ from reput.store.read.view import StoreView, bytes_of
 
 _MOST_RETRIES = 256
 _ITEM_STEP_MS = 1000
-"""An index item knows its record's time to this much."""
+"""The precision of the time in an index item."""
 
 
 class KeyQuestion(NamedTuple):
@@ -37,7 +37,7 @@ class KeyQuestion(NamedTuple):
 
 
 def find(view: StoreView, asked: KeyQuestion) -> QueryResult:
-    """The answer to a question by key; prepares the next one that the kernel can answer alone."""
+    """Return the answer to a question by key; prepare the next one, so that the kernel alone can answer it."""
     name = view.key_of(asked.topic, 0).topic
     wanted = bytes_of("key", asked.key)
     key_hash = index_key_hash(name + b"#" + (TAG_KEY_PREFIX if asked.by_tag else b"") + wanted)
@@ -66,7 +66,7 @@ def find(view: StoreView, asked: KeyQuestion) -> QueryResult:
 
 
 def find_with_maps(view: StoreView, topic: TopicLookup, name: bytes, most: int, buffer: AnswerBuffer) -> int:
-    """What the kernel `find_key` answers once each file of the log is mapped that it asks for."""
+    """Return the answer of the kernel `find_key` once the log's files that it needs are mapped; ASK if many are."""
     found = NEEDS_FILE
     for _ in range(_MOST_RETRIES):
         found = lookup_kernels().find_key(topic.address, name, most, buffer.address)

@@ -1,8 +1,8 @@
-"""What the lookup kernels need to answer by themselves: a vector for each queue that is read, and one for the indexes.
+"""The records that let look-up kernels answer alone: a vector for each queue that is read, and one for the indexes.
 
-They hold as long as nothing changes: whoever moves the frontier, follows the log or replaces indexes clears them, and
-the watermarks in their first words tell a kernel what another process has done. A kernel that cannot answer says so,
-and the view answers in its general way, which makes the vector for the next time.
+They are valid as long as nothing changes. The view clears them when the frontier moves, when it follows the log and
+when indexes are replaced; marks that their first fields name show a kernel the changes of another process. If a kernel
+cannot answer, it says so, and the view answers in the general way, which makes the vector for the next time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NO_LIMIT = (1 << 62) - 1
 
 
 class Watched(NamedTuple):
-    """Addresses of watermarks (int64, 0 for none) that tell of changes, and what keeps them in memory."""
+    """Addresses of watermarks (int64, 0 for none) that show changes, and the object that keeps them in memory."""
 
     confirmed_at: int = 0
     frontier_at: int = 0
@@ -58,10 +58,10 @@ class Known(NamedTuple):
 
 
 class QueueLookup:
-    """A queue and its window: the entries [begin, behind) of one of its files, or a block of what has no files.
+    """A queue and its window: the entries [begin, end) of one of its files, or a block of entries without files.
 
-    `is_last`: a pull may end at `behind`, since the file ends there or the queue does. `file_end`: the queue offset at
-    which its files end; behind is its tail. `maps` hold the window's records.
+    `is_last`: a pull may end at `end`, because the file or the queue ends there. `file_end`: the queue offset after the
+    entries in files; from there on they are in the tail. `maps` hold the window's records.
     """
 
     __slots__ = (
@@ -85,7 +85,7 @@ class QueueLookup:
 
 
 class TopicLookup:
-    """A topic as the kernel looks for keys in it (`lookup_layout.KeyTopic`)."""
+    """A topic in which the kernel looks for keys (`lookup_layout.KeyTopic`)."""
 
     __slots__ = ("address", "index", "words")
 
@@ -101,7 +101,7 @@ class TopicLookup:
 
 @dataclass(slots=True)
 class IndexLookup:
-    """The IndexFiles, all that count of them mapped."""
+    """The IndexFiles; all files that count are mapped."""
 
     address: int
     vector: NDArray[np.int64]
@@ -111,17 +111,17 @@ class IndexLookup:
     log_file_size: int
 
     def message(self, offset: int, size: int) -> StoredMessage:
-        """The message of a record that a kernel has found."""
+        """Return the message of a record that a kernel has found."""
         number, position = divmod(offset, self.log_file_size)
         return StoredMessage(self.log.arrays[number].data[position : position + size], offset - position, position)
 
 
 class Lookups:
-    """The vectors that a view has made. `watched` None: nothing tells of changes, and none are made.
+    """The vectors that a view has made. With `watched` None nothing shows changes, and no vector is made.
 
     Args:
         limits: the most messages and bytes of a pull, None for no limit.
-        stop_bytes: whatever a pull asks for, so many bytes end it.
+        stop_bytes: a pull ends once it has this number of bytes, whatever it asks for.
     """
 
     def __init__(
@@ -134,22 +134,22 @@ class Lookups:
     ) -> None:
         self.queues: dict[tuple[str, int], QueueLookup] = {}
         self.index: IndexLookup | None = None
-        # Those that were asked for: only of them it is known that a topic can have such a name.
+        # The topics that were asked for; their names are known to be valid.
         self.topics: dict[str, TopicLookup] = {}
         self.watched: Watched | None = None
-        # What was asked for since the last change. A vector costs some 10 us: who asks once, or while somebody writes,
-        # is better off without.
+        # The questions since the last change. A vector costs some 10 us, which is not worth it for a single look-up, or
+        # while the store is being written.
         self._asked: set[tuple[str, int] | None] = set()
         self._table = table
         self._log = log
         self._index = index
         self._file_entries = table.durable.block_end(0)
         self.can_seek = self._file_entries != INT64_MAX
-        """Whether kernels find queues' entries by the numbers of files."""
+        """True if kernels find the entries of queues by the numbers of files."""
         self._limits = [_NO_LIMIT if limit is None else limit for limit in limits] + [stop_bytes]
 
     def clear(self) -> None:
-        """Something has changed; to be called under the view's lock."""
+        """Drop all vectors, because something has changed. The caller holds the view's lock."""
         self.queues.clear()
         self.topics.clear()
         self.index = None
@@ -164,7 +164,7 @@ class Lookups:
         return False
 
     def add_queue(self, topic: str, key: QueueKey, offset: int, count: int, known: Known) -> None:
-        """Let the kernels answer the next pulls behind `offset`, where they can; under the view's lock.
+        """Let the kernels answer the next pulls from `offset` on, if they can. The caller holds the view's lock.
 
         The window's records are those of the log file that holds the last of `count` messages from there on.
         """
@@ -222,12 +222,12 @@ class Lookups:
     def _files_of(self, queue: QueueLookup) -> MapTable:
         each = self._file_entries
         first = queue.min_offset // each
-        # Of a queue with more files than that none is there: seeks are then answered in the general way.
+        # A queue with more files gets no table, and seeks in it are answered in the general way.
         count = min(max(0, queue.file_end - 1) // each - first + 1, _MOST_FILES)
         return MapTable(first, count, _MOST_MAPS)
 
     def map_for(self, needed: int, key: QueueKey, queue: QueueLookup) -> None:
-        """Map the file that a seek in a queue has asked for."""
+        """Map the file that a seek in a queue needs."""
         number, of_queue = needed_file(needed)
         if not of_queue:
             self.map_log(needed, queue.log)
@@ -237,14 +237,14 @@ class Lookups:
             self.clear()
 
     def map_log(self, needed: int, log: MapTable) -> None:
-        """Map the file of the log that a kernel has asked for."""
+        """Map the file of the log that a kernel needs."""
         number, _ = needed_file(needed)
         if not log.put(number, self._log.array(number * self._log.file_size)):
             self._log.drop_table()
             self.clear()
 
     def add_topic(self, topic: str, name: bytes, known: Known) -> None:
-        """Let the kernels answer the next questions by key in this topic, where they can; under the view's lock."""
+        """Let the kernels answer the next questions by key in this topic, if they can. The caller holds the lock."""
         if self.index is None:
             self._add_index(known)
         if self.index is not None:

@@ -1,4 +1,4 @@
-"""A stored message: a view of its record, whose parts are decoded when they are asked for."""
+"""A stored message: a view of its record, whose parts are decoded on first use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StoredMessage:
             start, position = self._place
             raise DamagedLogError(
                 f"{paths.COMMIT_LOG}/{paths.offset_name(start)} at {position} (log offset {start + position}): an "
-                "index leads there, and what stands there is no record: its lengths do not add up. The messages behind "
+                "index leads there, but there is no record: its lengths do not add up. The messages after "
                 "it can be read. See what else is damaged with `reput check`; restore the file from a copy, or give "
                 "the message up with `reput rebuild --salvage`"
             ) from error
@@ -58,7 +58,7 @@ class StoredMessage:
 
     @property
     def physical_offset(self) -> int:
-        """Where the record starts in the log (bytes)."""
+        """The log offset at which the record starts."""
         return self.record.physical_offset
 
     @property
@@ -78,12 +78,12 @@ class StoredMessage:
 
     @property
     def born_timestamp(self) -> int:
-        """When the producer made the message (ms)."""
+        """The time at which the producer made the message (ms)."""
         return self.record.born_timestamp
 
     @property
     def store_timestamp(self) -> int:
-        """When it was stored (ms)."""
+        """The time at which the message was stored (ms)."""
         return self.record.store_timestamp
 
     @property
@@ -98,7 +98,7 @@ class StoredMessage:
 
     @property
     def tags(self) -> str | None:
-        """The tags, None without."""
+        """The tags; None if there are none."""
         return self.properties.get("TAGS")
 
     @property
@@ -108,7 +108,7 @@ class StoredMessage:
 
     @property
     def unique_key(self) -> str | None:
-        """The producer's unique key, None without."""
+        """The producer's unique key; None if there is none."""
         return self.properties.get("UNIQ_KEY")
 
     def __reduce__(self) -> tuple[Callable[..., StoredMessage], tuple[bytes, int, int]]:
@@ -122,5 +122,5 @@ class StoredMessage:
 
 
 def _of_bytes(raw: bytes, start: int, position: int) -> StoredMessage:
-    """The message that another process has sent, or a copy of one: it holds its record itself."""
+    """Make a message that holds its record itself: a copy, or one that another process has sent."""
     return StoredMessage(memoryview(raw), start, position)

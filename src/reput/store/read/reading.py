@@ -1,4 +1,4 @@
-"""What an open store answers: pulls and look-ups, each by a view that is brought up to what is confirmed."""
+"""The answers of an open store: pulls and look-ups. Each answer covers the log up to the confirmed offset."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from reput.store.read.tag_filter import EVERYTHING, TagFilter
 from reput.store.read.topic_messages import TopicQuestion, messages_of, refuse_unknown
 from reput.store.read.view import StoreQueue, StoreView, number_of
 
-# In calls that are done in half a microsecond each look-up counts.
+# A call takes half a microsecond, so each look-up of an attribute counts.
 _LOWER, _get_result, _query_result = Boundary.LOWER, GetResult.of_answer, QueryResult.of_answer
 
 
 class Reading(NotPickled):
-    """The reading half of a message store: what one kernel call answers (see `lookup`), and who is asked for the rest.
+    """The reading half of a message store: one kernel call (see `lookup`) answers, or else the view does.
 
-    Safe for threads. Of a store that is closed no lookup is left, so those first looks need not ask.
+    Safe for threads. A closed store has no prepared look-up, so these first checks need not ask whether it is closed.
     """
 
     _instead = "Send the path, and open the store in the other process: reput.MessageStore.open(path, read_only=True)"
@@ -45,19 +45,19 @@ class Reading(NotPickled):
         self._pull_entries, self._seek_time, self._find_key = lookup_kernels()
 
     def expect_many(self) -> None:
-        """Expect to be asked for many messages: the compiled kernels serve from now on, inside `small_work`, too."""
+        """Expect questions about many messages: from now on the compiled kernels serve, inside `small_work`, too."""
         expect_work(SMALL_BYTES)
         self._choose_kernels()
 
     def _read(self, view: StoreView) -> None:
-        """Have this view answer from now on."""
+        """Let this view answer from now on."""
         self.view = view
         self._lookups = view.lookups
         self._queues = view.lookups.queues
         self._topics = view.lookups.topics
 
     def _open_view(self) -> StoreView:
-        """The view that answers.
+        """Return the view that answers.
 
         Raises:
             ClosedError: the store is closed.
@@ -84,7 +84,7 @@ class Reading(NotPickled):
             max_bytes: The most bytes of records, though always one record.
 
         Returns:
-            The messages, a status, and where the next pull goes on.
+            The messages, a status, and the offset at which the next pull begins.
 
         Raises:
             ConfigError: No topic or queue can have this name or id, or `max_messages` is below 0.
@@ -93,7 +93,7 @@ class Reading(NotPickled):
         try:
             queue = self._queues.get((topic, queue_id))
         except TypeError:
-            # Neither a text nor a number: `key_of` says so.
+            # The topic or queue id is no text or number; `key_of` refuses it by name.
             queue = None
         if type(offset) is not int:
             offset = number_of("offset", offset)
@@ -106,7 +106,7 @@ class Reading(NotPickled):
             try:
                 answer = self._pull_entries(queue.address, offset, max_messages, max_bytes, buffer.address)
             except OverflowError:
-                # A number of more than 64 bits.
+                # A number has more than 64 bits; the view answers it.
                 answer = ASK
             if answer > 0:
                 return _get_result(answer, offset, queue, buffer.words)
@@ -189,7 +189,7 @@ class Reading(NotPickled):
             ConfigError: No topic or queue can have this name or id.
             ClosedError: The store is closed.
         """
-        # To look an enum's member up costs more than the search.
+        # The look-up of an enum's member costs more than the search.
         boundary = boundary if type(boundary) is Boundary else boundary_of(boundary)
         try:
             queue = self._queues.get((topic, queue_id))
@@ -202,7 +202,7 @@ class Reading(NotPickled):
             if found < ASK:
                 view = self.view
                 found = view.entry_reader.seek_time(view.key_of(topic, queue_id), queue, timestamp_ms, above)
-            # The end of the files is no answer where the queue goes on in the tail.
+            # The end of the files is no answer if the queue continues in the tail.
             if found >= 0 and (found < queue.file_end or queue.file_end == queue.max_offset):
                 return found if not above else max(queue.min_offset, found - 1)
         return self._open_view().offset_by_time(topic, queue_id, timestamp_ms, boundary)
@@ -231,7 +231,7 @@ class Reading(NotPickled):
                 the record decides.
             before: Only messages before this log offset: to go on where an answer ended.
             by_tag: `key` is a whole TAGS text (RocketMQ 5.4 and later index it).
-            exact: Compare topic, key and time with the record. Without it two keys of one hash are not told apart, and
+            exact: Compare topic, key and time with the record. Without it two keys of one hash count as one key, and
                 a message may come twice, as RocketMQ answers.
 
         Returns:
@@ -249,7 +249,7 @@ class Reading(NotPickled):
             try:
                 prepared = self._topics.get(topic)
             except TypeError:
-                # No text: `key_of` says so.
+                # The topic is no text; `key_of` refuses it by name.
                 prepared = None
             if prepared is not None and type(key) is str:
                 buffer, name = self._buffer, b""
@@ -257,7 +257,7 @@ class Reading(NotPickled):
                     name = key.encode()
                     answer = self._find_key(prepared.address, name, max_messages, buffer.address)
                 except (OverflowError, UnicodeEncodeError):
-                    # A number of more than 64 bits, or bytes that are not UTF-8.
+                    # A number has more than 64 bits, or the key is not UTF-8; the view answers it.
                     answer = ASK
                 if answer < ASK:
                     if answer == BUFFER_FULL:

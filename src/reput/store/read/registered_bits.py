@@ -1,4 +1,4 @@
-"""The bits of a consumer's registered SQL92 filter, as a pull asks for them; the first question loads the registry."""
+"""The bits of a consumer's registered SQL92 filter, for pulls; the first call loads the registry."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class RegisteredBits:
-    """The bits by which a pull may believe bitmaps: those of its group's filter, while that is the registered one.
+    """The bits that let a pull trust bitmaps: those of its group's filter, while that one is registered.
 
-    The file is read again when it has changed. Beside a live broker, or behind one that crashed, it is not to be used:
-    the broker computes bitmaps for filters that it has not written down yet.
+    The file is read again when it has changed. Do not use this beside a live broker, or after a broker has crashed: the
+    broker computes bitmaps for filters that it has not written yet.
     """
 
     def __init__(self, config_folder: Path, bloom: BloomFilter) -> None:
@@ -26,7 +26,7 @@ class RegisteredBits:
         self._filters: ConsumerFilters | None = None
 
     def __call__(self, topic: str, wanted: SqlFilter) -> BloomBits | None:
-        """The bits of this filter on this topic; None where no group has registered it.
+        """Return the bits of this filter on this topic; None if no group has registered it.
 
         Raises:
             DamagedStoreError: consumerFilter.json is damaged.

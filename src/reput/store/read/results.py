@@ -1,4 +1,4 @@
-"""What reading a store answers.
+"""The results of reading a store.
 
 Source of the statuses: `GetMessageStatus`, `DefaultMessageStore.getMessage`.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class GetStatus(StrEnum):
-    """How a pull ended; the names are RocketMQ's."""
+    """The status of a pull; the names are RocketMQ's."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -54,7 +54,7 @@ _NOTHING: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
 def pull_bytes(max_bytes: int) -> int:
-    """The bytes at which a pull stops, for the bytes that were asked for."""
+    """Return the number of bytes at which a pull stops, for the number that it asks for."""
     return min(max(max_bytes, _MIN_PULL_BYTES), MAX_PULL_BYTES)
 
 
@@ -74,10 +74,10 @@ class AnswerBuffer:
 
 
 class GetResult(NotPickled):
-    """The answer to a pull: `status`, and `next_offset`, where the next pull goes on.
+    """The answer to a pull: `status`, and `next_offset`, at which the next pull begins.
 
-    Iterating gives `StoredMessage`s, views of the mapped log: they stay valid as long as the result, or they
-    themselves, are kept, even when the log's file is deleted meanwhile.
+    Iteration gives `StoredMessage`s, views of the mapped log. They stay valid as long as the result, or they
+    themselves, are kept, even if the log's file is deleted meanwhile.
 
     `span` has the queue's `min_offset` and `max_offset`. `words` has `count` places from word `at` on. `maps` are the
     files that hold the records, each with its start. The class methods fill all slots; an `__init__` would cost more
@@ -108,7 +108,7 @@ class GetResult(NotPickled):
 
     @staticmethod
     def nothing(status: GetStatus, next_offset: int, span: OffsetRange | QueueLookup) -> GetResult:
-        """The answer without messages."""
+        """Make the result without messages."""
         return GetResult.of(status, next_offset, span, _NOTHING, 0, ())
 
     @staticmethod
@@ -120,7 +120,7 @@ class GetResult(NotPickled):
         count: int,
         maps: Sequence[tuple[int, NDArray[np.uint8]]],
     ) -> GetResult:
-        """The answer with `count` messages, whose places begin at word 0."""
+        """Make the result with `count` messages, whose places begin at word 0."""
         result = GetResult()
         result.status, result.next_offset, result.span = status, next_offset, span
         result.words, result.at, result.count, result.maps = words, 0, count, maps
@@ -128,7 +128,7 @@ class GetResult(NotPickled):
 
     @property
     def min_offset(self) -> int:
-        """The first offset of the queue whose message is there."""
+        """The first queue offset whose message is there."""
         return self.span.min_offset
 
     @property
@@ -138,7 +138,7 @@ class GetResult(NotPickled):
 
     @property
     def physical_offsets(self) -> NDArray[np.int64]:
-        """Where the records found start in the log (bytes, int64)."""
+        """The log offset of each record found (int64)."""
         return self._places()[:, Place.log_offset].copy()
 
     @property
@@ -176,7 +176,7 @@ class GetResult(NotPickled):
         return self.words[self.at : self.at + PLACE_WORDS * self.count].reshape(-1, PLACE_WORDS)
 
     def close(self) -> None:
-        """Let go of the log's files. Messages that were taken out stay valid as long as they are kept."""
+        """Release the log's files. Messages taken from the result stay valid as long as they are kept."""
         self.maps = ()
 
     def __repr__(self) -> str:
@@ -219,7 +219,7 @@ class QueryResult(NotPickled):
 
     @property
     def more(self) -> bool:
-        """Whether there are older messages; the same question with `before=physical_offsets[0]` finds them."""
+        """True if there are older messages; the same question with `before=physical_offsets[0]` finds them."""
         return self.answer < 0 or answer_count(self.answer) > self.max_messages
 
     @property
@@ -234,7 +234,7 @@ class QueryResult(NotPickled):
 
     @property
     def physical_offsets(self) -> list[int]:
-        """Where the messages start in the log (bytes)."""
+        """The log offset of each message."""
         return [message.physical_offset for message in self.messages]
 
     def __len__(self) -> int:
@@ -252,7 +252,7 @@ class QueryResult(NotPickled):
 
 
 def outside(known: bool, offset: int, span: OffsetRange) -> GetResult:
-    """The answer to a pull at an offset that a queue with this span has not."""
+    """Return the answer to a pull at an offset outside the queue's span."""
     if not known:
         return GetResult.nothing(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, OffsetRange(0, 0))
     if span.max_offset == 0:

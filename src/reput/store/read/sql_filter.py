@@ -1,8 +1,8 @@
 """SQL92 filters of a pull, in two steps as in RocketMQ: the bitmap at the queue, then the properties at the log.
 
-A bitmap may be trusted where a message's unit has one that was computed while the consumer's filter was registered: the
-message was stored after the filter was born, and the bitmap has as many bits as the filter's. Bits that are missing
-then tell, without a look at the log, that the message does not match. Everything else the properties decide.
+A bitmap is trusted if it was computed while the consumer's filter was registered: the message was stored after the
+filter was born, and the bitmap has as many bits as the filter's. If bits are missing from it, the message does not
+match, and the log is not read. In all other cases the properties decide.
 
 Source: `ExpressionMessageFilter.isMatchedByConsumeQueue`, `isMatchedByCommitLog`.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reput.dispatch.sql import CompiledFilter
 
 MATCHES = 1
-"""The tags code by which entries that match are marked for the kernel that chooses; others have 0."""
+"""The tags code that marks matching entries for the kernel that chooses; other entries have 0."""
 MATCHING_CODES: NDArray[np.int64] = np.array([MATCHES], dtype=np.int64)
 _FEW_ENTRIES = 64
 _BYTES_A_RECORD = 300
@@ -54,7 +54,7 @@ class SqlFilter:
     __slots__ = ("compiled", "group")
 
     def __init__(self, expression: str, group: str | None = None) -> None:
-        # Loaded only where there is a filter: that takes longer than a small question.
+        # Loaded only for a filter: loading takes longer than a small question.
         from reput.dispatch.sql import compile as compile_sql
 
         self.compiled: CompiledFilter = compile_sql(expression)
@@ -70,7 +70,7 @@ class SqlFilter:
 
 
 def plain_entries(entries: NDArray[np.uint8], key: QueueKey, ext: ExtReader) -> NDArray[np.uint8]:
-    """The same entries with tags codes in place of addresses; an address without a unit stays as it is."""
+    """Return the entries with tags codes in place of addresses; an address without a unit stays as it is."""
     rows = entries.view(ENTRY.dtype)
     codes = rows["tags_code"].astype(np.int64)
     addressed = np.flatnonzero(codes <= MAX_ADDRESS)
@@ -95,16 +95,15 @@ def marked_entries(
     most: int,
     ruled_out: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.uint8]:
-    """The same entries, with MATCHES for a tags code where the filter matches, and 0 where not.
+    """Return the entries, with MATCHES for a tags code if the filter matches, and 0 if not.
 
-    Only as many from the first on as `most` matching ones take: who takes so many looks no further. Entries whose
-    records are not there match here: whoever chooses among them passes over them for that. Those that are `ruled_out`
-    (bool) already are not looked at.
+    The entries end once `most` of them match. An entry without its record matches here, and the kernel that chooses
+    passes over it. The records of entries that are `ruled_out` (bool) are not read.
     """
     pieces, matched, begin, count = [], 0, 0, max(2 * most, _FEW_ENTRIES)
-    behind = len(entries) // ENTRY_SIZE
-    while begin < behind and matched < max(most, 1):
-        end = min(begin + count, behind)
+    last = len(entries) // ENTRY_SIZE
+    while begin < last and matched < max(most, 1):
+        end = min(begin + count, last)
         rows = entries[begin * ENTRY_SIZE : end * ENTRY_SIZE]
         piece, found = _marked(rows, wanted, log, log_end, None if ruled_out is None else ruled_out[begin:end])
         pieces.append(piece)
@@ -120,7 +119,7 @@ def _marked(
     log_end: int,
     ruled_out: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.uint8], int]:
-    """The marked entries, and how many records match."""
+    """Return the marked entries, and the number of records that match."""
     rows = entries.view(ENTRY.dtype).copy()
     begin, size = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
     there = (begin >= log.min_offset) & (size > 0) & (begin <= log_end - size)
@@ -138,7 +137,7 @@ def _marked(
 def matching_records(
     begin: NDArray[np.int64], there: NDArray[np.bool_], wanted: CompiledFilter, log: LogMaps
 ) -> NDArray[np.bool_]:
-    """Which records (bool) match, of those that stand at these places in the log and are `there` (bool)."""
+    """Return which records match, of those at these log offsets that are `there`."""
     from reput.dispatch.sql.columns import RecordProperties
 
     # To evaluate a filter takes about as long as to decode a record.
@@ -154,7 +153,7 @@ def matching_records(
 def ruled_out_by_bitmap(
     entries: NDArray[np.uint8], key: QueueKey, ext: ExtReader, bloom: BloomBits
 ) -> NDArray[np.bool_]:
-    """Which entries a bitmap that can be trusted says not to match (bool)."""
+    """Return which entries do not match, by a bitmap that can be trusted."""
     codes = entries.view(ENTRY.dtype)["tags_code"].astype(np.int64)
     size = bloom.bits // 8
     units = ext.units(key, codes)

@@ -13,13 +13,13 @@ from reput.formats.hashing import java_string_hash
 _EVERYTHING = "*"
 _SEPARATOR = "||"
 NO_CODES: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-"""The codes of a filter that everything passes."""
+"""The codes of a filter that all messages pass."""
 
 
 class TagFilter:
-    """The tags that somebody wants, as hashes: the ConsumeQueue holds no more of a tag.
+    """The tags of a subscription, as hashes: the ConsumeQueue holds only the hash of a tag.
 
-    As in RocketMQ two tags of one hash are not told apart here. `codes`: int64, empty for all messages.
+    As in RocketMQ two tags of one hash count as the same tag. `codes`: int64, empty for all messages.
     """
 
     __slots__ = ("codes", "expression", "tags")

@@ -1,4 +1,4 @@
-"""All messages of a topic, one after the other in the order in which they were stored: pulls of its queues, merged.
+"""All messages of a topic in the order in which they were stored: pulls of its queues, merged.
 
 Memory holds one pull of each queue: the places of a few messages, whose bytes stay in the log's files.
 """
@@ -21,7 +21,7 @@ _AT_ONCE = 256
 
 
 class TopicQuestion(NamedTuple):
-    """What is wanted of a topic: see `Reading.messages`. `limit`: the log offset where it ends."""
+    """A question about a topic: see `Reading.messages`. `limit`: the log offset where the answer ends."""
 
     queue_ids: Sequence[int]
     begin_ms: int | None
@@ -33,7 +33,7 @@ def refuse_unknown(view: StoreView, topic: str) -> None:
     """Refuse a topic without queues, unless the broker's configuration has it: nothing was put to it yet.
 
     Raises:
-        ConfigError: nobody knows the topic; the text names those near it.
+        ConfigError: the store does not have the topic; the text names similar topics.
     """
     configured = read_topics(view.layout).names
     if topic.encode("utf-8", "surrogateescape") not in configured:
@@ -44,11 +44,11 @@ def refuse_unknown(view: StoreView, topic: str) -> None:
 def messages_of(
     asked: TopicQuestion, first_offset: Callable[[int], int], pull: Callable[[int, int, int], GetResult]
 ) -> Iterator[StoredMessage]:
-    """The messages, by log offset.
+    """Yield the messages by log offset.
 
     Args:
-        first_offset: where to begin in a queue.
-        pull: at most so many messages of a queue from an offset on.
+        first_offset: returns the first offset of a queue.
+        pull: pulls from a queue id and an offset on, at most a number of messages.
     """
     queues = [_walk(asked, queue_id, first_offset(queue_id), pull) for queue_id in asked.queue_ids]
     for _, message in heapq.merge(*queues, key=itemgetter(0)):
@@ -58,16 +58,16 @@ def messages_of(
 def _walk(
     asked: TopicQuestion, queue_id: int, offset: int, pull: Callable[[int, int, int], GetResult]
 ) -> Iterator[tuple[int, StoredMessage]]:
-    """The messages of one queue with their log offsets."""
+    """Yield the messages of one queue with their log offsets."""
     while True:
         result = pull(queue_id, offset, _AT_ONCE)
         for physical_offset, message in zip(result.physical_offsets.tolist(), result, strict=True):
-            # What was put since the question would never end beside a writer that is faster.
+            # Messages put since the question do not count: with a faster writer there would be no end.
             if physical_offset >= asked.limit:
                 return
             if asked.end_ms is not None and message.store_timestamp > asked.end_ms:
                 return
-            # A clock that was set back: the search by time finds the first of the queue that is late enough.
+            # A clock may have been set back: the search by time finds only the first message that is late enough.
             if asked.begin_ms is None or message.store_timestamp >= asked.begin_ms:
                 yield physical_offset, message
         if result.next_offset <= offset:

@@ -1,4 +1,4 @@
-"""What can be read of an open store: its log, its indexes below the frontier, the tail above it, and how they move on.
+"""The view of an open store: its log, its indexes below the frontier, the tail above it, and how they advance.
 
 `reader_of` gives what answers about the queues of a topic (`queue_answers`); `keys` looks for keys.
 """
@@ -49,11 +49,11 @@ class StoreQueue(NamedTuple):
 
 
 class StoreView:
-    """What can be read of a store; safe for threads.
+    """The readable parts of a store; safe for threads.
 
     Args:
         kinds: of queues; the first answers.
-        confirmed: tells the log offset up to which readers may look.
+        confirmed: returns the log offset up to which readers may read.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class StoreView:
         self.load(frontiers)
 
     def load(self, frontiers: Frontiers) -> None:
-        """Read the indexes' files anew, as far as they are complete below these offsets, and which queues are deleted.
+        """Read the indexes' files again, up to these offsets, and the list of deleted queues.
 
         Raises:
-            DamagedStoreError: the file that has the deleted queues is none.
+            DamagedStoreError: the file with the deleted queues is damaged.
         """
         deleted = left_out(self.layout, self.log.min_offset)
         with self.follower.lock:
@@ -116,7 +116,7 @@ class StoreView:
             self.lookups.clear()
 
     def advance(self, frontiers: Frontiers) -> None:
-        """The indexes are complete up to here now: what the tail held of it goes."""
+        """Drop the entries of the tail below these offsets: the indexes are complete up to there now."""
         self.follower.follow_confirmed(max(frontiers), durable=True)
         with self.follower.lock:
             self.queues_table.advance(frontiers.both)
@@ -130,21 +130,21 @@ class StoreView:
         self.follower.trim_items(frontiers.index_offset)
 
     def watch(self, watched: Watched) -> None:
-        """Take these watermarks for what tells that something has changed."""
+        """Use these watermarks to notice changes."""
         with self.follower.lock:
             self.lookups.clear()
             self.lookups.watched = watched
 
     @property
     def known(self) -> Known:
-        """How far this view has come."""
+        """The log offsets up to which this view has read the log and the indexes."""
         return Known(self.follower.offset, *self.frontiers)
 
     def catch_up(self) -> None:
         """Let the tail follow the log to the confirmed offset.
 
         Raises:
-            DamagedLogError: the log below it is not what it was.
+            DamagedLogError: the log below it has changed.
         """
         if self.refresh is not None:
             self.refresh(self)
@@ -153,7 +153,7 @@ class StoreView:
             self.follower.follow_confirmed(confirmed)
 
     def key_of(self, topic: str, queue_id: int) -> QueueKey:
-        """The key of a queue.
+        """Return the key of a queue.
 
         Raises:
             ConfigError: no queue can have such a name or id.
@@ -204,7 +204,7 @@ class StoreView:
         return self.reader_of(topic).estimate(key, begin, end, wanted)
 
     def message_at(self, physical_offset: int) -> StoredMessage | None:
-        """The message whose record starts at a log offset; None where none does, or where it has expired."""
+        """Return the message whose record starts at a log offset; None if there is none, or if it has expired."""
         physical_offset = number_of("physical_offset", physical_offset)
         self.catch_up()
         start = self.log.file_at(physical_offset) if physical_offset >= 0 else None
@@ -218,7 +218,7 @@ class StoreView:
         return StoredMessage(data[position : position + size], start, position)
 
     def queues(self, topic: str | None = None) -> list[StoreQueue]:
-        """All queues, or those of a topic, by topic and id."""
+        """Return all queues, or those of a topic, by topic and id."""
         if topic is not None:
             bytes_of("topic", topic)
         self.catch_up()
@@ -232,13 +232,13 @@ class StoreView:
             )
 
     def topics(self) -> list[str]:
-        """The topics that have queues, sorted; no queue is looked at."""
+        """Return the topics that have queues, sorted; no queue is read."""
         self.catch_up()
         with self.follower.lock:
             return sorted(self.entry_reader.topics() | self.batch_reader.topics())
 
     def stored_next_offset(self, topic: bytes, queue_id: int) -> int:
-        """The number that a queue gives next, as far as the log has been followed, for the first message put to it.
+        """Return the next offset of a queue, as far as the log has been followed, for the first message put to it.
 
         Raises:
             MessageRefusedError: the queue's files are damaged.
@@ -253,21 +253,21 @@ class StoreView:
             return self.reader_of(topic.decode("utf-8", "surrogateescape")).queues.max_offset(key)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """The first queue offset whose message is there, 0 for no queue."""
+        """Return the first queue offset whose message is there; 0 if there is no such queue."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         with self.follower.lock:
             return self.reader_of(topic).queues.min_offset(key)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """The next queue offset, 0 for no queue."""
+        """Return the next queue offset; 0 if there is no such queue."""
         key = self.key_of(topic, queue_id)
         self.catch_up()
         with self.follower.lock:
             return self.reader_of(topic).queues.max_offset(key)
 
     def close(self) -> None:
-        """Let go of the files; results that are kept stay valid."""
+        """Release the files; results that are kept stay valid."""
         with self.follower.lock:
             self.lookups.clear()
             self.lookups.watched = None
@@ -280,10 +280,10 @@ class StoreView:
 
 
 def number_of(what: str, value: object) -> int:
-    """A whole number.
+    """Return a whole number.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the value is no whole number.
     """
     if not isinstance(value, SupportsIndex):
         raise ConfigError(f"{what} {value!r:.80}: give a whole number")
@@ -291,10 +291,10 @@ def number_of(what: str, value: object) -> int:
 
 
 def bytes_of(what: str, text: str) -> bytes:
-    """A name as bytes; bytes of no UTF-8 come as the command line gives them.
+    """Return a name as bytes; bytes that are not UTF-8 are as the command line gives them.
 
     Raises:
-        ConfigError: it is no text, or none that a message can have.
+        ConfigError: the value is no text, or no text that a message can have.
     """
     if not isinstance(text, str):
         raise ConfigError(f"{what} {text!r:.80}: give a text")
