@@ -186,24 +186,15 @@ def convert(
         ReputError: Another error of `reput.errors`; nothing was changed.
     """
     from reput.pipeline.build.prepare import refuse_early
-    from reput.pipeline.convert.convert import convert_options, convert_store, nothing_to_convert
+    from reput.pipeline.convert.convert import ConvertOptions, convert_store, nothing_to_convert
 
+    options = ConvertOptions(to, source, salvage=salvage, verify_crc=verify_crc, split_mb=split_mb)
     config = config_from(config, force_setting)
-    if (done := nothing_to_convert(path, to, config, source)) is not None:
+    if (done := nothing_to_convert(path, options, config)) is not None:
         return done
-    refuse = partial(refuse_early, options=convert_options(to, source, salvage=salvage))
+    refuse = partial(refuse_early, options=options.rebuild_options())
     with _engine_at(path, config, spark, master, listener, refuse) as (engine, settings):
-        return convert_store(
-            path,
-            engine,
-            to,
-            settings,
-            source=source,
-            salvage=salvage,
-            verify_crc=verify_crc,
-            split_mb=split_mb,
-            listener=listener,
-        )
+        return convert_store(path, engine, options, settings, listener)
 
 
 @named_arguments()

@@ -51,9 +51,9 @@ def convert(
     from reput.cli.progress_bars import progress
 
     if dry_run:
-        from reput.pipeline.convert.convert import convert_options
+        from reput.pipeline.convert.convert import ConvertOptions
 
-        return show_dry_run(store, job, convert_options(to, source, salvage=salvage), as_json)
+        return show_dry_run(store, job, ConvertOptions(to, source, salvage=salvage).rebuild_options(), as_json)
     try:
         with progress(job.quiet) as listener:
             report = reput.convert(

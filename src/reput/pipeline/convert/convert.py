@@ -6,13 +6,14 @@ live. After a kill the next run starts from the beginning, unless the swap had b
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from reput.formats.queue_kinds import TARGET_SETTINGS, TARGETS
-from reput.pipeline.build.options import LOG, QUEUE, QUEUES, RebuildOptions
+from reput.pipeline.build.options import DEFAULT_SPLIT_MB, LOG, QUEUE, QUEUES, RebuildOptions
 from reput.pipeline.build.prepare import find_buildable
 from reput.pipeline.build.rebuild import rebuild_store
 from reput.pipeline.convert.queues import convert_queues
@@ -26,26 +27,58 @@ from reput.store.owner import swap
 from reput.store.owner.owner import own_store
 
 
-def nothing_to_convert(root: Path | str, to: str, config: StoreConfig, source: str = LOG) -> RebuildReport | None:
-    """The report for a store that already has exactly these kinds of queues; None if there is something to do.
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """The options of a conversion; see `reput convert --help`."""
 
-    What a killed job left is something to do, and so is a setting that contradicts the files. A copy of one kind from
-    another that is not there is an error, which the conversion raises.
+    to: str
+    source: str = LOG
+    salvage: bool = False
+    verify_crc: bool = True
+    split_mb: float = DEFAULT_SPLIT_MB
+
+    def __post_init__(self) -> None:
+        if self.to not in TARGETS:
+            raise ConfigError(f"to={self.to!r}: choose {', '.join(TARGETS)}")
+
+    def rebuild_options(self) -> RebuildOptions:
+        """Return the options of the rebuild that does the conversion.
+
+        Raises:
+            ConfigError: The options contradict each other.
+        """
+        return RebuildOptions(
+            only=QUEUE,
+            salvage=self.salvage,
+            verify_crc=self.verify_crc,
+            split_mb=self.split_mb,
+            kinds=TARGETS[self.to],
+            # Queues that are copied from others are compared with those instead.
+            verify=self.source == LOG,
+            source=self.source,
+        )
+
+
+def nothing_to_convert(root: Path | str, options: ConvertOptions, config: StoreConfig) -> RebuildReport | None:
+    """Return the report for a store that already has exactly these kinds of queues; None if there is something to do.
+
+    Leftovers of a killed job, and a setting that contradicts the files, are something to do. If the kind to copy from
+    is missing, the conversion raises the error.
     """
     layout = find_store(root, config)
     if swap.has_leftovers(layout):
         return None
-    return _done_already(layout, to, config, source)
+    return _done_already(layout, options, config)
 
 
-def _done_already(layout: StoreLayout, to: str, config: StoreConfig, source: str) -> RebuildReport | None:
+def _done_already(layout: StoreLayout, options: ConvertOptions, config: StoreConfig) -> RebuildReport | None:
     present = {kind.name for kind in present_kinds(layout)}
-    if not present or present != set(TARGETS.get(to, ())) or (source != LOG and len(present) == 1):
+    if present != set(TARGETS[options.to]) or (options.source != LOG and len(present) == 1):
         return None
     if contradictions(layout, config):
         return None
     report = RebuildReport(str(layout.root), salvage=False)
-    has = "both kinds of queues" if len(present) > 1 else f"{to} queues"
+    has = "both kinds of queues" if len(present) > 1 else f"{options.to} queues"
     report.notes.append(
         f"the store already has {has}: nothing to do. `reput check` judges them, `reput rebuild --only queue` builds "
         "them again"
@@ -56,63 +89,35 @@ def _done_already(layout: StoreLayout, to: str, config: StoreConfig, source: str
 def convert_store(
     root: Path | str,
     engine: Engine,
-    to: str,
-    config: StoreConfig | None = None,
-    *,
-    source: str = LOG,
-    salvage: bool = False,
-    verify_crc: bool = True,
-    split_mb: float = 128,
+    options: ConvertOptions,
+    config: StoreConfig,
     listener: ProgressListener | None = None,
 ) -> RebuildReport:
-    """Convert the queues of the store in `root` to another kind; `source`: see `RebuildOptions`.
+    """Convert the queues of the store in `root` to another kind.
 
     If a conversion to this kind was killed during or after its swap, only that is finished.
 
     Raises:
-        ConfigError: `to` is no target, or there is no other kind of queues to build from.
-        DamagedLogError: the log is damaged in the middle, and `salvage` was not asked for.
-        ReputError: see `reput.errors`; the old queues are live unless the text says otherwise.
+        ConfigError: There is no other kind of queues to build from.
+        DamagedLogError: The log is damaged in the middle, and `salvage` is off.
+        ReputError: See `reput.errors`; the old queues are live unless the text says otherwise.
     """
-    options = convert_options(to, source, salvage=salvage, verify_crc=verify_crc, split_mb=split_mb)
-    config = config or StoreConfig()
+    rebuild_options = options.rebuild_options()
     notes = _finish_killed_job(root, config)
-    if notes and (done := _done_already(find_store(root, config), to, config, source)):
+    if notes and (done := _done_already(find_store(root, config), options, config)):
         done.notes[:0] = notes
         return done
-    build = partial(convert_queues, config=config) if source == QUEUES else None
-    report = rebuild_store(root, engine, config, options, listener, build)
+    build = partial(convert_queues, config=config) if options.source == QUEUES else None
+    report = rebuild_store(root, engine, config, rebuild_options, listener, build)
     report.notes[:0] = notes
-    report.notes.append(f"a broker goes on with these queues when its broker.conf says {TARGET_SETTINGS[to]}")
+    report.notes.append(f"a broker goes on with these queues when its broker.conf says {TARGET_SETTINGS[options.to]}")
     return report
 
 
 def _finish_killed_job(root: Path | str, config: StoreConfig) -> list[str]:
-    """Finish the swap of a killed job and remove what such jobs left; returns what was done, as notes."""
+    """Finish the swap of a killed job and remove leftovers; return notes about that."""
     layout = find_buildable(root, config)
     if not swap.has_leftovers(layout):
         return []
     with own_store(layout) as owned:
         return owned.notes
-
-
-def convert_options(
-    to: str, source: str = LOG, *, salvage: bool = False, verify_crc: bool = True, split_mb: float = 128
-) -> RebuildOptions:
-    """The options of the rebuild that a conversion is.
-
-    Raises:
-        ConfigError: `to` is no target.
-    """
-    if to not in TARGETS:
-        raise ConfigError(f"to={to!r}: choose {', '.join(TARGETS)}")
-    return RebuildOptions(
-        only=QUEUE,
-        salvage=salvage,
-        verify_crc=verify_crc,
-        split_mb=split_mb,
-        kinds=TARGETS[to],
-        # Queues that come from others are held against those instead.
-        verify=source == LOG,
-        source=source,
-    )
