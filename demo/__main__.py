@@ -1,9 +1,9 @@
-"""`python -m demo [N] [--keep PATH]`: reput at work on RocketMQ's own store or a large one of ours.
+"""`python -m demo [N] [--keep PATH]`: shows a rebuild of RocketMQ's own store, or of a large one of ours.
 
-Without N, a store that Apache RocketMQ wrote loses its ConsumeQueues and IndexFiles, Spark builds them again, and every
-file is compared with RocketMQ's. With N, a store of N messages is written first, so that one sees the speed. The stores
-lie in a temporary folder, or stay in PATH for the other commands to look at.
-Exit code: 0 all is equal, 1 something differs, 2 it could not be done.
+Without N the demo deletes the ConsumeQueues and IndexFiles of a store that Apache RocketMQ wrote. Spark builds them
+again, and the demo compares every file with RocketMQ's. With N it first writes a store of N messages, to show the
+speed. The stores are in a temporary folder, or stay in PATH.
+Exit code: 0 all files are equal, 1 a file differs, 2 an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FAILED, _INTERRUPTED = 2, 130
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the demo; returns the exit code."""
+    """Run the demo; return the exit code."""
     try:
         rest, keep = parse_keep(arguments)
         count = parse_count(rest)
@@ -45,32 +45,32 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parse_count(arguments: Sequence[str]) -> int | None:
-    """N from the command line, None without.
+    """Return N from the command line; None if it is not given.
 
     Raises:
-        ConfigError: it is no whole number above 0.
+        ConfigError: It is no whole number above 0.
     """
     if not arguments:
         return None
     text = " ".join(arguments)
-    # Longer numbers pass any disk, and Python refuses to read the very long ones.
+    # A longer number exceeds any disk, and Python refuses very long ones.
     if text.isascii() and text.isdigit() and len(text) < 19 and int(text) > 0:
         return int(text)
     raise ConfigError(f"N={printable_start(text)}: a whole number of messages above 0 is needed ({_USAGE})")
 
 
 def parse_keep(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
-    """The arguments without `--keep PATH`, and that path; None without.
+    """Return the arguments without `--keep PATH`, and that path; None if it is not given.
 
     Raises:
-        ConfigError: there is no path behind it.
+        ConfigError: There is no path after it.
     """
     rest = list(arguments)
     if _KEEP not in rest:
         return rest, None
     at = rest.index(_KEEP)
     if len(rest) == at + 1 or not rest[at + 1]:
-        raise ConfigError(f"{_KEEP}: name a folder behind it ({_USAGE})")
+        raise ConfigError(f"{_KEEP}: name a folder after it ({_USAGE})")
     path = Path(rest[at + 1]).expanduser().absolute()
     del rest[at : at + 2]
     return rest, path
@@ -78,7 +78,7 @@ def parse_keep(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder that is gone at the end, however the demo ends."""
+    """Make a temporary folder; remove it at any end of the demo."""
     with fs.errors_named(tempfile.gettempdir(), "make a temporary folder"):
         folder = Path(tempfile.mkdtemp(prefix="reput-demo-"))
     try:
@@ -89,13 +89,13 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def kept_folder(path: Path) -> Iterator[Path]:
-    """A new folder that stays; gone again when the demo does not come to its end.
+    """Make a new folder that stays; remove it if the demo fails.
 
     Raises:
-        ConfigError: there is something under this name already.
+        ConfigError: The path exists.
     """
     if fs.exists(path):
-        raise ConfigError(f"{path}: is there already. Name a folder that is not, for the demo's store to stay in")
+        raise ConfigError(f"{path}: is there already. Name a new folder for the demo's store")
     fs.make_dirs(path)
     try:
         yield path
@@ -107,8 +107,8 @@ def kept_folder(path: Path) -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    # A gigabyte must not stay behind when the demo is ended from outside.
+    # Remove a gigabyte also if SIGTERM ends the demo.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    # What PySpark would log on Ctrl-C, stack traces to the JVM, is no news to whoever pressed it.
+    # On Ctrl-C PySpark would log stack traces.
     logging.getLogger().addHandler(logging.NullHandler())
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The demo on a golden store: RocketMQ's ConsumeQueues and IndexFiles are deleted, built again, and compared."""
+"""The demo on a golden store: delete RocketMQ's ConsumeQueues and IndexFiles, build them again, and compare."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ maxIndexNum=2000
 
 @dataclass(slots=True)
 class Comparison:
-    """Files of one kind that were compared: how many are equal, and what is wrong with the others."""
+    """A comparison of files of one kind: the number of equal files, and the differences of the others."""
 
     equal: int = 0
     differences: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        """As the table has it."""
+        """The text for the table."""
         return f"{self.equal} of {self.equal + len(self.differences)}"
 
     def add(self, name: str, theirs: bytes | None, ours: bytes | None) -> None:
-        """Compare one file, None where a side lacks it."""
+        """Compare one file; None if a side lacks it."""
         difference = _difference(theirs, ours)
         if difference is None:
             self.equal += 1
@@ -96,16 +96,16 @@ def show_golden(folder: Path) -> int:
     show(f"Equal to RocketMQ's, byte for byte: {total.text} queue files, {indexes.text} IndexFiles.")
     outcome.show_rates(report, start_seconds)
     if total.differences or indexes.differences or not total.equal or not indexes.equal:
-        return outcome.tell_differences(total.differences + indexes.differences)
+        return outcome.show_differences(total.differences + indexes.differences)
     show("So small a store is mostly start-up. To see the speed: make demo N=4000000")
     return 0
 
 
 def golden_tarball() -> Path:
-    """The tarball of the store to show.
+    """Return the tarball of the golden store.
 
     Raises:
-        NotAStoreError: there is none.
+        NotAStoreError: There is none.
     """
     named = os.environ.get(GOLDEN_SWITCH)
     here = Path(__file__).resolve().parents[1]
@@ -121,10 +121,10 @@ def golden_tarball() -> Path:
 
 
 def unpack_golden(target: Path) -> Path:
-    """Unpack the golden store below `target`; returns the store's folder.
+    """Unpack the golden store into `target`; return the store's folder.
 
     Raises:
-        NotAStoreError: there is no tarball, or no store in it.
+        NotAStoreError: There is no tarball, or no store in it.
     """
     tarball = golden_tarball()
     fs.make_dirs(target)
@@ -165,7 +165,7 @@ def _queue_files(store: Path) -> dict[tuple[str, str], Path]:
 
 
 def compare_indexes(theirs: Path, ours: Path) -> Comparison:
-    """Compare the IndexFiles of two stores in their order; their names say when they were made, so they differ."""
+    """Compare the IndexFiles of two stores in order; their names are times, so they differ."""
     compared = Comparison()
     left, right = list_index_files(theirs / paths.INDEX), list_index_files(ours / paths.INDEX)
     for number in range(max(len(left), len(right))):

@@ -1,4 +1,4 @@
-"""The demo on a large store: reput writes N messages as Arrow columns, indexes them, and checks a sample."""
+"""The demo on a large store: write N messages as Arrow columns, index them, and check a sample."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENTRIES_CHECKED = 100
 
 
 def show_own(folder: Path, count: int) -> int:
-    """Write a store of `count` messages, rebuild it, and check a sample; returns the exit code."""
+    """Write a store of `count` messages, rebuild it, and check a sample; return the exit code."""
     from reput.cli.progress_bars import progress
 
     refuse_without_room(folder, count)
@@ -56,14 +56,14 @@ def show_own(folder: Path, count: int) -> int:
     outcome.show_rates(report, start_seconds)
     stages = ", ".join(f"{name} {took:.1f} s" for name, took in report.seconds.items() if name != "total")
     show(f"  stages          {stages}")
-    return outcome.tell_differences(differences) if differences else 0
+    return outcome.show_differences(differences) if differences else 0
 
 
 def refuse_without_room(folder: Path, count: int) -> None:
-    """Look for room before a store is written.
+    """Check the free disk space before a store is written.
 
     Raises:
-        NoSpaceError: the file system of `folder` cannot hold it.
+        NoSpaceError: The file system of `folder` is too small.
     """
     needed, free = _BYTES_AT_LEAST + count * _BYTES_PER_MESSAGE, fs.free_bytes(folder)
     if free < needed:
@@ -74,12 +74,12 @@ def refuse_without_room(folder: Path, count: int) -> None:
 
 
 def topic_name(number: int) -> bytes:
-    """The name of the demo's topic `number`."""
+    """Return the name of the demo's topic `number`."""
     return b"demo-topic-%d" % number
 
 
 def write_store(store: Path, count: int, listener: ProgressListener) -> int:
-    """Write a store of `count` messages, spread over all queues in turn; returns the bytes of its log."""
+    """Write a store of `count` messages, spread over all queues in turn; return the bytes of its log."""
     first_ms = int(time.time() * 1000) - count // 100
     with LogAppender(store / paths.COMMIT_LOG, LogSettings()) as log:
         for begin in range(0, count, _WRITE_STEP):
@@ -122,9 +122,9 @@ def _body(topic: str) -> bytes:
 
 
 def check_sample(store: Path, report: RebuildReport, count: int) -> tuple[list[tuple[str, int, int, str]], list[str]]:
-    """Hold entries of one queue of each topic against the records, in plain Python.
+    """Compare entries of one queue of each topic with the records, in plain Python.
 
-    Returns the table's rows and what is wrong.
+    Return the rows of the table, and the differences.
     """
     rows, differences = [], []
     log = list_log_files(store / paths.COMMIT_LOG)
@@ -141,7 +141,7 @@ def check_sample(store: Path, report: RebuildReport, count: int) -> tuple[list[t
 
 
 def check_queue(log: LogFiles, queue: QueueFolder) -> tuple[int, list[str]]:
-    """Hold some entries of a queue, first and last among them, against their records; how many, and what is wrong."""
+    """Compare some entries of a queue with their records; return how many, and the differences."""
     entry_size = consume_queue.ENTRY_SIZE
     data = b"".join(fs.read_bytes(file.path, file.size) or b"" for file in queue.files)
     entries = data.rstrip(b"\0")
@@ -169,6 +169,6 @@ def _entry_fault(log: LogFiles, queue: QueueFolder, number: int, entry: consume_
         return f"log offset {entry.physical_offset} holds {verdict.meaning}"
     found = record.decode_record(data)
     tags = properties.decode_properties(found.properties).get(properties.TAGS, b"")
-    said = (queue.topic.encode(), queue.queue_id, number, entry.size, entry.tags_code)
-    holds = (found.topic, found.queue_id, found.queue_offset, size, java_string_hash_utf8(tags))
-    return None if said == holds else f"says {said}, its record {holds}"
+    in_entry = (queue.topic.encode(), queue.queue_id, number, entry.size, entry.tags_code)
+    in_record = (found.topic, found.queue_id, found.queue_offset, size, java_string_hash_utf8(tags))
+    return None if in_entry == in_record else f"has {in_entry}, its record {in_record}"

@@ -1,4 +1,4 @@
-"""What both demos share: Spark, the rebuild with its progress, and how its outcome is told."""
+"""Parts of both demos: Spark's start, the rebuild with its progress, and the report of its outcome."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NAME_WIDTH = 40
 
 
 def printable_start(text: str) -> str:
-    """`text`, cut where it is long: for names and numbers that may be anything."""
+    """Return `text`, shortened if it is long."""
     return text if len(text) <= _NAME_WIDTH else text[: _NAME_WIDTH - 3] + "..."
 
 
 def start_spark() -> float:
-    """Start Spark, embedded; returns the seconds that this took."""
+    """Start Spark in this process; return the seconds that it took."""
     from reput.pipeline.spark.session import start_context
 
     begin = time.perf_counter()
@@ -32,7 +32,7 @@ def start_spark() -> float:
 
 
 def rebuild(store: Path, config: Path | None) -> RebuildReport:
-    """Rebuild a store with the Spark that runs already, with progress on stderr."""
+    """Rebuild a store with the running Spark, with progress on stderr."""
     import reput
     from reput.cli.progress_bars import progress
 
@@ -41,7 +41,7 @@ def rebuild(store: Path, config: Path | None) -> RebuildReport:
 
 
 def show_rates(report: RebuildReport, start_seconds: float) -> None:
-    """How long Spark's start and the rebuild took."""
+    """Show how long Spark's start and the rebuild took."""
     seconds = max(report.seconds["total"], 1e-3)
     show(f"  start of Spark  {start_seconds:.1f} s")
     show(
@@ -50,8 +50,8 @@ def show_rates(report: RebuildReport, start_seconds: float) -> None:
     )
 
 
-def tell_differences(differences: Sequence[str]) -> int:
-    """Name the first differences; returns the exit code."""
+def show_differences(differences: Sequence[str]) -> int:
+    """Show the first differences; return the exit code."""
     for text in differences[:_DIFFERENCES_SHOWN]:
         say(f"differs: {text}")
     if len(differences) > _DIFFERENCES_SHOWN:

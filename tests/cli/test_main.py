@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from reput.cli import main
@@ -204,3 +206,14 @@ def test_the_shell_completes_verbs_and_options() -> None:
 
     assert completed("reput re", 1) == ["rebuild"]
     assert "--topic" in completed("reput get --t", 2)
+
+
+def test_every_help_has_an_example() -> None:
+    """The help of each verb, and of each kind of `dump`, has a line that can be typed."""
+    context = click.Context(main.cli)
+    dump = main.cli.get_command(context, "dump")
+    assert isinstance(dump, click.Group)
+    verbs = {name: main.cli.get_command(context, name) for name in main.cli.list_commands(context)}
+    for name, command in {**verbs, **{f"dump {kind}": one for kind, one in dump.commands.items()}}.items():
+        assert command is not None
+        assert f"\nreput {name}" in inspect.cleandoc(command.help or ""), name

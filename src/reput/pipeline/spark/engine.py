@@ -22,7 +22,6 @@ R = TypeVar("R")
 _POLL_S = 0.1
 _CONTEXT_ENDED = ("stopped SparkContext", "SparkContext has been shutdown", "SparkContext was shut down")
 """Texts by which Spark reports a context that has ended; they differ by the state of the job."""
-_PREFIX = "reput.errors."
 
 
 class Progress(Protocol):
