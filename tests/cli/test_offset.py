@@ -15,6 +15,7 @@ from reput.cli.main import cli
 from reput.config import StoreConfig
 from reput.errors import ConfigError
 from support import golden, stores
+from support.opened import pulled
 
 
 def call(*arguments: object) -> Result:
@@ -45,7 +46,7 @@ def test_spans_of_queues() -> None:
     with reput.MessageStore.open(store, read_only=True) as opened:
         for queue in found["queues"]:
             number = queue["queue_id"]
-            first, *_, last = opened.get_message("payments", number, 0, 100_000)
+            first, *_, last = pulled(opened, "payments", number)
             assert (queue["min_offset"], queue["max_offset"]) == (first.queue_offset, last.queue_offset + 1)
             assert queue["messages"] == last.queue_offset - first.queue_offset + 1
             assert queue["first_store_timestamp"] == first.store_timestamp
@@ -58,7 +59,7 @@ def test_offsets_by_time() -> None:
     """--time gives the first message at or after it, with upper the last at or before it, in each queue."""
     store = golden.shared("basic")
     with reput.MessageStore.open(store, read_only=True) as opened:
-        times = [message.store_timestamp for message in opened.get_message("payments", 2, 0, 100_000)]
+        times = [message.store_timestamp for message in pulled(opened, "payments", 2)]
     middle = times[len(times) // 2]
     (lower,) = told(store, "-t", "payments", "-q", 2, "--timestamp", middle)["queues"]
     (upper,) = told(store, "-t", "payments", "-q", 2, "--timestamp", middle, "--boundary", "upper")["queues"]

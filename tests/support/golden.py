@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput.formats import paths
 from reput.formats.consume_queue import ENTRY
-from reput.formats.record import MAGIC_V1, MAGIC_V2, SYS_FLAG_AT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from reput.formats.record import (
+    FLAG_INNER_BATCH,
+    MAGIC_V1,
+    MAGIC_V2,
+    SYS_FLAG_AT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,6 +133,11 @@ class Span(NamedTuple):
     def is_queued(self) -> bool:
         """Whether a queue gets an entry: not of a transaction that is prepared or rolled back."""
         return self.sys_flag & TRANSACTION_ROLLBACK not in {TRANSACTION_PREPARED, TRANSACTION_ROLLBACK}
+
+    @property
+    def is_batch(self) -> bool:
+        """Return True if the record's entry is in a queue of batches."""
+        return bool(self.sys_flag & FLAG_INNER_BATCH)
 
 
 def records(store: Path) -> list[Span]:

@@ -29,11 +29,16 @@ def put(store: reput.MessageStore, count: int, topic: str = "t", queue_id: int =
 
 
 def bodies(store: reput.MessageStore, topic: str = "t", queue_id: int = 0) -> list[bytes]:
-    """All bodies of a queue, pulled as a consumer does."""
+    """Return the bodies of all messages of a queue."""
+    return [message.body for message in pulled(store, topic, queue_id)]
+
+
+def pulled(store: reput.MessageStore, topic: str = "t", queue_id: int = 0) -> list[reput.StoredMessage]:
+    """Pull all messages of a queue as a consumer does: a pull ends with the queue's file."""
     found, offset = [], store.min_offset(topic, queue_id)
     while True:
         result = store.get_message(topic, queue_id, offset)
-        found += [message.body for message in result]
+        found += result.messages
         if result.next_offset == offset:
             return found
         offset = result.next_offset
