@@ -44,7 +44,7 @@ SETTINGS = ("QUICK", "MINUTES", "RATE", "MESSAGES", "PEER_HEAP")
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """The amount that is measured."""
 
     quick: bool
     rounds: int
@@ -54,7 +54,7 @@ class Sizes:
 
     @classmethod
     def of_environment(cls) -> Sizes:
-        """What the environment asks for."""
+        """Return the amount that the environment asks for."""
         quick = os.environ.get("QUICK", "") not in ("", "0")
 
         def given(name: str, default: float) -> float:
@@ -92,8 +92,8 @@ def follow_a_writer(work: Path, sizes: Sizes) -> dict[str, Any]:
     ours("watch", store, "--seconds", warm_up_s, "--pid", follower.pid)
     watched = ours("watch", store, "--seconds", sizes.seconds, "--pid", follower.pid)
     written = runs.report_of(writer)
-    told = runs.report_of(follower)
-    watched |= {"writer_rate": written["rate"], "messages": told["messages"], "left_bytes": told["lag_bytes"]}
+    report = runs.report_of(follower)
+    watched |= {"writer_rate": written["rate"], "messages": report["messages"], "left_bytes": report["lag_bytes"]}
     if not runs.check_is_sound(store):
         raise RuntimeError("the followed store's indexes are not what its log says")
     shutil.rmtree(store)

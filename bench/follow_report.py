@@ -1,4 +1,4 @@
-"""What a run of the follow benchmark found, as a table, JSON, Markdown and plots."""
+"""The results of the follow benchmark, as a table, JSON, Markdown and plots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COUNTED = (
 
 @dataclass
 class Found:
-    """What a run has measured; seconds, one a round."""
+    """The measurements of a run; seconds, one a round."""
 
     messages: int
     log_bytes: int
@@ -65,8 +65,8 @@ class Found:
 
 
 def rows(found: Found) -> list[tuple[str, str, str]]:
-    """What was measured: name, value, goal."""
-    told, further, visible = found.ratios(), found.further(), found.follow["visible_ms"]
+    """Return each measurement: name, value, goal."""
+    ratios, further, visible = found.ratios(), found.further(), found.follow["visible_ms"]
     median = statistics.median
     return [
         ("append to visible, p50", f"{visible['p50']:.0f} ms", "< 250 ms"),
@@ -76,9 +76,9 @@ def rows(found: Found) -> list[tuple[str, str, str]]:
         ("writer's rate", f"{found.follow['writer_rate']:,.0f} messages/s", "100,000"),
         ("follower's memory", f"{further['memory_gib']:.2f} GiB, x {further['memory_growth']:.3f}", "no growth"),
         ("RocketMQ's reput", f"{median(found.peer_seconds):.2f} s", ""),
-        ("catch-up", f"{median(found.catch_up_seconds):.2f} s, {told['catch_up']:.2f} x", ">= 6 x"),
-        ("scan", f"{median(found.scan_seconds):.2f} s, {told['scan_mps']:.2f} M/s", ">= 3 M/s"),
-        ("Parquet", f"{median(found.parquet_seconds):.2f} s, {told['parquet_mps']:.2f} M/s", ">= 0.4 M/s"),
+        ("catch-up", f"{median(found.catch_up_seconds):.2f} s, {ratios['catch_up']:.2f} x", ">= 6 x"),
+        ("scan", f"{median(found.scan_seconds):.2f} s, {ratios['scan_mps']:.2f} M/s", ">= 3 M/s"),
+        ("Parquet", f"{median(found.parquet_seconds):.2f} s, {ratios['parquet_mps']:.2f} M/s", ">= 0.4 M/s"),
         (f"narrow, {found.narrow_messages:,} messages", f"{further['narrow_s']:.2f} s", "< 1.5 s"),
     ]
 

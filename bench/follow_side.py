@@ -7,7 +7,7 @@ catch-up STORE --warm-up-store SMALL    seconds of `reput.follow(until_caught_up
 scan STORE --warm-up-store SMALL --folder F --topic T --begin-ms B --end-ms E   the data source's seconds
 
 Latencies are sampled from outside: a process looks at the store's watermarks (shared memory) every millisecond. It
-notes when it first sees a log offset confirmed, and when it first sees a frontier at or behind that offset.
+notes when it first sees a log offset confirmed, and when it first sees a frontier at or after that offset.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def follow(args: argparse.Namespace) -> dict[str, Any]:
 
 
 class Reached:
-    """How long after it was confirmed each marked log offset came below a frontier."""
+    """The time from the moment when a log offset is confirmed until a frontier passes it."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[int, float]] = deque()
@@ -94,14 +94,14 @@ class Reached:
         while self.waiting and self.waiting[0][0] <= frontier:
             self.latencies_s.append(now - self.waiting.popleft()[1])
 
-    def told_ms(self) -> dict[str, float]:
+    def summary_ms(self) -> dict[str, float]:
         """Percentiles in ms."""
         found = np.array(self.latencies_s) * 1000
         return {name: float(np.percentile(found, share)) for name, share in (("p50", 50), ("p99", 99), ("max", 100))}
 
 
 def watch(args: argparse.Namespace) -> dict[str, Any]:
-    """Look at the watermarks and the frontier file for so many seconds."""
+    """Look at the watermarks and the frontier file for that number of seconds."""
     layout = find_store(args.store, StoreConfig())
     marks = Watermarks(layout.own(own.WATERMARKS_NAME), read_only=True)
     visible, durable = Reached(), Reached()
@@ -124,8 +124,8 @@ def watch(args: argparse.Namespace) -> dict[str, Any]:
             remembered = now
         time.sleep(LOOK_S)
     return {
-        "visible_ms": visible.told_ms(),
-        "durable_ms": durable.told_ms(),
+        "visible_ms": visible.summary_ms(),
+        "durable_ms": durable.summary_ms(),
         "samples": len(visible.latencies_s),
         "never_visible": len(visible.waiting),
         "log_bytes": last - first,
@@ -171,8 +171,8 @@ def scan(args: argparse.Namespace) -> dict[str, Any]:
 
     def narrow(store: str) -> int:
         frame = session.read.format("rocketmq").option("columns", "topic,storeTimestamp,storeSize").load(store)
-        first, behind = f"timestamp_millis({args.begin_ms})", f"timestamp_millis({args.end_ms})"
-        between = f"storeTimestamp >= {first} AND storeTimestamp < {behind}"
+        first, end = f"timestamp_millis({args.begin_ms})", f"timestamp_millis({args.end_ms})"
+        between = f"storeTimestamp >= {first} AND storeTimestamp < {end}"
         row = frame.where(f"topic = '{args.topic}' AND {between}").selectExpr("count(*) AS messages").first()
         assert row is not None
         return int(row["messages"])

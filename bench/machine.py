@@ -1,4 +1,4 @@
-"""What every benchmark says about the machine and the versions it ran with: nothing that names the machine."""
+"""The machine and the versions that a benchmark ran with, without the name of the machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def peer_heap() -> str:
 
 
 def java_version() -> str:
-    """What Java calls itself, in one line."""
+    """Return the name and version of Java, in one line."""
     banner = subprocess.run(("java", "-version"), capture_output=True, text=True, check=False).stderr
     return banner.splitlines()[0] if banner else "unknown"
 

@@ -105,11 +105,11 @@ class Bench:
             store = self.work / "put"
             os.sync()
             many = queues == self.many
-            told = ours("put", store, "--messages", self.messages // 4, "--queues", queues, *(["--index"] * many))
-            self._keep(name, told["messages"] / told["seconds"])
+            done = ours("put", store, "--messages", self.messages // 4, "--queues", queues, *(["--index"] * many))
+            self._keep(name, done["messages"] / done["seconds"])
             if many:
-                self._keep("put_many_gib", told["peak_bytes"] / 2**30)
-                self._keep("put_many_indexed_gib", told["peak_bytes_indexed"] / 2**30)
+                self._keep("put_many_gib", done["peak_bytes"] / 2**30)
+                self._keep("put_many_indexed_gib", done["peak_bytes_indexed"] / 2**30)
                 opened = ours("open", store)
                 self._keep("open_many_s", opened["seconds"])
                 self._keep("open_many_files", opened["open_files"])
@@ -125,7 +125,7 @@ class Bench:
         return statistics.median(self.values[name])
 
     def ratios(self) -> dict[str, float]:
-        """How much faster reput is; the last one against itself."""
+        """Return how much faster reput is; the last ratio compares reput with itself."""
         return {
             "rocksdb_rebuild": self.median("rebuild_peer_s") / self.median("rebuild_ours_s"),
             "rocksdb_rebuild_10000": self.median("rebuild_10000_peer_s") / self.median("rebuild_10000_ours_s"),

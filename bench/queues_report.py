@@ -1,4 +1,4 @@
-"""What a run of the benchmark of queue kinds found, as a table, JSON, Markdown and a plot."""
+"""The results of the benchmark of queue kinds, as a table, JSON, Markdown and a plot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 COUNTED = (
     "rebuild: both sides build RocksDB queues and IndexFiles from the log and check CRCs; synced at the end, warm.",
     "get: 32 a pull over all queues of one store, nothing decoded.",
-    "put: one thread, in as many queues as said; x: the rate at so many queues over that at 64, both reput's.",
+    "put: one thread, in the number of queues that is given; x: the rate there over that at 64 queues, both reput's.",
     "sql: one filter over the same records of a mapped log file; the best of several rounds on each side.",
     "Values are the medians of the rounds.",
 )

@@ -122,7 +122,7 @@ def show(plain: list[Measured], crowded: list[Measured], about: dict[str, Any]) 
 
 
 def environment(rounds: int) -> dict[str, Any]:
-    """What the results say about the run."""
+    """Return the facts about the run that the results name."""
     return machine.environment("bench-rebuild", ("SIZES", "MANY_QUEUES", "PEER_HEAP"), rounds)
 
 

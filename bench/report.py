@@ -1,4 +1,4 @@
-"""What a benchmark run found: its ratios, and the table, JSON, Markdown and plot that show them."""
+"""The results of a benchmark run: its ratios, and the table, JSON, Markdown and plot that show them."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def peak_pss_bytes(workload: Workload) -> int:
 
 
 def check_is_sound(store: Path) -> bool:
-    """Whether `reput check` finds a store's indexes to be what its log says."""
+    """Return True if `reput check` finds that a store's indexes agree with its log."""
     _, process = _start([sys.executable, "-m", "reput", "check", str(store), "--json", "-q"])
     output, _ = process.communicate(timeout=RUN_TIMEOUT_S)
     return process.returncode == 0 and bool(json.loads(output.splitlines()[-1])["sound"])
@@ -107,7 +107,7 @@ def start_side(script: str, command: str, *words: Any, stdin: int | None = None)
 
 
 def report_of(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What such a process printed last.
+    """Return the last line that such a process printed, decoded.
 
     Raises:
         RunError: it failed.

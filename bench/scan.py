@@ -98,8 +98,8 @@ def show(seconds: dict[str, tuple[float, float]], messages: int, log_bytes: int)
 def save(path: Path, about: dict[str, Any], found: dict[str, Any], messages: int, log_bytes: int) -> None:
     """Write what was measured, each round, as JSON."""
     seconds = found["seconds"]
-    told = {name: dict(zip(("wall", "cpu"), medians(seconds[name]), strict=True)) for name in NAMES}
-    values = about | {"messages": messages, "log_bytes": log_bytes, "medians_s": told, "rounds_s": seconds}
+    middle = {name: dict(zip(("wall", "cpu"), medians(seconds[name]), strict=True)) for name in NAMES}
+    values = about | {"messages": messages, "log_bytes": log_bytes, "medians_s": middle, "rounds_s": seconds}
     values["ratios"] = ratios({name: medians(seconds[name]) for name in NAMES})
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(values, indent=2) + "\n")

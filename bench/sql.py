@@ -29,7 +29,7 @@ REGIONS = ("eu", "us", "asia", "africa")
 
 
 class SqlRatio(NamedTuple):
-    """What both sides took (s) for a filter over `messages`, of which `matched` match."""
+    """The seconds of both sides for a filter over `messages`, of which `matched` match."""
 
     expression: str
     messages: int
@@ -102,7 +102,7 @@ def _ours(log: Path, messages: int, expression: str, rounds: int) -> tuple[int, 
 
 
 def record_positions(data: np.ndarray[Any, np.dtype[np.uint8]], messages: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Where the first `messages` records of a log file begin."""
+    """Return the places of the first `messages` records of a log file."""
     positions = np.empty(messages, dtype=np.int64)
     position, view = 0, data.data
     for number in range(messages):

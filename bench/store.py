@@ -7,7 +7,7 @@ What is timed is the same on both sides:
                 background (RocketMQ dispatches, reput fills its tail) runs beside the puts and not in pauses
     pulls       from queue and offset to the places and sizes of the records, which nobody decodes
     time, key   from question to answer. RocketMQ finds messages by the hash of their key alone, so that another key's
-                message comes along now and then; these are told apart outside its clock, and inside reput's
+                message comes along now and then; these are recognized outside its clock, and inside reput's
     open        from the call to a store that can be read
 
 Environment:
@@ -69,7 +69,7 @@ class DifferentError(Exception):
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """The amount that is measured."""
 
     quick: bool
     rounds: int
@@ -85,7 +85,7 @@ class Sizes:
 
     @classmethod
     def of_environment(cls) -> Sizes:
-        """What the environment asks for."""
+        """Return the amount that the environment asks for."""
         quick = os.environ.get("QUICK", "") not in ("", "0")
 
         def given(name: str, default: float) -> float:
@@ -157,7 +157,7 @@ class Bench:
         assert_same(name, theirs, mine, "messages", "log_bytes")
         line.peer.append(sizes.messages / theirs["seconds"])
         line.ours.append(sizes.messages / mine["seconds"])
-        tell(line)
+        show_line(line)
 
     def _put_messages(self) -> None:
         sizes, line = self.sizes, self.lines["put_messages"]
@@ -170,7 +170,7 @@ class Bench:
         assert_same("put_messages", expected, mine, "messages")
         line.ours.append(sizes.messages / mine["seconds"])
         line.peer.append(self.lines["put"].peer[-1])
-        tell(line)
+        show_line(line)
 
     def _in_new_store(self, run: Any, command: str, *options: Any, **keywords: Any) -> dict[str, Any]:
         store = self.work / "put"
@@ -196,11 +196,11 @@ class Bench:
         theirs["get_500_raised"] = raised["get_500"]
         mine = ours("read", store, *pulls, *asked, "--seconds", seconds)
         mine["get_500_raised"] = mine["get_500"]
-        for name, told in theirs.items():
-            assert_same(name, told, mine[name], "done", "sum")
-            self.lines[name].peer.append(told["rate"])
+        for name, answer in theirs.items():
+            assert_same(name, answer, mine[name], "done", "sum")
+            self.lines[name].peer.append(answer["rate"])
             self.lines[name].ours.append(mine[name]["rate"])
-            tell(self.lines[name])
+            show_line(self.lines[name])
 
     def _open(self, killed: Workload, small: Workload) -> None:
         line, megabytes = self.lines["open"], killed.written["log_bytes"] / 1e6
@@ -213,7 +213,7 @@ class Bench:
         assert_same("open", theirs, mine, "messages")
         line.peer.append(megabytes / theirs["seconds_load"])
         line.ours.append(megabytes / mine["seconds"])
-        tell(line)
+        show_line(line)
 
     def _sync(self) -> None:
         sizes, line = self.sizes, self.lines["sync"]
@@ -232,8 +232,8 @@ class Bench:
         assert_same("sync_async", theirs, mine, "messages", "log_bytes")
         under_way.peer.append(line.peer[-1])
         under_way.ours.append(sizes.synced / mine["seconds"])
-        tell(line)
-        tell(under_way)
+        show_line(line)
+        show_line(under_way)
 
 
 def peer_run(command: str, *words: Any, heap: str) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def assert_same(what: str, theirs: dict[str, Any], mine: dict[str, Any], *names:
             raise DifferentError(f"{what}: {name} is {theirs[name]} for the peer, {mine[name]} for reput")
 
 
-def tell(line: Line) -> None:
+def show_line(line: Line) -> None:
     """The last round of a line, as progress."""
     say(f"{line.name}: peer {line.peer[-1]:,.0f}, reput {line.ours[-1]:,.0f} {line.unit}")
 

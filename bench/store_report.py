@@ -1,4 +1,4 @@
-"""What a run of the store benchmark found: its ratios, and the table, JSON, Markdown and plots that show them."""
+"""The results of the store benchmark: its ratios, and the table, JSON, Markdown and plots that show them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def save(
 ) -> None:
     """Write `stem` with .json, .md and .png."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    numbers = {name: None if math.isnan(value) else value for told in (further, found) for name, value in told.items()}
+    ratios = {**further, **found}
+    numbers = {name: None if math.isnan(value) else value for name, value in ratios.items()}
     measured = {key: asdict(line) for key, line in lines.items()}
     content = {**about, "counted": COUNTED, "ratios": numbers, "lines": measured}
     stem.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n")

@@ -42,7 +42,7 @@ _NOISE = random.Random(1).randbytes(1 << 20)
 
 
 class Chunk(NamedTuple):
-    """What applications give: one value a message in each list."""
+    """The values that applications give, one a message in each list."""
 
     topic: list[str]
     queue_id: list[int]
@@ -91,7 +91,7 @@ def put_at_once(store: reput.MessageStore, given: Chunk, threads: int) -> float:
 
 
 def put_under_way(store: reput.MessageStore, given: Chunk, most: int) -> float:
-    """Seconds to put messages from one thread that lets so many be under way."""
+    """Return the seconds to put messages from one thread that lets that number be under way."""
     message, put = reput.Message, store.put_message_async
     under_way: deque[Future[reput.PutResult]] = deque()
     begin = time.perf_counter()
@@ -224,7 +224,7 @@ def ask(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def fsync(args: argparse.Namespace) -> dict[str, Any]:
-    """How often a second the device makes one more small write durable, in a file that has its room already."""
+    """Return how often a second the device makes one more small write durable, in a file that has its room already."""
     path = Path(args.store) / "fsync"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
     os.posix_fallocate(descriptor, 0, 1 << 28)

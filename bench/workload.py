@@ -27,7 +27,7 @@ class Case:
     queues: int
 
     def __str__(self) -> str:
-        """As progress lines and folder names have it."""
+        """The name in progress lines and folder names."""
         return f"{self.messages}-in-{self.queues}"
 
 
@@ -61,7 +61,7 @@ class Workload:
 
         For five minutes after a deletion ext4 looks at each deleted inode again before it gives out a new one: with
         10,000 queues deleted before every run, making their folders took 1.2 s in the first round and 4.8 s in the
-        fourth, whoever made them.
+        fourth, in the stores of both sides.
         """
         if folder.exists():
             self.discarded.mkdir(exist_ok=True)
@@ -69,7 +69,7 @@ class Workload:
 
     @property
     def discarded(self) -> Path:
-        """Where discarded folders wait for the end of the case."""
+        """Return the folder where discarded folders wait for the end of the case."""
         return self.store.with_name(f"{self.case}-discarded")
 
     def remove(self) -> None:

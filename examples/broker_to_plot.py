@@ -24,7 +24,7 @@ import reput
 
 
 def sample_store(folder: Path) -> Path:
-    """A store as a shop would fill it; the time when a message was born stands in for the time of day."""
+    """A store as a shop would fill it; the time when a message was born is its time of day."""
     chance, begin_ms = random.Random(7), 1_790_000_000_000
     times = sorted(begin_ms + int(chance.betavariate(2, 3) * 3_600_000) for _ in range(20_000))
     rows = {

@@ -155,14 +155,14 @@ STORES: dict[str, Callable[[Path], object]] = {
 
 
 class Screen(io.TextIOWrapper):
-    """Where a command writes; `isatty` says what it takes it for."""
+    """The stream that a command writes to; `isatty` decides whether it seems a terminal."""
 
     def __init__(self, memory: io.BytesIO, is_terminal: bool) -> None:
         super().__init__(memory, "utf-8", write_through=True)
         self.is_terminal = is_terminal
 
     def isatty(self) -> bool:
-        """Whether this is a terminal for those who ask."""
+        """Return True if the command shall take this for a terminal."""
         return self.is_terminal
 
 
@@ -191,7 +191,7 @@ class Session(contextlib.ExitStack):
         STORES[store](self.folder)
 
     def run(self, command: str) -> str:
-        """What a command prints, both streams as they come."""
+        """Return what a command prints, both streams in their order."""
         if command == "echo $?":
             return f"{self.code}\n"
         actual = command.replace(SHOWN, ACTUAL)

@@ -1,4 +1,7 @@
-"""What all tests share: where tests with a common dear resource run, and the Spark that they use."""
+"""Fixtures of all tests, and the order in which groups of tests run.
+
+Folders mirror src/reput. A folder stays flat where most of its tests are about several modules, as in store/ and cli/.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def faulty() -> Iterator[FaultyRebuilds]:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Victim:
     """A store whose log has grown since its indexes were built: other topics, queue files and IndexFiles.
 
-    One queue does not run straight, one starts above 0, one is of batches: so every stage of a rebuild has work.
+    One queue is not consecutive, one starts above 0, one is of batches: so every stage of a rebuild has work.
     """
     folder = tmp_path_factory.mktemp("victim")
     log = LogBuilder(4096)

@@ -80,7 +80,7 @@ def test_an_imitation_in_a_body_is_no_boundary(tmp_path: Path) -> None:
     """A record inside a body, though it names its very place, is not what an offset in front of it finds."""
     log = LogBuilder(1 << 16)
     log.message("orders")
-    outer, inner = log.imitation("orders", before=b"x" * 100, behind=b"y" * 100)
+    outer, inner = log.imitation("orders", before=b"x" * 100, after=b"y" * 100)
     after = log.message("orders")
     files = written(log, tmp_path)
     assert find_record(files, outer.offset + 1) == inner

@@ -1,4 +1,4 @@
-"""What tests of an open store share."""
+"""A fixture that tests of an open store share."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What several test packages share: golden stores, and builders of records and logs."""
+"""Helpers of several test packages: golden stores, and builders of records and logs."""

@@ -1,4 +1,4 @@
-"""A log that a test appends to, and what stands in it afterwards.
+"""A log that a test appends to, and its content afterwards.
 
 with open_log(tmp_path) as log: log.append(...)
 read_log(tmp_path)                  the records, as the log's readers find them; fails where the log breaks

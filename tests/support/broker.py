@@ -1,4 +1,4 @@
-"""A stand-in for a broker: another process that holds RocketMQ's lock, and a store as one is writing it."""
+"""A substitute for a broker: another process that holds RocketMQ's lock, and a store as one is writing it."""
 
 from __future__ import annotations
 

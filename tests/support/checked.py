@@ -1,4 +1,4 @@
-"""`check` as the teardown of tests: a store that a test leaves behind must be sound."""
+"""`check` as the teardown of tests: a store that a test has written must be sound."""
 
 from __future__ import annotations
 

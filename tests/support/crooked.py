@@ -1,4 +1,4 @@
-"""Logs whose queue offsets do not run straight, and what their queue then holds."""
+"""Logs whose queue offsets are not consecutive, and the entries that their queue must then have."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CASES = {
     "message 0 twice at once": Case([0, 0, 1], [0, 2], repeats=1),
     "message 0 twice, and nothing more": Case([0, 0], [0], repeats=1),
     "a stretch again that goes on": Case([*upto(6), 2, 3, 4, 5, 6, 7], [*more(0, 6), 10, 11], repeats=4),
-    "numbering begins again and goes on behind the old": Case(
+    "numbering begins again and continues after the old": Case(
         [*upto(4), 0, 1, 2, 3, 4], more(4, 5), restarts=1, dropped=4
     ),
     "numbering begins again": Case([*upto(10), 0, 1, 2], more(10, 3), restarts=1, dropped=10),

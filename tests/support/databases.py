@@ -1,7 +1,7 @@
 """The RocksDB of a store, looked at whole.
 
 content(store)["default"]                   every key and value of a column family
-entries(store)                              every queue's entries by queue offset, told through the store's own reader
+entries(store)                              every queue's entries by queue offset, read with the store's own reader
 assert_same_queues(store)                   queue files and RocksDB of one store hold the same
 """
 

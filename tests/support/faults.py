@@ -31,7 +31,7 @@ KILLED_STATUS = 77
 
 
 class Outcome(NamedTuple):
-    """How a job ended: `how` is done, failed or killed; the error's class and text; calls of the function."""
+    """The end of a job: `how` is done, failed or killed; the error's class and text; calls of the function."""
 
     how: str
     error: str = ""

@@ -118,7 +118,7 @@ RULES = [
     ("a >= b", {"a": "-0x0p0", "b": "0"}, False),
     ("a = b", {"a": "1.0", "b": "1"}, False),
     ("a >= b and a <= b", {"a": "1.0", "b": "1"}, True),
-    # An error ends the whole evaluation, unless what stands in front of it has decided.
+    # An error ends the whole evaluation, unless a condition before it has decided.
     ("a = 5 or b = 'x'", {"a": "no", "b": "x"}, None),
     ("b = 'x' or a = 5", {"a": "no", "b": "x"}, True),
     ("b = 'y' and a = 5", {"a": "no", "b": "x"}, False),

@@ -29,7 +29,7 @@ def answer_of_child(function: Callable[[], object], patience_s: float = PATIENCE
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        # `select` takes no descriptor above 1,023, and a process with many tests behind it may have that many.
+        # `select` takes no descriptor above 1,023, and a process that has run many tests may have that many.
         ready = select.poll()
         ready.register(pipe, select.POLLIN)
         if not ready.poll(patience_s * 1000):

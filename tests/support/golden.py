@@ -94,7 +94,7 @@ def unpack(name: str, target: Path) -> Path:
 
 
 def damaged(name: str, target: Path) -> Path:
-    """The store, or damaged copy, behind the answers `name`."""
+    """Return the store or damaged copy that the answers `name` are about."""
     store = unpack(DAMAGED.get(name, name), target)
     if name in DAMAGED:
         damage(store, name)
@@ -126,12 +126,12 @@ class Span(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The log offset behind the record."""
+        """Return the log offset at which the record ends."""
         return self.offset + self.size
 
     @property
     def is_queued(self) -> bool:
-        """Whether a queue gets an entry: not of a transaction that is prepared or rolled back."""
+        """Return True if the record has an entry in a queue: no prepared or rolled back transaction has one."""
         return self.sys_flag & TRANSACTION_ROLLBACK not in {TRANSACTION_PREPARED, TRANSACTION_ROLLBACK}
 
     @property
@@ -191,7 +191,7 @@ class Facts(NamedTuple):
 
     messages: int
     log_end: int
-    """The log offset behind the last record."""
+    """Return the log offset at which the last record ends."""
     queues: dict[tuple[str, int], tuple[int, int]]
     """Minimum and maximum offset of each topic and queue, as RocketMQ says."""
     index_files: int
@@ -209,13 +209,13 @@ class Facts(NamedTuple):
         return sum(end - first for first, end in self.queues.values())
 
     def entries(self, topic: str, queue_id: int = 0) -> int:
-        """How many entries a queue has."""
+        """Return the number of entries of a queue."""
         first, end = self.queues[topic, queue_id]
         return end - first
 
 
 def facts(name: str) -> Facts:
-    """What a golden store holds: counted in its files, or answered by RocketMQ, never by reput."""
+    """Count what a golden store holds, from its files or from RocketMQ's answers, never with reput."""
     return _counted(folder(), name)
 
 
@@ -241,7 +241,7 @@ def _unpacked_once(_of: Path, name: str) -> Path:
 
 
 def answers(name: str) -> Iterator[dict[str, Any]]:
-    """What RocketMQ answered about the store (or damaged copy) `name`."""
+    """Return RocketMQ's answers about the store (or damaged copy) `name`."""
     with gzip.open(folder() / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)

@@ -2,7 +2,7 @@
 
     room = GuardedRoom(1 << 16)
     room.at_end(data)       an array whose last byte is the last one before a guard page
-    room.at_start(data)     an array whose first byte is the first one behind a guard page
+    room.at_start(data)     an array whose first byte comes right after a guard page
     guard_outputs(columns)  the same for the arrays that a kernel fills
 
 Use it in a process of its own: the death is a SIGSEGV.
@@ -50,7 +50,7 @@ _libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 class GuardedRoom:
-    """Room for `size` bytes, rounded up to pages, with a guard page in front and one behind."""
+    """Room for `size` bytes, rounded up to pages, with a guard page before and one after."""
 
     def __init__(self, size: int) -> None:
         self.size = max(-(-size // PAGE), 1) * PAGE
@@ -86,7 +86,7 @@ def guarded_array(length: int, dtype: Any) -> NDArray[Any]:
 
 
 def guard_outputs(columns: Columns) -> Columns:
-    """Move the columns' arrays in front of guard pages; what was in them is kept."""
+    """Move the columns' arrays to places that end at guard pages; keep their content."""
     for name in OUTPUTS:
         array = getattr(columns, name)
         guarded = guarded_array(len(array), array.dtype)

@@ -45,13 +45,13 @@ KINDS = {
 }
 """Settings for every kind of queues."""
 TOPICS = {"batches": {"queue.type": "BatchCQ"}, "orders": {}, "more": {"queue.type": "BatchCQ"}}
-MOST_BEHIND = 1000
+LAG_MAX = 1000
 """How many messages the program at the end lets wait for their indexes."""
 LIGHT = ("%LMQ%a", "%LMQ%b", "%LMQ%订单")
 
 
 def topics_json(store: Path, topics: dict[str, dict[str, str]]) -> None:
-    """Tell a store its topics, as a broker does."""
+    """Write the topics of a store into its configuration, as a broker does."""
     table = {name: {"attributes": attributes, "topicName": name} for name, attributes in topics.items()}
     (store / paths.CONFIG).mkdir(parents=True, exist_ok=True)
     (store / paths.CONFIG / "topics.json").write_text(json.dumps({"topicConfigTable": table}), "utf-8")
@@ -79,7 +79,7 @@ def write_further(folder: Path, count: int) -> Path:
 
 
 class Batch(NamedTuple):
-    """A record in a queue: where its messages begin, how many there are, where it stands, its tag and time."""
+    """A record in a queue: where its messages begin, how many there are, its log offset, its tag and time."""
 
     base: int
     messages: int
@@ -89,7 +89,7 @@ class Batch(NamedTuple):
 
 
 class Model:
-    """What was put, queue by queue."""
+    """The messages that were put, queue by queue."""
 
     def __init__(self, config: StoreConfig = CONFIG) -> None:
         # In RocksDB there are no queues of batches.
@@ -145,7 +145,7 @@ class Model:
             self.compare_filter(store, key, inside, end)
 
     def compare_filter(self, store: reput.MessageStore, key: tuple[str, int], begin: int, end: int) -> None:
-        """What a subscription gets, and how many messages there are of it."""
+        """Return the records that a subscription gets, and the number of their messages."""
         queue = [one for one in self.queues[key] if one.base + one.messages > begin]
         assert pulled(store, key, begin, "paid") == [one.offset for one in queue if one.tag == "paid"]
         wanted = sum(min(one.base + one.messages, end) - max(one.base, begin) for one in queue if one.tag == "paid")
@@ -156,7 +156,7 @@ class Model:
 def pulled(
     store: reput.MessageStore, key: tuple[str, int], offset: int | None = None, tags: str | None = None
 ) -> list[int]:
-    """Where the records stand that a consumer gets, pulling a few messages at a time."""
+    """Return the places of the records that a consumer gets that pulls a few messages at a time."""
     offset = store.min_offset(*key) if offset is None else offset
     found: list[int] = []
     while True:
@@ -180,7 +180,7 @@ def main() -> None:
     while True:
         for _ in range(100):
             model.put(store, rng)
-        while store.lag().messages > MOST_BEHIND:
+        while store.lag().messages > LAG_MAX:
             # What nobody follows yet would have to be followed, and rebuilt, after the kill.
             time.sleep(0.01)
         sys.stdout.write("stored\n")

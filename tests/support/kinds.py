@@ -45,7 +45,7 @@ class Mix(NamedTuple):
     sys_flags: tuple[int, ...]
     queues: Mapping[str, int]
     batches: int = 0
-    """Of so many messages one is an inner batch; 0 for none."""
+    """One of this number of messages is an inner batch; 0 for none."""
 
 
 OURS = Mix(
@@ -121,7 +121,7 @@ def index_half(store: reput.MessageStore) -> None:
 
 
 def questions(store: reput.MessageStore, keys: tuple[str, ...] = ASKED_KEYS) -> Iterator[dict[str, Any]]:
-    """What to ask of a store: its log, and each queue at its ends, past them and inside, by offset, time and key.
+    """Return questions about a store: its log, and each queue at its ends, past them and inside, by offset, time, key.
 
     An IndexFile knows times to the second from its own begin on, and RocketMQ's need not begin where ours do (see
     `without_repeat` in the peer suite). So the bounds of keys' times lie in the pause of `index_half`.

@@ -30,14 +30,14 @@ class Attempt:
 
 
 class LateAttempts(LoopEngine):
-    """Runs tasks one after the other, and leaves a paused attempt of each behind.
+    """Runs tasks one after the other, and keeps a paused attempt of each.
 
-    `behind` is called with a task function's name when its stage is over.
+    `after` is called with a task function's name when its stage is over.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, behind: Callable[[str], None] = lambda _name: None) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, after: Callable[[str], None] = lambda _name: None) -> None:
         self.attempts: list[Attempt] = []
-        self.behind = behind
+        self.after = after
         self._here = threading.local()
         writing = Job.writing
 
@@ -59,11 +59,11 @@ class LateAttempts(LoopEngine):
         for argument in arguments:
             self._pause(name, function, argument)
         results = super().run(function, arguments, progress)
-        self.behind(name)
+        self.after(name)
         return results
 
     def is_late(self) -> bool:
-        """Whether the calling thread is such an attempt."""
+        """Return True if the calling thread is such an attempt."""
         return getattr(self._here, "attempt", None) is not None
 
     def release(self) -> list[tuple[str, ReputError | None]]:

@@ -1,4 +1,4 @@
-"""What a message store must hold, as a few lists of Python: the model that the simulation holds a store against.
+"""The model that the simulation compares a store with: the messages that it must hold, as a few lists of Python.
 
 model = Model(rng)
 message, queue_id = model.message()
@@ -38,14 +38,14 @@ class Held(NamedTuple):
 
     @property
     def keys(self) -> list[str]:
-        """What it can be found by."""
+        """Return the keys by which it can be found."""
         keys = self.message.keys
         found = [keys] if isinstance(keys, str) else list(keys or ())
         return found + ([self.message.unique_key] if self.message.unique_key else [])
 
 
 class Model:
-    """What the store must hold: every message in log order, by queue and by key; committed offsets.
+    """The content that the store must have: every message in log order, by queue and by key; committed offsets.
 
     `first` is each queue's first offset that is still there, `last_time` the store time of the last message.
     """
@@ -135,7 +135,7 @@ class Model:
     # --- consumer progress -----------------------------------------------------------------------
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """How far a group has come: where a reset sends it, else what it committed, else -1."""
+        """Return the offset of a group: that of a reset, else the committed one, else -1."""
         reset = self.resets.get((group, topic, queue_id))
         return self.offsets.get((group, topic), {}).get(queue_id, -1) if reset is None else reset
 

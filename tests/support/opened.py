@@ -45,7 +45,7 @@ def pulled(store: reput.MessageStore, topic: str = "t", queue_id: int = 0) -> li
 
 
 def forget_known_good(store: Path) -> None:
-    """Remove all that tells how much of a closed store's log was good once: as if it had never been synced."""
+    """Remove the files that say how much of a closed store's log was good once, as if it had never been synced."""
     for name in (own.WATERMARKS_NAME, own.FRONTIER_NAME):
         (store / paths.REPUT / name).unlink()
     (store / paths.CHECKPOINT).unlink()

@@ -10,8 +10,8 @@
     log.roll()                                                   end the file with a blank record
     log.write(store)                                             commitlog/0000..., full files
 
-`log.placed` lists what stands where; `bytes(log)` is the whole log up to `log.end`, `log.files()` its files.
-Below the builder stand hypothesis strategies: records, logs, and the ways in which a log can be damaged.
+`log.placed` lists the records; `bytes(log)` is the whole log up to `log.end`, `log.files()` its files.
+Below the builder are hypothesis strategies: records, logs, and the ways in which a log can be damaged.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ TRANSACTIONS: dict[str, int] = {
 HOST_V4 = Host(bytes((10, 0, 0, 7)), 10911)
 HOST_V6 = Host(bytes(range(16)), 10911)
 BODY_AT_V4 = MIN_RECORD_SIZE - 3
-"""Where the body of a record with IPv4 hosts begins: behind it stand a byte and two of lengths."""
+"""Where the body of a record with IPv4 hosts begins. The lengths of topic (1 byte) and properties (2) come after it."""
 
 START_TIME_MS = 1_700_000_000_000
 
@@ -127,7 +127,7 @@ class LogBuilder:
 
     @property
     def end(self) -> int:
-        """The offset behind the last byte written."""
+        """Return the offset after the last byte written."""
         return self._files[-1].start + len(self._files[-1].data)
 
     def message(
@@ -147,7 +147,7 @@ class LogBuilder:
         queue_offset: int | None = None,
         **values: Any,
     ) -> Placed:
-        """Append a message; `values` are further fields of `Record`. Returns where it stands.
+        """Append a message; `values` are further fields of `Record`. Return its place.
 
         Its queue offset is the next one of its queue, 0 for a prepared or rolled-back message, or the one
         given, from which the queue then goes on.
@@ -192,9 +192,9 @@ class LogBuilder:
         return self.placed[-1]
 
     def imitation(
-        self, topic: str | bytes = "topic", *, before: bytes = b"", behind: bytes = b"", **values: Any
+        self, topic: str | bytes = "topic", *, before: bytes = b"", after: bytes = b"", **values: Any
     ) -> tuple[Placed, int]:
-        """Append a message whose body holds a record that names the very place where it stands.
+        """Append a message whose body holds a record that names its own place.
 
         Returns the message and the offset of the record inside its body.
         """
@@ -205,11 +205,11 @@ class LogBuilder:
             store_timestamp=self.store_timestamp,
             magic=magic_for_topic(name),
         )
-        size = len(before) + len(encode_record(inner)) + len(behind)
+        size = len(before) + len(encode_record(inner)) + len(after)
         if BODY_AT_V4 + size + 1000 > self.space_left:
             self.roll()
         offset = self.end + BODY_AT_V4 + len(before)
-        body = before + encode_record(inner._replace(physical_offset=offset)) + behind
+        body = before + encode_record(inner._replace(physical_offset=offset)) + after
         placed = self.message(topic, body=body, **values)
         assert placed.offset + BODY_AT_V4 + len(before) == offset, "the body is not where it was expected"
         return placed, offset
@@ -243,7 +243,7 @@ class LogBuilder:
         return b"".join(bytes(file.data) for file in self._files)
 
     def write(self, store: Path, *, preallocated: bool = False) -> Path:
-        """Write the files below `store`, if `preallocated` also an all-zero one behind; returns `store`."""
+        """Write the files below `store`, if `preallocated` also an all-zero one after them; return `store`."""
         folder = store / paths.COMMIT_LOG
         folder.mkdir(parents=True, exist_ok=True)
         for start, data in self.files():
@@ -374,7 +374,7 @@ def logs(draw: st.DrawFn, min_records: int = 0, max_records: int = 12) -> LogBui
     log = LogBuilder(1 << 16, start=draw(st.sampled_from((0, 1 << 16, 1 << 40))), append_crc=draw(st.booleans()))
     for record in draw(st.lists(records(), min_size=min_records, max_size=max_records)):
         if draw(st.integers(0, 9)) == 0:
-            log.imitation(record.topic, behind=record.body, properties=record.properties)
+            log.imitation(record.topic, after=record.body, properties=record.properties)
         else:
             log.record(record)
     if draw(st.booleans()):

@@ -1,4 +1,4 @@
-"""How far random searches go: a bounded number of cases in `make test`, many in `make nightly`."""
+"""The length of random searches: a bounded number of cases in `make test`, many in `make nightly`."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _hash(path: Path) -> str:
 
 
 def _spans_of_data(file: int) -> Iterator[tuple[int, int]]:
-    """Where an open file has data, between its holes."""
+    """Yield the spans of an open file that have data, between its holes."""
     end, size = 0, os.fstat(file).st_size
     while end < size:
         try:
@@ -193,12 +193,12 @@ def entries(store: Path, topic: str = "topic", queue_id: int = 0) -> tuple[int, 
     data = b"".join(path.read_bytes() for path in files)
     found = [decode_entry(data, at) for at in range(0, len(data), ENTRY_SIZE)]
     end = next((n for n, entry in enumerate(found) if not entry.is_valid), len(found))
-    assert not any(data[end * ENTRY_SIZE :]), "something stands behind the end of the queue"
+    assert not any(data[end * ENTRY_SIZE :]), "the queue has bytes after its end"
     return int(files[0].name) // ENTRY_SIZE, found[:end]
 
 
 def positions(store: Path, topic: str = "topic", queue_id: int = 0) -> list[int | None]:
-    """Where the records of a queue's entries stand in the log, None for a pre-blank; the queue starts at 0."""
+    """Return the log offsets of a queue's entries, None for a pre-blank; the queue starts at 0."""
     first, found = entries(store, topic, queue_id)
     assert first == 0
     return [None if entry.is_pre_blank else entry.physical_offset for entry in found]
@@ -211,7 +211,7 @@ def tags_code(placed: Placed) -> int:
 
 
 def leftovers(store: Path) -> list[str]:
-    """What no finished or failed job may leave in reput's folder."""
+    """List the names in reput's folder that no finished or failed job may leave there."""
     folder = store / paths.REPUT
     names = [path.name for path in folder.iterdir()] if folder.exists() else []
     return [

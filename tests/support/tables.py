@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a table says: `data` has the bytes of each data block as stored, `kinds` how each is compressed."""
+    """The content of a table: `data` has the bytes of each data block as stored, `kinds` how each is compressed."""
 
     checksum: int
     version: int
@@ -80,7 +80,7 @@ def decompressed(block: bytes) -> bytes:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A varint, and the place behind it."""
+    """Return a varint and the place after it."""
     value = shift = 0
     while True:
         value |= (data[at] & 0x7F) << shift
@@ -90,7 +90,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def handle(data: bytes, at: int) -> tuple[Handle, int]:
-    """A handle, and the place behind it."""
+    """Return a handle and the place after it."""
     offset, at = varint(data, at)
     size, at = varint(data, at)
     return Handle(offset, size), at
@@ -147,12 +147,12 @@ class Queues:
 
     @property
     def prefixes(self) -> list[bytes]:
-        """What the keys of each queue begin with."""
+        """Return the prefix of the keys of each queue."""
         return [queue_prefix(key) for key in self.keys]
 
     @property
     def entries(self) -> int:
-        """How many entries there are in all."""
+        """Return the number of all entries."""
         return sum(map(len, self.values))
 
     def pairs(self) -> list[tuple[bytes, bytes]]:

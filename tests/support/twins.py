@@ -45,7 +45,7 @@ def as_buffer(data: bytes) -> NDArray[np.uint8]:
 
 @dataclass(slots=True)
 class Call:
-    """What a decode is asked: `begin`, `end` and `limit` are positions, an `end` or `limit` of -1 is all."""
+    """The arguments of a decode: `begin`, `end` and `limit` are positions, an `end` or `limit` of -1 is all."""
 
     base: int = 0
     begin: int = 0
@@ -71,12 +71,12 @@ class Decoded:
 
     @property
     def position(self) -> int:
-        """Where the last call stopped."""
+        """Return the place where the last call stopped."""
         return int(self.columns.state[State.position])
 
     @property
     def verdict(self) -> Verdict:
-        """What stands there."""
+        """Return what is found there."""
         return Verdict(int(self.columns.state[State.verdict]))
 
     def state(self, place: int) -> int:
@@ -121,7 +121,7 @@ def boundary(kind: str, data: bytes, call: Call) -> int:
 
 
 def plain(columns: Columns) -> dict[str, Any]:
-    """What is in the columns, as plain values; what lies behind the counts is left out."""
+    """Return the content of the columns as plain values, up to their counts."""
     records, queues = columns.records, columns.queues
     values: dict[str, Any] = {name: getattr(columns, name)[:records].tolist() for name in RECORD_COLUMNS}
     values |= {name: getattr(columns, name)[:queues].tolist() for name in QUEUE_COLUMNS}

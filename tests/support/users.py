@@ -19,7 +19,7 @@ NOBODY = 65534
 
 
 def as_another_user(function: Callable[[], str]) -> str:
-    """What `function` returns when a user without rights calls it; skips where we cannot become one."""
+    """Return what `function` returns to a user without rights; skip where we cannot become one."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
 

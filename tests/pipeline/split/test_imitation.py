@@ -37,12 +37,12 @@ def compare_splits(log: LogBuilder, folder: Path, split: int) -> int:
     return report.stitched_again
 
 
-def with_imitation(topic: str = "topic", *, before: int = 0, behind: int = 0) -> tuple[LogBuilder, Placed, int]:
+def with_imitation(topic: str = "topic", *, before: int = 0, after: int = 0) -> tuple[LogBuilder, Placed, int]:
     """Some messages, one whose body imitates a record of `topic`, some more."""
     log = LogBuilder(1 << 14)
     for _ in range(5):
         log.message()
-    placed, at = log.imitation(topic, before=b"<" * before, behind=b">" * behind)
+    placed, at = log.imitation(topic, before=b"<" * before, after=b">" * after)
     for _ in range(5):
         log.message()
     return log, placed, at
@@ -67,7 +67,7 @@ def test_border_right_before_an_imitation(tmp_path: Path) -> None:
 @pytest.mark.parametrize("split", range(60, 700, 37))
 def test_any_border(split: int, tmp_path: Path) -> None:
     """Wherever the borders fall, the outcome is that of one pass in order."""
-    log, _, _ = with_imitation(before=200, behind=300)
+    log, _, _ = with_imitation(before=200, after=300)
     compare_splits(log, tmp_path, split)
 
 
