@@ -49,7 +49,7 @@ def test_properties(text: str, wanted: dict[str, str]) -> None:
 
 def test_names_are_the_peers() -> None:
     """Every setting is known under RocketMQ's own name, odd capitals included."""
-    told = StoreConfig.from_properties(
+    found = StoreConfig.from_properties(
         {
             "storePathRootDir": "/r", "storePathCommitLog": "/c", "mappedFileSizeCommitLog": "1",
             "mappedFileSizeConsumeQueue": "2", "maxHashSlotNum": "3", "maxIndexNum": "4", "messageDelayLevel": "1s",
@@ -69,8 +69,8 @@ def test_names_are_the_peers() -> None:
             "consumerOffsetUpdateVersionStep": "25", "deleteExpired": "true", "forceSetting": "true",
         }
     )  # fmt: skip
-    assert [field.name for field in fields(told) if getattr(told, field.name) is None] == []
-    assert (told.mapped_file_size_commit_log, told.check_crc_on_recover) == (1, True)
+    assert [field.name for field in fields(found) if getattr(found, field.name) is None] == []
+    assert (found.mapped_file_size_commit_log, found.check_crc_on_recover) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_values_of_the_wrong_kind(line: str, tmp_path: Path) -> None:
 
 def test_zero_where_the_peer_gives_it_a_meaning() -> None:
     """A broker.conf may say 0 for pages, thorough intervals, ages and ratios."""
-    told = StoreConfig.from_properties({"flushCommitLogLeastPages": "0", "fileReservedTime": "0"})
-    assert (told.flush_commit_log_least_pages, told.file_reserved_time) == (0, 0)
+    found = StoreConfig.from_properties({"flushCommitLogLeastPages": "0", "fileReservedTime": "0"})
+    assert (found.flush_commit_log_least_pages, found.file_reserved_time) == (0, 0)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 def test_assignments_come_on_top() -> None:
     """`NAME=VALUE` replaces what the file said and leaves the rest; unknown names are refused."""
     base = StoreConfig(max_index_num=5, max_hash_slot_num=6)
-    told = base.updated(["maxIndexNum=7", " messageDelayLevel =1s 2s"])
-    assert (told.max_index_num, told.max_hash_slot_num, told.message_delay_level) == (7, 6, "1s 2s")
+    found = base.updated(["maxIndexNum=7", " messageDelayLevel =1s 2s"])
+    assert (found.max_index_num, found.max_hash_slot_num, found.message_delay_level) == (7, 6, "1s 2s")
     for bad, said in {
         "maxIndexNum": "give NAME=VALUE",
         "nothing=1": "there are .*maxIndexNum",

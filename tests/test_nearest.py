@@ -1,4 +1,4 @@
-"""Near names: what an error about an unknown name lists is short, in order, and can be typed as it stands."""
+"""Near names: what an error about an unknown name lists is short, in order, and can be typed unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SERIES = [f"orders-{number}" for number in (*range(1, 12), 20, 100)]
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "hint"),
     [
         ("order", "Near it: orders, orders-1 to orders-100 (13 names)"),
         ("orders-300", "Near it: orders-1 to orders-100 (13 names), orders"),
@@ -22,13 +22,13 @@ SERIES = [f"orders-{number}" for number in (*range(1, 12), 20, 100)]
         ("billing", "There are: orders, 'my topic', orders-1, orders-2"),
     ],
 )
-def test_numbered_topics_and_blanks(name: str, told: str) -> None:
+def test_numbered_topics_and_blanks(name: str, hint: str) -> None:
     """Names that differ in their numbers alone are named once, first to last, and blanks are seen."""
-    series = SERIES if "Near" in told else SERIES[:2]
-    assert near(name, ["orders", "my topic", *series]) == told
+    series = SERIES if "Near" in hint else SERIES[:2]
+    assert near(name, ["orders", "my topic", *series]) == hint
 
 
-def test_many_names_are_told_in_short() -> None:
+def test_many_names_are_shortened() -> None:
     """A list that is too long names a series once, and counts what it leaves out."""
     assert some([f"t{number:03d}" for number in range(300)]) == "t000 to t299 (300 names)"
     assert some([str(number) for number in range(30)], 3) == "0, 1, 2 and 27 more"

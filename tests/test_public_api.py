@@ -20,7 +20,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 
 def loaded_by(code: str) -> set[str]:
-    """Which heavy packages a fresh interpreter has loaded after running some code."""
+    """Return the heavy packages that a fresh interpreter has loaded after running some code."""
     report = f"print('loaded', *[name for name in {HEAVY!r} if name in sys.modules])"
     body = textwrap.indent(code, "    ")
     script = f"import sys\ntry:\n{body}\nfinally:\n    {report}"
@@ -84,7 +84,7 @@ def test_quick_verbs_are_cheap(arguments: list[str]) -> None:
 
 
 def test_package_is_typed() -> None:
-    """py.typed tells type checkers that the annotations are meant."""
+    """py.typed makes type checkers use the annotations."""
     assert (Path(reput.__file__).parent / "py.typed").exists()
 
 
@@ -99,7 +99,7 @@ JOBS: dict[str, Callable[..., object]] = {
 
 @pytest.mark.parametrize("job", JOBS)
 def test_spark_is_not_started_for_nothing(job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no store, or the settings are wrong, every job says so before it starts Spark."""
+    """Every job refuses a missing store and wrong settings before it starts Spark."""
 
     def start_context(*_: object, **__: object) -> None:
         pytest.fail("Spark was started")

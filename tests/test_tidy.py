@@ -157,6 +157,8 @@ UNPLAIN = {
 
 # Public names, and old names of arguments, that keep such a word until the next version.
 PUBLIC_NAMES = re.compile(r"behind_bytes|crooked_queues|found\.behind|\btell=")
+HELPERS = ("tests/support", "tests/peer", "tests/sim", "tests/conftest.py", "bench", "scripts", "examples")
+"""Folders outside the package whose sentences keep the same rule."""
 
 # Spelt apart, so that this file passes its own rule.
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b")
@@ -466,14 +468,15 @@ def test_modules_say_what_they_are(path: Path) -> None:
 
 def unplain(path: Path) -> Iterator[str]:
     """The docstrings of a module with a beginning that the rule forbids, and its lines with a private word."""
-    text = path.read_text()
+    text, home = path.read_text(), path.relative_to(ROOT)
     for node in walked(parsed(path)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             found = NO_BEGINNING.match(ast.get_docstring(node) or "")
             if found:
-                yield f"{name_of(path)}: {getattr(node, 'name', 'the module')}: its docstring begins with {found[0]}"
+                yield f"{home}: {getattr(node, 'name', 'the module')}: its docstring begins with {found[0]}"
     for number, line in enumerate(text.splitlines(), 1):
-        yield from (f"{name_of(path)}:{number}: {word}" for word in PRIVATE.findall(PUBLIC_NAMES.sub("", line)))
+        words = PRIVATE.findall(PUBLIC_NAMES.sub("", line))
+        yield from (f"{home}:{number}: {word}" for word in words)
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
@@ -481,6 +484,13 @@ def test_sentences_are_plain(path: Path) -> None:
     """A docstring begins with a verb or a noun, and words are the field's."""
     if path.parent.relative_to(PACKAGE).as_posix().removeprefix(".") not in UNPLAIN:
         assert not list(unplain(path))
+
+
+@pytest.mark.parametrize("top", HELPERS)
+def test_sentences_of_helpers_are_plain(top: str) -> None:
+    """Helpers of tests, benchmarks, scripts and examples keep the same rule."""
+    paths = sorted((ROOT / top).rglob("*.py")) or [ROOT / top]
+    assert not [found for path in paths for found in unplain(path)]
 
 
 def test_packages_are_packages() -> None:

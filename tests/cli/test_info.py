@@ -35,7 +35,7 @@ def call_json(*arguments: str | Path) -> dict[str, Any]:
 
 
 @pytest.mark.golden
-def test_text_tells_the_main_things() -> None:
+def test_text_has_the_main_things() -> None:
     """The text names offsets, topics, queues, IndexFiles and the checkpoint; stderr has nothing for a sound store."""
     facts = golden.facts("basic")
     result = call("info", golden.shared("basic"))
@@ -75,7 +75,7 @@ def test_a_topic_shows_its_queues() -> None:
 
 
 @pytest.mark.golden
-def test_json_tells_all() -> None:
+def test_json_has_everything() -> None:
     """The JSON has every queue, every IndexFile, the sums, and whether all is well."""
     told, facts = call_json("info", golden.shared("basic")), golden.facts("basic")
     assert told["ok"] is True

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.peer
 def some_steps(count: int) -> list[list[Any]]:
     """Groups that come, change and go.
 
-    What is no filter is registered on a topic of its own: behind it RocketMQ keeps an old filter, as we do, but does
-    not hear any more when its group goes.
+    Texts that are no filters are registered on a topic of their own. After one RocketMQ keeps an old filter, as reput
+    does, but no longer notices when its group goes.
     """
     chance = random.Random(4)
     steps: list[list[Any]] = []

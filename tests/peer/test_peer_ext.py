@@ -162,7 +162,7 @@ def test_pulls_by_sql(ours: Path, tmp_path: Path, peer: ModuleType) -> None:
 
 
 def test_it_writes_on(ours: Path, peer: ModuleType) -> None:
-    """RocketMQ puts its units behind ours, and reput puts its own behind those."""
+    """RocketMQ puts its units after ours, and reput puts its own after those."""
     options = (*peer.GOLDEN_SETTINGS, *settings(EXT_FILE_SIZE))
     appended = peer.run("append", ours, 300, *options)
     assert [appended[count] for count in ("appended", "read_back")] == [300, 300]

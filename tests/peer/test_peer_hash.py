@@ -76,7 +76,7 @@ def test_specification_hashes_as_java_does(hashed: list[tuple[bytes, int]]) -> N
 
 
 def test_kernel_hashes_as_java_does(hashed: list[tuple[bytes, int]]) -> None:
-    """The compiled hash of any bytes is the JVM's, wherever in a buffer they stand."""
+    """The compiled hash of any bytes is the JVM's, at any place in a buffer."""
     buffer = np.frombuffer(b"".join(data for data, _ in hashed), dtype=np.uint8)
     ends = np.cumsum([len(data) for data, _ in hashed])
     wrong = [

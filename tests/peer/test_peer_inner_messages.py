@@ -1,4 +1,4 @@
-"""Queues of batches and light message queues: RocketMQ's stores and ours are the same, whoever wrote them."""
+"""Queues of batches and light message queues: both sides write the same stores and read them alike."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def topics_json(store: Path) -> None:
 
 
 def write_ours(path: Path, seed: int, *, indexed: bool = True) -> None:
-    """A store that we wrote, or go on with; with its indexes behind where not `indexed`."""
+    """A store that we wrote, or go on with; its indexes are incomplete unless `indexed`."""
     (path / "commitlog").mkdir(parents=True, exist_ok=True)
     topics_json(path)
     store = reput.MessageStore.open(path, CONFIG, create=True)
@@ -132,11 +132,11 @@ def time_questions(store: reput.MessageStore, seed: int) -> list[dict[str, Any]]
 
 
 def is_neighbour(store: reput.MessageStore, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Whether RocketMQ answers a time with another batch of that time, or with the one on the gap's other side.
+    """Return True if RocketMQ answers a time with another batch of that time, or one on the other side of a gap.
 
-    It searches in one file of the queue, and by halves that do not look on: which of several batches of one time it
-    finds depends on how many there are; in a gap, with UPPER, so does whether it finds the one before, behind, or none.
-    With LOWER it finds the one before only where the gap lies between two files.
+    It searches in one file of the queue by halves, and stops at the first match. Their number decides which of several
+    batches of one time it finds. In a gap with UPPER it also decides between the one before, the one after and none.
+    With LOWER it finds the one before only where the gap is between two files.
     """
     if "time" not in theirs or theirs["time"][0] != "batches":
         return False
@@ -149,8 +149,8 @@ def is_neighbour(store: reput.MessageStore, theirs: dict[str, Any], ours: dict[s
         return store.view.batches.number_of(QueueKey(topic.encode(), queue_id), "base_offset", offset)
 
     lower, upper = stored(ours["lower"]), stored(ours["upper"])
-    behind = number(ours["lower"])
-    before_the_gap = behind % BATCHES_A_FILE == 0 and number(theirs["lower"]) == behind - 1
+    after = number(ours["lower"])
+    before_the_gap = after % BATCHES_A_FILE == 0 and number(theirs["lower"]) == after - 1
     # Where it finds none it says so, and the answer becomes the queue's first offset.
     either = {upper, lower, stored(store.min_offset(topic, queue_id))}
     return (stored(theirs["lower"]) == lower or before_the_gap) and stored(theirs["upper"]) in either

@@ -30,7 +30,7 @@ COUNT = 4000
 APPENDED = 600
 QUESTIONS_MIN = 5000
 
-HOW = ("closed", "behind", "never indexed", "killed", "killed, never indexed")
+HOW = ("closed", "half indexed", "never indexed", "killed", "killed, never indexed")
 
 
 class Ours(NamedTuple):
@@ -41,14 +41,14 @@ class Ours(NamedTuple):
     how: str
 
 
-def left_behind(path: Path, how: str) -> None:
+def write_store(path: Path, how: str) -> None:
     """Write a store and leave it: closed with its indexes complete, with half of them or none, or killed."""
     if how.startswith("killed"):
         kill_while_putting(path, indexed=how == "killed")
         return
     store = kinds.open_store(path)
     kinds.put_kinds(store, COUNT // 2, seed=1)
-    if how == "behind":
+    if how == "half indexed":
         kinds.index_half(store)
     kinds.put_kinds(store, COUNT // 2, seed=2)
     store.close(reput=how == "closed")
@@ -70,7 +70,7 @@ def kill_while_putting(path: Path, *, indexed: bool) -> None:
 def left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A store as reput left it, not to be changed, and how it was left."""
     path = tmp_path_factory.mktemp("left") / "store"
-    left_behind(path, request.param)
+    write_store(path, request.param)
     return path, request.param
 
 
@@ -101,7 +101,7 @@ def content(store: reput.MessageStore) -> dict[tuple[str, int], list[bytes]]:
 
 
 def last_indexed(store: Path) -> int:
-    """Where the last record that the IndexFiles know starts, as the newest one's header says; -1 without any."""
+    """Return the log offset of the last record that the IndexFiles know, from the newest header; -1 without any."""
     newest = max((store / "index").iterdir(), default=None)
     return -1 if newest is None else int.from_bytes(newest.read_bytes()[24:32], "big")
 
@@ -158,7 +158,7 @@ def test_rocketmq_answers_as_we_do(ours: Ours, peer: ModuleType) -> None:
 
 
 def test_a_long_backlog(peer: ModuleType, tmp_path: Path) -> None:
-    """RocketMQ indexes a backlog of more than ten log files whole when it is told to go back so far.
+    """RocketMQ indexes a backlog of more than ten log files whole when its configuration lets it go back that far.
 
     By itself it goes back at most commitLogRecoverMaxNum files, 10, and would leave what is older out of its queues.
     """
@@ -179,7 +179,7 @@ def test_a_long_backlog(peer: ModuleType, tmp_path: Path) -> None:
 
 
 def test_both_write_on(ours: Ours, peer: ModuleType) -> None:
-    """What RocketMQ adds goes on where our queues end; reput notices, reads both parts, and leaves a sound store."""
+    """RocketMQ appends at the ends of our queues; reput notices, reads both parts, and leaves a sound store."""
     with kinds.open_store(ours.twin) as store:
         written = content(store)
     opened = peer.run("append", ours.store, APPENDED, *peer.GOLDEN_SETTINGS)
@@ -195,13 +195,13 @@ def test_both_write_on(ours: Ours, peer: ModuleType) -> None:
 
 
 def test_rocketmq_cut_below_our_frontier(peer: ModuleType, tmp_path: Path) -> None:
-    """Where RocketMQ has cut a torn record that our indexes know and put others in its place, we believe the log.
+    """The log decides after RocketMQ has cut a torn record that our indexes know, and put others in its place.
 
     Known exception: RocketMQ's recovery cuts log and queues, never an IndexFile. The torn record's items stay; our
     answers leave them out, `check` names them, and a rebuild of the index removes them.
     """
     path = tmp_path / "store"
-    left_behind(path, "closed")
+    write_store(path, "closed")
     with kinds.open_store(path) as store:
         store.put_message(reput.Message("orders", b"torn later" * 50, tags="paid", keys="torn"))
         written = content(store)

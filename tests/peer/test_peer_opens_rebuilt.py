@@ -34,7 +34,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[False, True], ids=["closed cleanly", "abort present"])
 def abort(request: pytest.FixtureRequest) -> bool:
-    """Whether RocketMQ finds the mark of an unclean end, and so recovers the store the hard way."""
+    """Return True if RocketMQ finds the mark of an unclean end, and so recovers the store from its log."""
     return bool(request.param)
 
 
@@ -125,7 +125,7 @@ def test_it_goes_on_in_queues_that_kept_their_numbering(
 
 
 def end_physical_offset(store: Path) -> int:
-    """Where the last record with index items starts, as the newest index file's header says."""
+    """Return the log offset of the last record with index items, as the newest index file's header says."""
     newest = max((store / "index").iterdir())
     return int.from_bytes(newest.read_bytes()[24:32], "big")
 
@@ -135,7 +135,7 @@ def without_repeat(got: dict[str, Any], wanted: dict[str, Any], last_indexed: in
 
     Known exception: recovering an uncleanly closed store, RocketMQ dispatches its last log files again. It
     skips records below its newest index file's end, but that end is the start of the last record indexed,
-    which so gets its items twice, whoever built the file. A full answer may lose its oldest record to that.
+    which so gets its items twice, in a file of either side. A full answer may lose its oldest record to that.
     """
     if "key" not in got or got["phys"].count(last_indexed) < 2:
         return got

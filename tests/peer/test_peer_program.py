@@ -48,7 +48,7 @@ def test_rebuild_gives_the_queues_that_were_lost(peer: ModuleType, unpack: Calla
 
 
 def test_written_store_holds_what_was_asked_for(peer: ModuleType, tmp_path: Path) -> None:
-    """`write` spreads N records of 296 bytes over all the queues it was told to make."""
+    """`write` spreads N records of 296 bytes over all the queues that it was asked for."""
     store = tmp_path / "store"
 
     written = peer.run("write", store, 1000, "--queues", 16, *peer.GOLDEN_SETTINGS)

@@ -67,9 +67,9 @@ def test_converted_and_appended_to(peer: ModuleType, tmp_path: Path) -> None:
     assert_sound(store, ROCKSDB)
 
 
-@pytest.mark.parametrize("how", ["closed", "behind"])
+@pytest.mark.parametrize("how", ["closed", "half indexed"])
 def test_written_by_reput(how: str, peer: ModuleType, tmp_path: Path) -> None:
-    """RocketMQ has every message of a RocksDB store that reput wrote, also where the database is behind the log."""
+    """RocketMQ has every message of a RocksDB store that reput wrote, also if the database lacks the end of the log."""
     path = tmp_path / "store"
     store = kinds.open_store(path, ROCKSDB)
     kinds.put_kinds(store, 300, 1)
@@ -79,8 +79,8 @@ def test_written_by_reput(how: str, peer: ModuleType, tmp_path: Path) -> None:
     store.close(reput=how == "closed")
     twin = stores.copy(path, tmp_path / "twin")
     _, *queues = peer.run("dump", path, *peer.GOLDEN_SETTINGS, *OPTIONS["rocksdb"], *named(spans))
-    told = {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues}
-    assert told == spans
+    found = {tuple(queue["queue"]): (queue["min"], queue["max"]) for queue in queues}
+    assert found == spans
     with kinds.open_store(twin, ROCKSDB) as store:
         store.reput(spark=False)
     ours = databases.entries(databases.rocksdb(twin))
@@ -149,7 +149,7 @@ def test_light_queues(peer: ModuleType, tmp_path: Path) -> None:
 
 
 def test_killed(peer: ModuleType, tmp_path: Path) -> None:
-    """What a killed writer left in the database's own log RocketMQ recovers, and the rest from the CommitLog."""
+    """RocketMQ recovers the entries in the database's own log after a kill, and the rest from the CommitLog."""
     path = tmp_path / "store"
     dying.run(path, 2, "after")
     assert max(file.stat().st_size for file in (path / "consumequeue").glob("*.log")) > 0

@@ -34,7 +34,7 @@ WAIT_S = 20
 
 
 def test_batches_as_the_client_sees_them(peer: ModuleType) -> None:
-    """What a batch's body holds, and what is none, RocketMQ's client and reput find the same."""
+    """RocketMQ's client and reput find the same messages in a batch's body, and refuse the same bodies."""
     rng = random.Random(5)
     bodies = []
     for _ in range(60):
@@ -59,13 +59,13 @@ def test_batches_as_the_client_sees_them(peer: ModuleType) -> None:
     ]
     lines = b"".join(base64.b64encode(encode_record(record)) + b"\n" for record in records)
     sound = 0
-    for record, told in zip(records, peer.run("unwrap", stdin=lines), strict=True):
+    for record, answer in zip(records, peer.run("unwrap", stdin=lines), strict=True):
         ours = decode_messages(record.body)
-        assert (ours is None) == ("error" in told)
+        assert (ours is None) == ("error" in answer)
         if ours is None:
             continue
         sound += 1
-        for number, (one, theirs) in enumerate(zip(ours, told["messages"], strict=True)):
+        for number, (one, theirs) in enumerate(zip(ours, answer["messages"], strict=True)):
             assert (theirs["topic"], theirs["queue"], theirs["queue_offset"]) == ("batches", 3, 50 + number)
             assert (theirs["flag"], base64.b64decode(theirs["body"])) == (one.flag, one.body)
             assert (theirs["stored"], theirs["offset"], theirs["sys_flag"]) == (7, 1000, BOTH)
@@ -88,7 +88,7 @@ def messages(count: int) -> list[dict[str, Any]]:
 
 
 def awaited(store: Path, count: int, **options: Any) -> list[dict[str, Any]]:
-    """The rows once there are so many: RocketMQ's queues are some milliseconds behind its answers."""
+    """Wait for `count` rows: RocketMQ's queues get entries some milliseconds after its answers."""
     until = time.monotonic() + WAIT_S
     while len(rows := frames.table(store, **options).to_pylist()) < count and time.monotonic() < until:
         time.sleep(0.1)
@@ -112,7 +112,7 @@ def test_beside_a_live_broker(peer: ModuleType, tmp_path: Path, capsys: pytest.C
     """RocketMQ has the store open: all that its queues refer to is read, and nobody else may write or follow."""
     store = tmp_path / "store"
     words = ("--batch-topic", "batches", "--set", "enableLmq=true", "--set", "enableMultiDispatch=true")
-    # A broker writes it beside its store; this one was told its topics in another way.
+    # A broker writes it beside its store; this one gets its topics from options.
     (store / "config").mkdir(parents=True)
     (store / "config" / "topics.json").write_text(TOPICS_JSON)
     asked = messages(40)

@@ -32,7 +32,7 @@ from support.search import cases
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-TOLD = logging.getLogger("model")
+HISTORY = logging.getLogger("model")
 """What a failing run is shown with: its seed, and what it did."""
 NEVER = 1 << 30
 PAGE = 512
@@ -97,7 +97,7 @@ class Run:
         self.take([(message, queue_id)], [result.physical_offset], result.store_timestamp)
 
     def take(self, batch: list[tuple[reput.Message, int]], places: list[int], time: int) -> None:
-        """What was put is the model's, stored at the clock's time or, where that had gone back, at the last one."""
+        """Add messages to the model. Their time is the clock's, or the last one after the clock went back."""
         assert time == max(self.clock[0], self.model.last_time)
         for (message, queue_id), place in zip(batch, places, strict=True):
             self.model.take(message, queue_id, place, time)
@@ -206,7 +206,7 @@ class Run:
         assert result.more == (len(inside) > most)
 
     def estimate(self) -> None:
-        """How many messages of a stretch match."""
+        """Compare the number of messages of a range that match."""
         topic, queue_id, held, first = self.any_queue()
         begin, end = sorted(self.rng.randrange(len(held) + 2) for _ in range(2))
         tag = self.rng.choice([None, "paid"])
@@ -228,7 +228,7 @@ class Run:
             self.verify(reader)
 
     def image(self) -> None:
-        """What is on disk while the store is open is what a crash would leave: another opens it, and has everything."""
+        """Open a copy of the open store's files, as after a crash: it has every message."""
         work = self.path.with_name("image")
         stores.copy(self.path, work)
         with reput.MessageStore.open(work, self.config, create=True) as other:
@@ -329,7 +329,7 @@ class Run:
         shutil.rmtree(ahead)
 
     def _find(self, batch: list[tuple[reput.Message, int]], durable: int) -> None:
-        """Which of the messages are there: the first ones, in their order, and all that had to be."""
+        """Find the messages that are there: the first ones, in their order, and all that were durable."""
         left = 0
         place = self.model.log[-1].place if self.model.log else self.model.log_min_offset - 1
         for message, queue_id in batch:
@@ -472,15 +472,15 @@ def test_every_choice_follows_the_switch(kind: str) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("flush", list(CONFIGS))
 def test_model(flush: str, kind: str, seed: int, clock: list[int], tmp_path: Path) -> None:
-    """Whatever is done in whatever order, the store answers as the model does, and its indexes are sound each time."""
+    """After any operations in any order the store answers as the model does, and its indexes are sound."""
     seed += int(os.environ.get("REPUT_MODEL_SEED", "0"))
     steps = cases(150, 5000) if kind == "compiled" else cases(40, 800)
-    TOLD.warning("seed %d, %s, %s kernels, %d steps", seed, flush, kind, steps)
+    HISTORY.warning("seed %d, %s, %s kernels, %d steps", seed, flush, kind, steps)
     run = Run(tmp_path / "store", CONFIGS[flush], random.Random(f"{flush} {seed}"), clock)
     operations: dict[str, Callable[[], None]] = {name: getattr(run, name) for name in WEIGHTS}
     for step in range(steps):
         name = run.rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        TOLD.warning("%d: %s", step, name)
+        HISTORY.warning("%d: %s", step, name)
         operations[name]()
         run.check(tmp_path / "copy")
         if step % 50 == 49:
