@@ -181,7 +181,7 @@ def test_a_store_that_has_these_queues_is_left_alone(
         done = call(convert, store, "--to", "both", "--config", config)
         as_json = json.loads(call(convert, store, "--to", "both", "--config", config, "--json").stdout)
     assert (done.return_value, done.stdout) == (0, "")
-    assert "already has both kinds of queues: nothing to do. `reput check` judges them" in done.stderr
+    assert "already has both kinds of queues: nothing to do. `reput check` compares them with the log" in done.stderr
     assert (as_json["ok"], as_json["built"]) == (True, [])
     assert stores.digest(store) == before
     words = ("--no-spark", "--config", config, "--to", "rocksdb")

@@ -1,7 +1,7 @@
 """convert: the queues of a store in another kind, from its log or from the other kind, verified and swapped in whole.
 
-It is a rebuild of the queues into the kinds that are asked for: until the swap, and after any error, the old ones are
-live. After a kill the next run starts from the beginning, unless the swap had begun: then it finishes that.
+It is a rebuild of the queues into the wanted kinds: until the swap, and after any error, the old ones are live. After a
+kill the next run starts from the beginning, unless the swap had begun: then it finishes that.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _done_already(layout: StoreLayout, options: ConvertOptions, config: StoreCon
     report = RebuildReport(str(layout.root), salvage=False)
     has = "both kinds of queues" if len(present) > 1 else f"{options.to} queues"
     report.notes.append(
-        f"the store already has {has}: nothing to do. `reput check` judges them, `reput rebuild --only queue` builds "
-        "them again"
+        f"the store already has {has}: nothing to do. `reput check` compares them with the log, "
+        "`reput rebuild --only queue` builds them again"
     )
     return report
 
@@ -110,7 +110,7 @@ def convert_store(
     build = partial(convert_queues, config=config) if options.source == QUEUES else None
     report = rebuild_store(root, engine, config, rebuild_options, listener, build)
     report.notes[:0] = notes
-    report.notes.append(f"a broker goes on with these queues when its broker.conf says {TARGET_SETTINGS[options.to]}")
+    report.notes.append(f"a broker uses these queues if its broker.conf says {TARGET_SETTINGS[options.to]}")
     return report
 
 

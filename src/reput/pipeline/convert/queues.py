@@ -1,8 +1,8 @@
-"""convert, the driver's part where the source is the queues that are there: the log is not decoded.
+"""convert, the driver's part if the source is the present queues: the log is not decoded.
 
-The new queues go as far as the old ones can be believed, and no further: what the log holds behind that is for the
-next one who opens the store to take in, as it would have been before. So neither the checkpoint nor the frontier may
-say more than the old queues did.
+The new queues reach as far as the old ones are known to be complete, and no further. The next owner of the store reads
+the rest of the log, as it would have done before. So neither the checkpoint nor the frontier may say more than the old
+queues did.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NO_ODDITIES = SplitOddities(0, 0, 0, -1, 0, -1)
 
 
 def convert_queues(run: Rebuild, config: StoreConfig) -> None:
-    """Build the queues of the job's kinds from those of another one, hold them against it, and swap them in."""
+    """Build the queues of the job's kinds from those of another kind, compare them with it, and swap them in."""
     chosen = choose_source(run.layout, config, run.settings.queue_file_size, run.job.kinds)
     source = _source(run, chosen)
     with run.stage("list"):
@@ -67,23 +67,23 @@ def convert_queues(run: Rebuild, config: StoreConfig) -> None:
     report.queues = sum(topic.queues for topic in report.topics) + len(retained)
     report.queue_entries = report.messages = sum(one.entries - one.blanks for one in taken)
     report.notes.append(
-        f"from the entries of the {chosen.name} queues, which are complete up to log offset {source.covered}; what the "
-        "log holds behind that the next one who opens the store takes in"
+        f"from the entries of the {chosen.name} queues, which are complete up to log offset {source.covered}; the "
+        "next owner of the store reads the rest of the log"
     )
     _publish(run, source, max(taken, key=lambda one: one.last_record))
 
 
 def _source(run: Rebuild, kind: QueueKind) -> Source:
-    """Where to read, and how far it can be believed.
+    """Return where to read, and how far the queues are complete.
 
     Raises:
-        ConfigError: not at all; no byte need be wrong.
+        ConfigError: nothing says how far; no byte need be wrong.
     """
     log = LogMaps(run.layout.commit_log, run.log.file_size)
     covered = find_start(run.layout, log, [kind], run.settings.index_enabled).frontiers.queue_offset
     if covered <= run.log.min_offset:
         raise ConfigError(
-            f"{run.layout.consume_queue}: nothing says how far the {kind.name} queues are complete, as behind a crash. "
+            f"{run.layout.consume_queue}: nothing says how far the {kind.name} queues are complete, as after a crash. "
             "Convert from the log: --source log"
         )
     settings = run.settings
@@ -100,7 +100,7 @@ def _source(run: Rebuild, kind: QueueKind) -> Source:
 
 
 def _queues(run: Rebuild, kind: QueueKind, covered: int) -> list[QueuePart]:
-    """The queues with entries of records that the log still has, in the order of RocksDB's keys."""
+    """Return the queues with entries of records that the log still has, in the order of RocksDB's keys."""
     found = []
     for queue in kind.queues():
         if not paths.is_topic_folder_name(queue.key.topic) or queue.key.queue_id < 0:
@@ -114,30 +114,29 @@ def _queues(run: Rebuild, kind: QueueKind, covered: int) -> list[QueuePart]:
 
 
 def _judge(run: Rebuild, kind: QueueKind, taken: list[ReadCounts]) -> None:
-    """Say what is odd about what was read.
+    """Report what is odd about the entries that were read.
 
     Raises:
-        DamagedStoreError: ext units are to be made, which only records can tell, and some are not there.
+        DamagedStoreError: ext units are wanted, which need the records, and some records are missing.
     """
     blanks, lost = sum(one.blanks for one in taken), sum(one.without_record for one in taken)
     if blanks:
         run.report.notes.append(f"{blanks} queue offsets without a message: they have blank entries")
     if not lost:
         return
-    where = f"places in {run.layout.commit_log} where no such record stands"
-    told = f"{lost} entries of the {kind.name} queues speak of {where}"
+    found = f"{lost} entries of the {kind.name} queues refer to places in {run.layout.commit_log} without such a record"
     if run.job.ext is not None:
         raise DamagedStoreError(
-            f"{told}, and only records tell what ConsumeQueueExt holds. Convert from the log: --source log --salvage"
+            f"{found}, and ConsumeQueueExt is built from records. Convert from the log: --source log --salvage"
         )
     run.report.warnings.append(
-        f"{told}: they were kept as they are, with the store times of the entries in front of them (`reput check` says "
+        f"{found}: they were kept as they are, with the store times of the entries before them (`reput check` says "
         "which; --source log --salvage leaves them out)"
     )
 
 
 def _as_result(run: Rebuild, taken: ReadCounts) -> SplitResult:
-    """What a task has left, as the stages behind the decode tasks know it; what only records tell is not there."""
+    """Return the result of a task as the stages after decoding know it; without what only records contain."""
     return SplitResult(
         number=taken.number,
         begin=run.log.min_offset,
@@ -175,7 +174,7 @@ def _publish(run: Rebuild, source: Source, last: ReadCounts) -> None:
     with run.stage("publish"):
         sync_log(run.log)
         old, log = read_checkpoint(layout), LogMaps(layout.commit_log, source.log_file_size)
-        # What was behind the old queues' end is behind the new ones' too.
+        # What was after the old queues' end is after the new ones' end too.
         time = log.store_time(last.last_record) if log.record(last.last_record, last.last_record_size) else -1
         new = old._replace(
             logics_msg_timestamp=min(old.logics_msg_timestamp, max(time, 0)),

@@ -1,8 +1,8 @@
-"""convert, the queues that are there as its source: tasks read their entries, and hand them to the kinds to build.
+"""convert from the present queues: tasks read their entries, and hand them to the kinds to build.
 
-A task has some queues, or a stretch of a long one, and leaves what a decode task leaves of a split; what comes behind
-is a rebuild's. The log is looked at only for what a kind does not tell, the store times of file queues; where no record
-stands any more an entry is kept, with the time of the one before.
+A task has some queues, or a stretch of a long one, and leaves what a decode task leaves of a split; the later stages
+are those of a rebuild. The log is read only for what a kind does not store, the store times of file queues. An entry
+whose record is gone is kept, with the time of the entry before it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ _AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where entries are read: a store's queues of one kind, up to log offset `covered`, and its log.
+    """The source of entries: a store's queues of one kind, up to log offset `covered`, and its log.
 
-    `ext_file_size`: None for a store without ext. `needs_records`: each entry's record must be there.
+    Attributes:
+        ext_file_size: None for a store without ext.
+        needs_records: each entry's record must exist.
     """
 
     layout: StoreLayout
@@ -51,12 +53,12 @@ class Source:
     covered: int
 
     def open(self) -> QueueKind:
-        """The kind that is read."""
+        """Return the kind that is read."""
         return all_kinds(self.layout, self.queue_file_size)[self.kind]
 
 
 class QueuePart(NamedTuple):
-    """The entries [begin, end) of a queue; it has others behind them where `goes_on`."""
+    """The entries [begin, end) of a queue; `goes_on`: the queue has more after them."""
 
     key: QueueKey
     begin: int
@@ -65,16 +67,16 @@ class QueuePart(NamedTuple):
 
 
 class SourceTask(NamedTuple):
-    """What one task reads: its number, and parts in the order of RocksDB's keys."""
+    """The input of one task: its number, and parts in the order of RocksDB's keys."""
 
     number: int
     parts: tuple[QueuePart, ...]
 
 
 class ReadCounts(NamedTuple):
-    """What a task has read: entries, blanks among them, entries whose bytes in the log are no record; and the last one.
+    """The counts of a task: entries, blanks among them, and entries without a record in the log; and the last record.
 
-    `last_record` and `last_record_size` say where that begins in the log (-1: none), and its length.
+    `last_record` and `last_record_size` are its log offset (-1: none) and its length.
     """
 
     number: int
@@ -105,13 +107,13 @@ def take_entries(job: Job, source: Source, task: SourceTask) -> ReadCounts:
 
 def _ranges(task: SourceTask) -> QueueRanges:
     first = np.array([part.begin for part in task.parts], dtype=np.int64)
-    behind = np.array([part.end for part in task.parts], dtype=np.int64)
+    end = np.array([part.end for part in task.parts], dtype=np.int64)
     steady = np.ones(len(first), dtype=np.uint8)
-    return QueueRanges([part.key for part in task.parts], first, behind - 1, behind - first, steady)
+    return QueueRanges([part.key for part in task.parts], first, end - 1, end - first, steady)
 
 
 def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
-    """Read the same once more, and hold what is staged against it; a line for each queue that is not the same."""
+    """Read the same again, and compare it with what is staged; return a line for each queue that differs."""
     staged = StoreLayout(Path(job.staging), source.layout.commit_log)
     kinds = [all_kinds(staged, job.queue_file_size)[name] for name in job.kinds]
     ext = ExtReader(Path(job.ext_folder), job.ext.file_size) if job.ext is not None else None
@@ -129,7 +131,7 @@ def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
 def _compared(
     kind: QueueKind, reader: _EntryReader, source: Source, task: SourceTask, ext: ExtReader | None
 ) -> Iterator[tuple[QueueOnDisk, str]]:
-    """The staged queues of a task, each with what is wrong with it."""
+    """Yield the staged queues of a task, each with what is wrong with it."""
     with kind.asked() as staged_queue:
         for part, queue in _queues(source, task):
             staged = staged_queue(part.key)
@@ -154,10 +156,10 @@ def _difference(staged: QueueOnDisk, part: QueuePart, expected: Iterator[QueueRo
 
 
 def _queues(source: Source, task: SourceTask) -> Iterator[tuple[QueuePart, QueueOnDisk]]:
-    """The parts of a task with their queues.
+    """Yield the parts of a task with their queues.
 
     Raises:
-        DamagedStoreError: one has gone.
+        DamagedStoreError: a queue has gone.
     """
     with source.open().asked() as source_queue:
         for part in task.parts:
@@ -168,7 +170,7 @@ def _queues(source: Source, task: SourceTask) -> Iterator[tuple[QueuePart, Queue
 
 
 class _EntryReader:
-    """Reads entries a piece at a time, and counts what is odd about them."""
+    """A reader of entries, piece by piece, that counts what is odd about them."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -179,16 +181,18 @@ class _EntryReader:
         self.last_record = self.last_record_size = -1
 
     def read(self, part: QueuePart, queue: QueueOnDisk) -> Iterator[QueueRows]:
-        """The entries of a part, with plain tags codes and store times."""
+        """Yield the entries of a part, with plain tags codes and store times."""
         time_before = 0
         for begin in range(part.begin, part.end, _AT_ONCE):
-            entries, told = queue.rows(begin, min(begin + _AT_ONCE, part.end))
+            entries, stored_times = queue.rows(begin, min(begin + _AT_ONCE, part.end))
             rows = entries.view(ENTRY.dtype)
             places, sizes = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
             blank = is_blank(places, sizes)
             self._refuse_impossible(queue, begin, places, sizes, blank)
-            times = self._times(places, sizes, blank) if told is None or self.source.needs_records else told
-            times = _filled(times, blank, time_before) if told is None else told
+            times = (
+                self._times(places, sizes, blank) if stored_times is None or self.source.needs_records else stored_times
+            )
+            times = _filled(times, blank, time_before) if stored_times is None else stored_times
             time_before = int(times[-1])
             self.blanks += int(np.count_nonzero(blank))
             self._keep_last(places, sizes, blank)
@@ -208,7 +212,7 @@ class _EntryReader:
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
             raise DamagedStoreError(
-                f"{queue.place_of(first + at)}: {queue.key}, queue offset {first + at} speaks of {sizes[at]} bytes at "
+                f"{queue.place_of(first + at)}: {queue.key}, queue offset {first + at} refers to {sizes[at]} bytes at "
                 f"log offset {places[at]}, which the log (up to {self.source.log_end}) cannot have. Convert from the "
                 "log: --source log"
             )
@@ -223,7 +227,7 @@ class _EntryReader:
     def _times(
         self, places: NDArray[np.int64], sizes: NDArray[np.int64], blank: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """The store times of the records at these places; -1 where there is none."""
+        """Return the store times of the records at these places; -1 if there is none."""
         times = np.full(len(places), -1, dtype=np.int64)
         records = np.flatnonzero(~blank)
         for array, rows, start in self.log.by_file(places[records]):
@@ -238,7 +242,7 @@ class _EntryReader:
 def _is_record(
     array: NDArray[np.uint8], inside: NDArray[np.int64], places: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Whether the head of such a record stands at these places of a log file."""
+    """Return at which of these places of a log file the head of such a record is."""
 
     def numbers(name: str, dtype: str) -> NDArray[np.int64]:
         at = inside + HEAD.offsets[name]
@@ -252,23 +256,26 @@ def _is_record(
 
 
 def _filled(times: NDArray[np.int64], blank: NDArray[np.bool_], before: int) -> NDArray[np.int64]:
-    """Times where none is known: a blank has that of the message behind it, another entry that of the one before."""
+    """Return times with the gaps filled.
+
+    A blank gets that of the next message, another entry that of the entry before.
+    """
     if not (times < 0).any():
         return times
     known = np.flatnonzero(times >= 0)
     if not len(known):
         return np.full(len(times), before, dtype=np.int64)
     rows = np.arange(len(times))
-    behind = np.searchsorted(known, rows)
-    back = np.where(behind < len(known), times[known[np.minimum(behind, len(known) - 1)]], times[known[-1]])
-    in_front = np.searchsorted(known, rows, side="right") - 1
-    ahead = np.where(in_front >= 0, times[known[np.maximum(in_front, 0)]], before)
+    later = np.searchsorted(known, rows)
+    back = np.where(later < len(known), times[known[np.minimum(later, len(known) - 1)]], times[known[-1]])
+    earlier = np.searchsorted(known, rows, side="right") - 1
+    ahead = np.where(earlier >= 0, times[known[np.maximum(earlier, 0)]], before)
     filled: NDArray[np.int64] = np.where(times >= 0, times, np.where(blank, back, ahead))
     return filled
 
 
 def plan_tasks(queues: Sequence[QueuePart], entries_a_task: int, queues_a_task: int) -> list[SourceTask]:
-    """Cut queues, which are in the order of RocksDB's keys, into tasks of about so many entries."""
+    """Cut queues, which are in the order of RocksDB's keys, into tasks of about `entries_a_task` entries."""
     tasks: list[SourceTask] = []
     held: list[QueuePart] = []
     room = entries_a_task
