@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BATCH_ENTRY_SIZE
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import QueueKey, QueueRange
 from reput.formats.paths import offset_name
 from reput.pipeline.build.queue_builder import QueueOutcome
-from reput.pipeline.build.state import Build, EndToKeep, RangeQueues
+from reput.pipeline.build.state import Build, RangeQueues
 from reput.pipeline.spark.engine import Engine
 from reput.pipeline.spark.listener import ProgressListener
 from reput.pipeline.split.job import Job, SplitResult
@@ -52,7 +52,7 @@ class BatchBuilder:
             return build_batch_queues(build.engine, build.job, queues.results, build.listener)
 
     def finish(
-        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[EndToKeep]
+        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[QueueRange]
     ) -> None:
         """Do nothing: the queues are complete."""
 

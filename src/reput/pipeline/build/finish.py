@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.files import fs
-from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey, blank_end
+from reput.formats.consume_queue import ENTRY_SIZE, PRE_BLANK, QueueKey, QueueRange, blank_end
 from reput.formats.paths import offset_name
-from reput.pipeline.build.state import EndToKeep
 from reput.pipeline.split.job import Job
 from reput.pipeline.split.sink import finish_file, finish_folders, queue_path, write_entries
 
@@ -54,10 +53,10 @@ def blank_fronts(job: Job, work: Sequence[FrontBlank]) -> int:
     return written
 
 
-def blank_end_of_queue(job: Job, blank: EndToKeep) -> int:
+def blank_end_of_queue(job: Job, blank: QueueRange) -> int:
     """Fill the end of this queue; returns the number of entries written."""
     with job.writing():
-        position = blank.begin
+        position = blank.first
         while position < blank.end:
             until = min(blank.end, position + _BLANKS_AT_ONCE)
             count = until - position
@@ -65,7 +64,7 @@ def blank_end_of_queue(job: Job, blank: EndToKeep) -> int:
             write_entries(job, blank.key, position, memoryview(entries))
             position = until
         finish_folders(job, [queue_path(job.queue_folder, blank.key)])
-    return blank.end - blank.begin
+    return blank.end - blank.first
 
 
 def _blank_front(job: Job, blank: FrontBlank) -> int:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from reput.files import fs
 from reput.formats import paths
 from reput.formats.batch_consume_queue import BatchEntry, encode_batch_entry
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import QueueKey, QueueRange
 from reput.formats.record import batch_offset_bound
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.rebuild_report import lost_ranges, report_shortened, warn_of_many_repeats
-from reput.pipeline.build.state import EndToKeep, RangeQueues, Rebuild
+from reput.pipeline.build.state import RangeQueues, Rebuild
 from reput.pipeline.split.sink import queue_path
 from reput.queue.batch_files import BatchFiles
 from reput.store.disk.retained import Retained, retained_queues, shortened_queues, unbelievable_queues, unreadable_kinds
@@ -22,7 +22,7 @@ class KeptNumbers(NamedTuple):
     """Queues without a record that keep their next offset, and queues that keep their end after lost messages."""
 
     retained: list[Retained]
-    ends: list[EndToKeep]
+    ends: list[QueueRange]
 
 
 def keep_numbers(run: Rebuild, queues: RangeQueues) -> KeptNumbers:
@@ -60,7 +60,7 @@ def _report_retained(run: Rebuild, queues: RangeQueues, present: set[QueueKey], 
             )
 
 
-def _ends_to_keep(run: Rebuild, queues: RangeQueues, present: set[QueueKey]) -> list[EndToKeep]:
+def _ends_to_keep(run: Rebuild, queues: RangeQueues, present: set[QueueKey]) -> list[QueueRange]:
     """Return the queues whose last messages are lost; report those that end too early for another reason."""
     table = queues.table
     ends = {key: int(table.next[table.rows[key]]) for key in present}
@@ -68,7 +68,7 @@ def _ends_to_keep(run: Rebuild, queues: RangeQueues, present: set[QueueKey]) -> 
     for queue in shortened_queues(run.layout, ends, lost_ranges(run, queues.end), queues.end):
         report_shortened(run.report, queue, queue.lost)
         if queue.lost:
-            kept.append(EndToKeep(queue.key, queue.next, queue.old_end))
+            kept.append(QueueRange(queue.key, queue.next, queue.old_end))
             table.next[table.rows[queue.key]] = queue.old_end
     return kept
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from reput.errors import DamagedStoreError
 from reput.formats import paths
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import QueueKey, QueueRange
 from reput.pipeline.build.queue_builder import QueueOutcome
-from reput.pipeline.build.state import Build, EndToKeep, RangeQueues
+from reput.pipeline.build.state import Build, RangeQueues
 from reput.pipeline.split import parts
 from reput.pipeline.split.job import SplitResult
 from reput.pipeline.split.merge import SplitQueues
@@ -83,7 +83,7 @@ def _place(build: Build, queues: RangeQueues) -> dict[QueueKey, QueueOutcome]:
 
 
 def finish_queues(
-    build: Build, queues: RangeQueues, retained: Sequence[Retained] = (), kept: Sequence[EndToKeep] = ()
+    build: Build, queues: RangeQueues, retained: Sequence[Retained] = (), kept: Sequence[QueueRange] = ()
 ) -> None:
     """Complete the queues of every kind."""
     for builder in build.builders:

@@ -8,11 +8,12 @@ from typing import ClassVar
 
 from reput.files import fs
 from reput.formats import paths
+from reput.formats.consume_queue import QueueRange
 from reput.pipeline.build import finish
 from reput.pipeline.build.ext_build import ExtWork, build_units, clear_units, ext_tasks
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.redo_job import redo_queues
-from reput.pipeline.build.state import Build, EndToKeep, RangeQueues
+from reput.pipeline.build.state import Build, RangeQueues
 from reput.queue.file_kind import FileKind
 from reput.store.disk.retained import Retained
 
@@ -41,7 +42,7 @@ class FileBuilder:
         return self._outcomes
 
     def finish(
-        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[EndToKeep]
+        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[QueueRange]
     ) -> None:
         """Fill fronts of new queues and ends of queues that keep their numbers with blanks; build ext units."""
         new = [(key, int(queues.table.first[row])) for key, row in queues.present() if not queues.ends.get(key)]

@@ -20,7 +20,7 @@ from reput.files import fs
 from reput.files.database import Batch, DatabaseOwner
 from reput.formats import own, paths
 from reput.formats import rocksdb as fmt
-from reput.formats.consume_queue import LAST_BLANK, PRE_BLANK, QueueKey
+from reput.formats.consume_queue import LAST_BLANK, PRE_BLANK, QueueKey, QueueRange
 from reput.formats.rocksdb import VALUE_SIZE, OffsetValue
 from reput.pipeline.build.queue_builder import QueueOutcome
 from reput.pipeline.build.rocksdb_columns import stretch_columns
@@ -36,7 +36,7 @@ from reput.pipeline.build.rocksdb_tables import (
     load_ends,
     table_paths,
 )
-from reput.pipeline.build.state import Build, EndToKeep, RangeQueues
+from reput.pipeline.build.state import Build, RangeQueues
 from reput.pipeline.split.job import Job
 from reput.queue.rocksdb_kind import FAMILIES, RocksdbKind, remove_topics
 from reput.store.disk.layout import StoreLayout
@@ -77,7 +77,7 @@ class RocksdbBuilder:
         return [outcome for built in self._built for outcome in built.outcomes]
 
     def finish(
-        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[EndToKeep]
+        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[QueueRange]
     ) -> None:
         """Ingest the tables, and write the ends of all queues and the restart point."""
         restart = queues.end
@@ -103,7 +103,7 @@ class RocksdbBuilder:
             yield database
 
     def _ingest(
-        self, job: Job, database: DatabaseOwner, queues: RangeQueues, kept: Mapping[QueueKey, EndToKeep]
+        self, job: Job, database: DatabaseOwner, queues: RangeQueues, kept: Mapping[QueueKey, QueueRange]
     ) -> Batch:
         """Ingest the tables in place of queues that begin again; returns a batch with ends that are still to write."""
         begun_again = {one.key for built in self._built for one in built.outcomes if one.restarts}
@@ -192,7 +192,7 @@ def _put_entries(batch: Batch, key: QueueKey, first: int, values: bytes, count: 
 
 
 def _put_ends_of(
-    batch: Batch, ends: QueueEnds, continued: Collection[QueueKey], kept: Mapping[QueueKey, EndToKeep]
+    batch: Batch, ends: QueueEnds, continued: Collection[QueueKey], kept: Mapping[QueueKey, QueueRange]
 ) -> None:
     """Put the ends of a stretch's queues.
 
@@ -212,9 +212,9 @@ def _put_ends(batch: Batch, key: QueueKey, first: OffsetValue | None, last: Offs
         batch.put(fmt.OFFSET_FAMILY, fmt.offset_key(key, fmt.MIN), fmt.encode_offset_value(first))
 
 
-def _blank_end(database: DatabaseOwner, lost: EndToKeep) -> None:
+def _blank_end(database: DatabaseOwner, lost: QueueRange) -> None:
     """Write blank entries for messages that are lost."""
-    for begin in range(lost.begin, lost.end, _BLANKS_AT_ONCE):
+    for begin in range(lost.first, lost.end, _BLANKS_AT_ONCE):
         batch = database.batch()
         for offset in range(begin, min(begin + _BLANKS_AT_ONCE, lost.end)):
             blank = LAST_BLANK if offset == lost.end - 1 else PRE_BLANK

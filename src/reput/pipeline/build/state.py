@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
-from reput.formats.consume_queue import QueueKey
+from reput.formats.consume_queue import QueueKey, QueueRange
 from reput.log.files import LogFiles
 from reput.pipeline.build.options import RebuildOptions
 from reput.pipeline.build.queue_builder import QueueOutcome
@@ -25,14 +25,6 @@ from reput.store.disk.settings import StoreSettings
 from reput.store.owner.owner import Ownership
 
 R = TypeVar("R")
-
-
-class EndToKeep(NamedTuple):
-    """A queue whose messages [begin, end) are lost; the queue continues at `end` all the same."""
-
-    key: QueueKey
-    begin: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +68,7 @@ class QueueBuilder(Protocol):
         ...
 
     def finish(
-        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[EndToKeep]
+        self, build: Build, queues: RangeQueues, retained: Sequence[Retained], kept: Sequence[QueueRange]
     ) -> None:
         """Complete the queues of a range, and keep the numbering of queues that lost messages."""
         ...

@@ -13,6 +13,7 @@ from reput.config import StoreConfig
 from reput.errors import ConfigError, DamagedStoreError
 from reput.files import fs
 from reput.formats import own, paths
+from reput.formats.consume_queue import QueueRange
 from reput.log.files import sync_log
 from reput.log.maps import LogMaps
 from reput.pipeline.build import publish
@@ -22,7 +23,6 @@ from reput.pipeline.build.rebuild import build_queues
 from reput.pipeline.build.rebuild_report import topic_summaries
 from reput.pipeline.build.state import Rebuild
 from reput.pipeline.convert.source import (
-    QueuePart,
     ReadCounts,
     Source,
     SourceTask,
@@ -99,7 +99,7 @@ def _source(run: Rebuild, kind: QueueKind) -> Source:
     )
 
 
-def _queues(run: Rebuild, kind: QueueKind, covered: int) -> list[QueuePart]:
+def _queues(run: Rebuild, kind: QueueKind, covered: int) -> list[QueueRange]:
     """Return the queues with entries of records that the log still has, in the order of RocksDB's keys."""
     found = []
     for queue in kind.queues():
@@ -109,8 +109,8 @@ def _queues(run: Rebuild, kind: QueueKind, covered: int) -> list[QueuePart]:
             raise DamagedStoreError(f"{damage}, or convert from the log: --source log")
         span = queue.span(run.log.min_offset, covered)
         if span.last is not None and span.min_offset < span.max_offset:
-            found.append(QueuePart(queue.key, span.min_offset, span.max_offset))
-    return sorted(found, key=lambda part: key_order(part.key))
+            found.append(QueueRange(queue.key, span.min_offset, span.max_offset))
+    return sorted(found, key=lambda queue: key_order(queue.key))
 
 
 def _judge(run: Rebuild, kind: QueueKind, taken: list[ReadCounts]) -> None:

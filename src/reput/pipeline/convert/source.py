@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reput.errors import DamagedStoreError
-from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueKey, is_blank
+from reput.formats.consume_queue import ENTRY, ENTRY_SIZE, QueueRange, is_blank
 from reput.formats.record import HEAD, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from reput.log.maps import LogMaps
 from reput.pipeline.build.ext_build import store_times
@@ -58,12 +58,10 @@ class Source:
 
 
 class QueuePart(NamedTuple):
-    """The entries [begin, end) of a queue; `goes_on`: the queue has more after them."""
+    """Entries of a queue; `goes_on`: the queue has more after them."""
 
-    key: QueueKey
-    begin: int
-    end: int
-    goes_on: bool = False
+    entries: QueueRange
+    goes_on: bool
 
 
 class SourceTask(NamedTuple):
@@ -97,7 +95,7 @@ def take_entries(job: Job, source: Source, task: SourceTask) -> ReadCounts:
         parts.save_key_ranges(job, task.number, _ranges(task))
     return ReadCounts(
         task.number,
-        sum(part.end - part.begin for part in task.parts),
+        sum(part.entries.end - part.entries.first for part in task.parts),
         reader.blanks,
         reader.without_record,
         reader.last_record,
@@ -106,10 +104,10 @@ def take_entries(job: Job, source: Source, task: SourceTask) -> ReadCounts:
 
 
 def _ranges(task: SourceTask) -> QueueRanges:
-    first = np.array([part.begin for part in task.parts], dtype=np.int64)
-    end = np.array([part.end for part in task.parts], dtype=np.int64)
+    first = np.array([part.entries.first for part in task.parts], dtype=np.int64)
+    end = np.array([part.entries.end for part in task.parts], dtype=np.int64)
     steady = np.ones(len(first), dtype=np.uint8)
-    return QueueRanges([part.key for part in task.parts], first, end - 1, end - first, steady)
+    return QueueRanges([part.entries.key for part in task.parts], first, end - 1, end - first, steady)
 
 
 def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
@@ -121,9 +119,9 @@ def compare_staged(job: Job, source: Source, task: SourceTask) -> list[str]:
     for kind in kinds:
         found = {queue.key: wrong for queue, wrong in _compared(kind, _EntryReader(source), source, task, ext)}
         different += [
-            f"{part.key} ({kind.name}): {found.get(part.key, 'is not there')}"
+            f"{part.entries.key} ({kind.name}): {found.get(part.entries.key, 'is not there')}"
             for part in task.parts
-            if found.get(part.key, "is not there")
+            if found.get(part.entries.key, "is not there")
         ]
     return different
 
@@ -134,19 +132,19 @@ def _compared(
     """Yield the staged queues of a task, each with what is wrong with it."""
     with kind.asked() as staged_queue:
         for part, queue in _queues(source, task):
-            staged = staged_queue(part.key)
+            staged = staged_queue(part.entries.key)
             if staged is not None:
                 yield staged, _difference(staged, part, reader.read(part, queue), ext)
 
 
 def _difference(staged: QueueOnDisk, part: QueuePart, expected: Iterator[QueueRows], ext: ExtReader | None) -> str:
     end = staged.bounds().max_offset
-    if end != part.end and not (part.goes_on and end > part.end):
-        return f"ends at queue offset {end}, not at {part.end}"
+    if end != part.entries.end and not (part.goes_on and end > part.entries.end):
+        return f"ends at queue offset {end}, not at {part.entries.end}"
     for rows in expected:
         entries, times = staged.rows(rows.first, rows.next)
         if ext is not None:
-            entries = plain_entries(entries, part.key, ext)
+            entries = plain_entries(entries, part.entries.key, ext)
         found = np.concatenate(compare(rows_of(rows.entries, ENTRY_SIZE), rows_of(entries, ENTRY_SIZE)))
         if times is not None:
             found = np.concatenate([found, np.flatnonzero(times != rows.store_timestamps)])
@@ -163,9 +161,9 @@ def _queues(source: Source, task: SourceTask) -> Iterator[tuple[QueuePart, Queue
     """
     with source.open().asked() as source_queue:
         for part in task.parts:
-            queue = source_queue(part.key)
+            queue = source_queue(part.entries.key)
             if queue is None:
-                raise DamagedStoreError(f"{source.layout.consume_queue}: {part.key} has gone while it was read")
+                raise DamagedStoreError(f"{source.layout.consume_queue}: {part.entries.key} has gone while it was read")
             yield part, queue
 
 
@@ -183,8 +181,8 @@ class _EntryReader:
     def read(self, part: QueuePart, queue: QueueOnDisk) -> Iterator[QueueRows]:
         """Yield the entries of a part, with plain tags codes and store times."""
         time_before = 0
-        for begin in range(part.begin, part.end, _AT_ONCE):
-            entries, stored_times = queue.rows(begin, min(begin + _AT_ONCE, part.end))
+        for begin in range(part.entries.first, part.entries.end, _AT_ONCE):
+            entries, stored_times = queue.rows(begin, min(begin + _AT_ONCE, part.entries.end))
             rows = entries.view(ENTRY.dtype)
             places, sizes = rows["physical_offset"].astype(np.int64), rows["size"].astype(np.int64)
             blank = is_blank(places, sizes)
@@ -197,8 +195,8 @@ class _EntryReader:
             self.blanks += int(np.count_nonzero(blank))
             self._keep_last(places, sizes, blank)
             if self.ext is not None:
-                entries = plain_entries(entries, part.key, self.ext)
-            yield QueueRows(part.key, begin, entries, times)
+                entries = plain_entries(entries, part.entries.key, self.ext)
+            yield QueueRows(part.entries.key, begin, entries, times)
 
     def _refuse_impossible(
         self,
@@ -274,7 +272,7 @@ def _filled(times: NDArray[np.int64], blank: NDArray[np.bool_], before: int) -> 
     return filled
 
 
-def plan_tasks(queues: Sequence[QueuePart], entries_a_task: int, queues_a_task: int) -> list[SourceTask]:
+def plan_tasks(queues: Sequence[QueueRange], entries_a_task: int, queues_a_task: int) -> list[SourceTask]:
     """Cut queues, which are in the order of RocksDB's keys, into tasks of about `entries_a_task` entries."""
     tasks: list[SourceTask] = []
     held: list[QueuePart] = []
@@ -287,10 +285,10 @@ def plan_tasks(queues: Sequence[QueuePart], entries_a_task: int, queues_a_task: 
         held, room = [], entries_a_task
 
     for queue in queues:
-        begin = queue.begin
+        begin = queue.first
         while begin < queue.end:
             end = min(queue.end, begin + room)
-            held.append(QueuePart(queue.key, begin, end, end < queue.end))
+            held.append(QueuePart(QueueRange(queue.key, begin, end), end < queue.end))
             room -= end - begin
             begin = end
             if not room or len(held) >= queues_a_task:
