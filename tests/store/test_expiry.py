@@ -348,8 +348,8 @@ def test_a_put_to_a_full_disk_says_why_and_what_to_do(tmp_path: Path, disk: list
         wait_for_house(store)
         refused = store.put_message(reput.Message("t", b""))
         assert refused.reason == (
-            f"{store.layout.commit_log}: the disk is 91 % full, over 90 % (diskSpaceWarningLevelRatio); puts go on "
-            "when it is not. Make room on it. The log has one file, which is never deleted"
+            f"{store.layout.commit_log}: the disk is 91 % full, over 90 % (diskSpaceWarningLevelRatio); puts are "
+            "refused until it is not. Make room on it. The log has one file, which is never deleted"
         )
         disk[0] = ROOM
         wait_for_house(store)
@@ -361,10 +361,10 @@ def test_a_put_to_a_full_disk_says_why_and_what_to_do(tmp_path: Path, disk: list
         refused = store.put_message(reput.Message("t", b""))
         assert refused.status is reput.PutStatus.DISK_FULL
         assert refused.reason == (
-            f"{store.layout.commit_log}: the disk is 91 % full, over 90 % (diskSpaceWarningLevelRatio); puts go on "
-            "when it is not. Make room on it. Nothing was deleted, since deletion of expired log files is off. Turn it "
-            "on (`reput put --delete-expired`, MessageStore.open(..., delete_expired=True)), and log files older than "
-            "72 hours (fileReservedTime) go"
+            f"{store.layout.commit_log}: the disk is 91 % full, over 90 % (diskSpaceWarningLevelRatio); puts are "
+            "refused until it is not. Make room on it. Nothing was deleted, since deletion of expired log files is "
+            "off. Turn it on (`reput put --delete-expired`, MessageStore.open(..., delete_expired=True)), and log "
+            "files older than 72 hours (fileReservedTime) go"
         )
         disk[0] = ROOM
         wait_for_house(store)
