@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reput.dispatch.bloom import BloomFilter, filter_key
 from reput.errors import ConfigError
+from support.bloom import BloomFilter, filter_key
 
 # Error rate, expected number, text; hashes, bits, positions: as RocketMQ's own BloomFilter answered.
 KNOWN = [

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reput.dispatch.bloom import BloomFilter
 from reput.formats import consumer_filter
+from support.bloom import BloomFilter
 from support.registry import FilterRegistry, encode
 
 if TYPE_CHECKING:

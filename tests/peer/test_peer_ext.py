@@ -11,10 +11,10 @@ import pytest
 
 import reput
 from reput.config import StoreConfig, parse_properties
-from reput.dispatch.bloom import BloomFilter
 from reput.formats import paths
 from reput.store.read.queue_answers import PullLimits
 from support import golden, kinds, stores
+from support.bloom import BloomFilter
 from support.checked import assert_sound
 from support.inner import write_further
 from support.registry import FilterRegistry

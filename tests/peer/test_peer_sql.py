@@ -13,10 +13,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from reput.dispatch.bloom import BloomFilter
 from reput.dispatch.sql import compile as compile_filter
 from reput.dispatch.sql.evaluate import NoAnswerError, evaluate
 from reput.errors import ConfigError
+from support.bloom import BloomFilter
 from support.filter_tables import EXPRESSION_TEST, REFUSED, RULES
 from support.filters import NAMES, TEXTS, conditions
 from support.search import cases

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.dispatch.bloom import BloomFilter
 from reput.errors import DamagedStoreError
 from reput.formats import consumer_filter
 from reput.store.progress.consumer_filters import ConsumerFilters
+from support.bloom import BloomFilter
 from support.registry import FilterRegistry
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import pytest
 import reput
 from reput.config import StoreConfig, parse_properties
 from reput.dispatch.bitmaps import FilterBits, bitmaps_of
-from reput.dispatch.bloom import BloomFilter, filter_key
 from reput.formats import paths
 from reput.formats.consume_queue import QueueKey
 from reput.log.message import Message
 from reput.queue.ext import ExtReader
 from support import golden, stores
+from support.bloom import BloomFilter, filter_key
 from support.filters import raw
 from support.registry import FilterRegistry
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from reput.dispatch.bloom import filter_key
 from reput.dispatch.sql import compile as compile_sql
 from reput.errors import ConfigError
 from reput.files import fs
 from reput.formats import consumer_filter
 from reput.formats.consumer_filter import SQL92, FilterData
 from reput.store.progress.consumer_filters import ConsumerFilters
+from support.bloom import filter_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

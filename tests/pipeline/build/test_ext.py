@@ -10,7 +10,6 @@ import pytest
 
 import reput
 from reput.config import StoreConfig, parse_properties
-from reput.dispatch.bloom import BloomFilter, filter_key
 from reput.dispatch.sql import compile as compile_filter
 from reput.formats import own, paths
 from reput.formats.consume_queue import QueueKey
@@ -19,6 +18,7 @@ from reput.queue.files import list_queues
 from reput.queue.reader import queue_span, read_entries
 from reput.store.progress.progress import wall_clock_ms
 from support import golden, stores
+from support.bloom import BloomFilter, filter_key
 from support.checked import assert_sound
 from support.encoders import encode_unit
 from support.inner import write_further
