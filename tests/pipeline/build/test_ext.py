@@ -502,7 +502,7 @@ def test_last_unit_is_gone(tmp_path: Path) -> None:
     opened.reput(spark=False)
     shutil.rmtree(store / paths.CONSUME_QUEUE_EXT)
     put(opened, 300, 100)
-    with pytest.raises(reput.DamagedStoreError, match=r"no unit stands\. Run `reput rebuild --only queue`"):
+    with pytest.raises(reput.DamagedStoreError, match=r"there is no unit\. Run `reput rebuild --only queue`"):
         opened.reput(spark=False)
     with pytest.raises(reput.DamagedStoreError):
         opened.close()
