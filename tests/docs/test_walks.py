@@ -43,6 +43,7 @@ def code_of(name: str) -> Any:
         except ModuleNotFoundError:
             continue
         for part in parts[count:]:
+            assert part in found.__dict__, f"{name}: there is no {part}"
             found = found.__dict__[part]
         found = getattr(found, "fget", None) or getattr(found, "__func__", found)
         while hasattr(found, "__wrapped__"):
@@ -132,7 +133,7 @@ def test_a_wrong_walk_is_seen(tmp_path: Path) -> None:
     first, *_, last = steps_of("Put, then get")
     assert codes.index(code_of(first)) < codes.index(code_of(last))
     assert code_of(first) not in codes[codes.index(code_of(last)) :]
-    with pytest.raises(KeyError):
+    with pytest.raises(AssertionError, match="there is no no_such_method"):
         code_of("store.message_store.LocalStore.no_such_method")
 
 
